@@ -1,0 +1,59 @@
+"""The `tfbench` command: one file a subcommand, imported when it is called."""
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+import click
+
+from tfbench import __version__
+from tfbench.errors import ExitCode, TfbenchError
+
+
+class _Commands(click.Group):
+    """Finds subcommands as modules of this package; each defines `command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(module.name.rstrip("_") for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module_name = "import_" if cmd_name == "import" else cmd_name
+        command = importlib.import_module(f"{__name__}.{module_name}").command
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="tfbench")
+def cli() -> None:
+    """Which device and which tf.distribute strategy trains this network fastest, and how sure are we?
+
+    \b
+    tfbench list                                        what there is
+    tfbench run mnist_mlp --data synthetic              a measured, tracked run
+    tfbench run recipes/mine.toml --strategy mirrored   a recipe of your own
+    tfbench ui                                          compare the runs in MLflow
+    """
+
+
+def main() -> None:
+    """Runs the command line; the only place that turns a `TfbenchError` into a message and an exit code."""
+    try:
+        exit_code = cli.main(prog_name="tfbench", standalone_mode=False)
+    except click.exceptions.Abort:
+        exit_code = ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        exit_code = error.exit_code
+    except KeyboardInterrupt:
+        exit_code = ExitCode.INTERRUPTED
+    except TfbenchError as error:
+        click.echo(f"Error: {error}", err=True)
+        exit_code = error.exit_code
+    sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)

@@ -1,0 +1,59 @@
+"""What can go wrong, and the exit code that goes with it."""
+
+import difflib
+import enum
+from collections.abc import Iterable
+
+
+class ExitCode(enum.IntEnum):
+    """Exit codes of every `tfbench` command."""
+
+    DONE = 0
+    RUN_FAILED = 1
+    USAGE = 2
+    REGRESSION = 3
+    INTERRUPTED = 130
+
+
+class TfbenchError(Exception):
+    """Something that the user can mend; its text says where, what was expected, what was received."""
+
+    exit_code = ExitCode.USAGE
+
+
+class RecipeError(TfbenchError):
+    """A recipe, or a value that overrides one, is not valid."""
+
+
+class UnknownNameError(TfbenchError):
+    """A recipe, model, data set, run or command of this name does not exist."""
+
+
+class DeviceError(TfbenchError):
+    """The devices that were asked for are not there, or cannot be used together."""
+
+
+class DatasetError(TfbenchError):
+    """Data is missing, unreachable or damaged."""
+
+
+class TrackingError(TfbenchError):
+    """The store, or the tracking server, cannot be used."""
+
+
+class MeasurementError(TfbenchError):
+    """A run started, but what it measured cannot be used."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
+class InterruptedRunError(TfbenchError):
+    """The user, or the system, asked a command to stop."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns " Did you mean 'x'?" for the known name nearest to `name`, else ""."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,232 @@
+"""The journal: one append-only file a run, one JSON object a line. It is the truth; all else can be rebuilt from it."""
+
+import contextlib
+import dataclasses
+import errno
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tfbench import recipe_file
+from tfbench.errors import TrackingError
+from tfbench.results import (
+    DatasetSummary,
+    EffectiveSettings,
+    Environment,
+    EpochRecord,
+    ModelSummary,
+    Placement,
+    RunExit,
+    RunRequest,
+    RunResult,
+    StepSpan,
+)
+from tfbench.schema import build, to_plain
+
+FORMAT_VERSION = 1
+FLUSH_SECONDS = 1.0  # spans are held back at most this long
+RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """Appends to one run's journal. Lines are written whole or not at all; several processes may append to one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._spans: list[list[float]] = []
+        self._flushed = time.monotonic()
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def reserve(self) -> None:
+        """Sets disk space aside that is given up to write the last records when the disk is full."""
+        with contextlib.suppress(FileExistsError), self._reserve_path.open("xb") as file:
+            file.write(b"\0" * RESERVE_BYTES)
+
+    def append(self, kind: str, **fields: Any) -> None:
+        """Writes one record, and the spans that were held back before it.
+
+        Raises:
+            OSError: The disk is full or the file cannot be written; nothing of the record is in the file then.
+        """
+        with self._lock:
+            self._flush_spans()
+            self._write({"kind": kind, "time": time.time(), **fields})
+
+    def append_span(self, span: StepSpan) -> None:
+        """Holds a span back, to be written at most a second later or with the next record."""
+        with self._lock:
+            self._spans.append([span.epoch, span.first_step, span.last_step, span.seconds])
+            if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+                self._flush_spans()
+
+    def close(self) -> None:
+        """Writes what was held back, and gives the reserved space back."""
+        with self._lock:
+            self._flush_spans()
+            os.close(self._file)
+        self.release_reserve()
+
+    def release_reserve(self) -> None:
+        """Gives the reserved disk space back."""
+        self._reserve_path.unlink(missing_ok=True)
+
+    @property
+    def _reserve_path(self) -> Path:
+        return self.path.with_suffix(".reserve")
+
+    def _flush_spans(self) -> None:
+        self._flushed = time.monotonic()
+        if self._spans:
+            spans, self._spans = self._spans, []
+            self._write({"kind": "spans", "time": time.time(), "spans": spans})
+
+    def _write(self, record: Record) -> None:
+        line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        try:
+            self._write_whole(line)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self.release_reserve()
+            self._write_whole(line)
+            raise DiskFullError(error.errno, os.strerror(error.errno), str(self.path)) from error
+
+    def _write_whole(self, line: bytes) -> None:
+        size = os.fstat(self._file).st_size
+        written = os.write(self._file, line)
+        if written < len(line):  # a full disk can take a part of the line
+            os.ftruncate(self._file, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+
+
+class DiskFullError(OSError):
+    """The disk is full; this record was still written, from the space set aside, but the run should end."""
+
+
+class Follower:
+    """Reads the records that are added to a journal, a few at a time; a line still being written is left for later."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> list[Record]:
+        """Returns the records added since the last call."""
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+class Replay:
+    """Rebuilds a run's result, record by record."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._spans: list[StepSpan] = []
+        self._epochs: list[EpochRecord] = []
+        self._notes: list[str] = []
+
+    def apply(self, record: Record) -> None:
+        """Takes in one record; a kind that this version does not know is passed over."""
+        match record["kind"]:
+            case "request":
+                self._values["request"] = read_request(record)
+            case "stage":
+                self._values["stage"] = record["name"]
+            case "ready":
+                self._values |= {
+                    "stage": "training",
+                    "placement": build(Placement, record["placement"], "placement"),
+                    "settings": build(EffectiveSettings, record["settings"], "settings"),
+                    "environment": build(Environment, record["environment"], "environment"),
+                    "dataset": build(DatasetSummary, record["dataset"], "dataset"),
+                    "model": build(ModelSummary, record["model"], "model"),
+                    "steps_per_epoch": record["steps_per_epoch"],
+                }
+            case "started":
+                self._values["started_at"] = record["time"]
+            case "spans":
+                self._spans += [
+                    StepSpan(epoch=int(e), first_step=int(f), last_step=int(n), seconds=s) for e, f, n, s in record["spans"]
+                ]
+            case "epoch":
+                self._epochs.append(build(EpochRecord, record["epoch"], "epoch"))
+            case "note":
+                self._notes.append(record["text"])
+            case "finished":
+                self._values |= {"stage": "finished", "peak_memory_bytes": record["peak_memory_bytes"], "ended_at": record["time"]}
+            case "failed":
+                self._values |= {"error": record["error"], "ended_at": record["time"]}
+            case "exit":
+                self._values |= {"exit": RunExit(status=record["status"], reason=record["reason"])}
+                self._values.setdefault("ended_at", record["time"])
+
+    def result(self) -> RunResult:
+        """Returns what is known so far."""
+        return RunResult(spans=tuple(self._spans), epochs=tuple(self._epochs), notes=tuple(self._notes), **self._values)
+
+
+def request_fields(request: RunRequest) -> Record:
+    """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
+    plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
+    return {
+        "format_version": FORMAT_VERSION,
+        "request": plain | {"recipe_name": request.recipe.name, "recipe": recipe_file.to_tables(request.recipe)},
+    }
+
+
+def read_request(record: Record) -> RunRequest:
+    """Rebuilds the request from a journal's first record.
+
+    Raises:
+        TrackingError: The journal was written by a newer version of tfbench.
+    """
+    if record.get("format_version") != FORMAT_VERSION:
+        raise TrackingError(
+            f"journal format {record.get('format_version')} is not known to this version of tfbench, "
+            f"which reads format {FORMAT_VERSION}. Use the version that wrote it, or a newer one."
+        )
+    fields = dict(record["request"])
+    name = fields.pop("recipe_name")
+    recipe = recipe_file.from_tables(fields.pop("recipe"), name=name, source=f"journal of {fields['run_id']}")
+    return RunRequest(recipe=recipe, **fields)
+
+
+def read_records(path: Path) -> list[Record]:
+    """Reads a whole journal; a torn last line is left out.
+
+    Raises:
+        TrackingError: The file is no journal.
+    """
+    try:
+        records = Follower(path).read()
+        if not records or records[0]["kind"] != "request":
+            raise ValueError("it does not begin with a request")
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrackingError(f"{path}: is no tfbench journal: {error}") from error
+    return records
+
+
+def replay(records: Iterable[Record]) -> RunResult:
+    """Rebuilds a run's result from its journal's records."""
+    state = Replay()
+    for record in records:
+        state.apply(record)
+    return state.result()
+
+
+def plain_fields(**instances: Any) -> Record:
+    """Returns schema instances as the plain fields of a record."""
+    return {name: to_plain(instance) for name, instance in instances.items()}

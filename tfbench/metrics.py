@@ -1,0 +1,67 @@
+"""Every metric that tfbench reports: its unit, which way is better, and what it means."""
+
+import enum
+from typing import NamedTuple
+
+
+class Better(enum.Enum):
+    """Which way a metric is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class Metric(NamedTuple):
+    """What is known of a metric."""
+
+    unit: str
+    better: Better
+    meaning: str
+
+
+_LOWER, _HIGHER, _NEITHER = Better.LOWER, Better.HIGHER, Better.NEITHER
+
+METRICS: dict[str, Metric] = {
+    # Of an epoch
+    "epoch_seconds": Metric("s", _LOWER, "training part of the epoch, first step included, validation not"),
+    "validation_seconds": Metric("s", _LOWER, "validation part of the epoch"),
+    "elapsed_seconds": Metric("s", _LOWER, "since the start of training, validation included (as Chainer counts)"),
+    "samples_per_second": Metric(
+        "samples/s", _HIGHER, "training samples of all replicas, input pipeline included, warm-up left out"
+    ),
+    "loss": Metric("", _LOWER, "training loss, mean over the steps of the epoch"),
+    "accuracy": Metric("", _HIGHER, "training accuracy, mean over the steps of the epoch"),
+    "val_loss": Metric("", _LOWER, "validation loss, every sample weighted alike"),
+    "val_accuracy": Metric("", _HIGHER, "validation accuracy, every sample weighted alike"),
+    # Of a run
+    "samples_per_second_per_replica": Metric("samples/s", _HIGHER, "samples_per_second / num_replicas"),
+    "first_step_seconds": Metric("s", _LOWER, "first call of the training step: tracing, compilation, first batch"),
+    "step_time_median_seconds": Metric("s", _LOWER, "median time of a step over the spans after the warm-up"),
+    "step_time_p90_seconds": Metric("s", _LOWER, 'time that 90 % of the steps stay below (clock = "step" only)'),
+    "step_time_p99_seconds": Metric("s", _LOWER, 'time that 99 % of the steps stay below (clock = "step" only)'),
+    "steady_steps": Metric("steps", _NEITHER, "steps that the summary rests on"),
+    "steady_seconds": Metric("s", _NEITHER, "time that the summary rests on"),
+    "best_val_accuracy": Metric("", _HIGHER, "highest val_accuracy of any epoch"),
+    "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process"),
+    # Sizes: numbers to filter and plot by
+    "num_parameters": Metric("", _NEITHER, "weights of the model, trainable or not"),
+    "num_trainable_parameters": Metric("", _NEITHER, "weights that training changes"),
+    "num_replicas": Metric("", _NEITHER, "copies of the model that train side by side"),
+    "global_batch_size": Metric("samples", _NEITHER, "samples of an optimizer step, over all replicas"),
+    "per_replica_batch_size": Metric("samples", _NEITHER, "global_batch_size / num_replicas"),
+    "log10_num_parameters": Metric("", _NEITHER, "logarithm to base 10, for axes"),
+    "log2_global_batch_size": Metric("", _NEITHER, "logarithm to base 2, for axes"),
+    "log10_samples_per_second": Metric("", _HIGHER, "logarithm to base 10, for axes"),
+}
+
+EPOCH_METRICS = (
+    "epoch_seconds",
+    "validation_seconds",
+    "elapsed_seconds",
+    "samples_per_second",
+    "loss",
+    "accuracy",
+    "val_loss",
+    "val_accuracy",
+)

@@ -1,0 +1,184 @@
+"""A recipe: one workload and how to measure it, as frozen sections that check their own values.
+
+The defaults below are the documented defaults; a run's record holds them written out. Names are Keras's and
+tf.distribute's own. No part of a run but the entry points sees more than the section it needs.
+"""
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from tfbench.schema import (
+    Count,
+    Flag,
+    Fraction,
+    NaturalNumber,
+    Number,
+    PositiveNumber,
+    Rate,
+    Text,
+    one_of,
+    schema,
+)
+
+BatchSize = Annotated[Count, pydantic.Field(le=16_777_216)]
+Threads = Annotated[NaturalNumber, pydantic.Field(le=4096)]
+Seed = Annotated[NaturalNumber, pydantic.Field(le=2**31 - 1)]
+
+
+@schema
+class RecipeInfo:
+    """What the workload is and where it comes from."""
+
+    title: Text
+    source: Text
+    notes: str = ""
+
+
+@schema
+class ModelConfig:
+    """Which model; `options` are the values of that model's own `Config`, defaults included."""
+
+    name: Text
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@schema
+class DatasetConfig:
+    """Which data set, and whether its real samples are used or a synthetic stand-in of the same shape and size."""
+
+    name: Text
+    data: Literal["real", "synthetic"] = "real"
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@schema
+class AdamConfig:
+    """Keras's Adam (Kingma & Ba 2014); `epsilon` is Keras's default, Chainer's is 1e-8."""
+
+    name: Literal["adam"] = "adam"
+    learning_rate: Rate = 0.001
+    beta_1: Fraction = 0.9
+    beta_2: Fraction = 0.999
+    epsilon: Rate = 1e-7
+
+
+@schema
+class SgdConfig:
+    """Keras's stochastic gradient descent."""
+
+    name: Literal["sgd"] = "sgd"
+    learning_rate: Rate = 0.01
+    momentum: Fraction = 0.0
+    nesterov: Flag = False
+
+
+@schema
+class AdadeltaConfig:
+    """Keras's Adadelta (Zeiler 2012)."""
+
+    name: Literal["adadelta"] = "adadelta"
+    learning_rate: Rate = 0.001
+    rho: Fraction = 0.95
+    epsilon: Rate = 1e-7
+
+
+@schema
+class RmspropConfig:
+    """Keras's RMSprop."""
+
+    name: Literal["rmsprop"] = "rmsprop"
+    learning_rate: Rate = 0.001
+    rho: Fraction = 0.9
+    momentum: Fraction = 0.0
+    epsilon: Rate = 1e-7
+
+
+OptimizerConfig = AdamConfig | SgdConfig | AdadeltaConfig | RmspropConfig
+
+
+@schema
+class TrainingConfig:
+    """How the model is trained; everything that could differ between two arms is explicit here, never "auto"."""
+
+    global_batch_size: BatchSize
+    epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
+    optimizer: one_of(AdamConfig, SgdConfig, AdadeltaConfig, RmspropConfig) = dataclasses.field(  # type: ignore[valid-type]
+        default_factory=AdamConfig
+    )
+    loss: Literal["sparse_categorical_crossentropy", "mean_squared_error"] = "sparse_categorical_crossentropy"
+    validation_batch_size: BatchSize | None = None
+    steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
+    jit_compile: Flag = False
+    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    deterministic: Flag = False
+    seed: Seed = 0
+    intra_op_threads: Threads = 0
+    inter_op_threads: Threads = 0
+
+    def __post_init__(self) -> None:
+        if self.jit_compile and self.deterministic:
+            raise ValueError(
+                "jit_compile cannot be true with deterministic = true: Keras switches XLA off under op determinism, "
+                "so that the run would not be the one asked for. Set one of them to false."
+            )
+
+
+@schema
+class DistributionConfig:
+    """Strategy and devices. No devices named: `mirrored` takes every GPU, the others the first; without GPUs the CPU."""
+
+    strategy: Literal["default", "one_device", "mirrored"] = "default"
+    devices: tuple[Text, ...] = ()
+    cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = "auto"
+
+
+@schema
+class MeasurementConfig:
+    """How the clock is read, and when to stop before the recipe's epochs are done.
+
+    `clock = "span"`: a reading as soon as `min_span_seconds` have passed, then one synchronisation with the device.
+    `clock = "step"`: a synchronisation after every step; gives percentiles of single steps, slows small networks down and
+    is not comparable with "span".
+    """
+
+    clock: Literal["span", "step"] = "span"
+    min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
+    warmup_steps: Count = 1
+    steps: Count | None = None
+    seconds: PositiveNumber | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the run stops after a number of steps or seconds instead of the recipe's epochs."""
+        return self.steps is not None or self.seconds is not None
+
+
+@schema
+class Reference:
+    """Published figures to stand beside ours; `verified = false` where the figure could not be checked at its source."""
+
+    hardware: Text
+    devices: Text
+    source: Text
+    figures: dict[str, Number]
+    curve: dict[str, tuple[Number, ...]] = dataclasses.field(default_factory=dict)
+    verified: Flag = True
+    notes: str = ""
+
+
+@schema
+class Recipe:
+    """A whole recipe, as resolved: defaults written out, overrides applied."""
+
+    name: Text
+    recipe: RecipeInfo
+    model: ModelConfig
+    dataset: DatasetConfig
+    training: TrainingConfig
+    distribution: DistributionConfig = dataclasses.field(default_factory=DistributionConfig)
+    measurement: MeasurementConfig = dataclasses.field(default_factory=MeasurementConfig)
+    reference: tuple[Reference, ...] = ()
+
+

@@ -1,0 +1,214 @@
+"""From a TOML file, the command line's overrides and the defaults to a checked `Recipe`."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfbench import registry
+from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
+from tfbench.recipe import (
+    DatasetConfig,
+    DistributionConfig,
+    MeasurementConfig,
+    ModelConfig,
+    Recipe,
+    RecipeInfo,
+    Reference,
+    TrainingConfig,
+)
+from tfbench.schema import find_problems, to_plain
+
+_SECTIONS = {
+    "recipe": RecipeInfo,
+    "training": TrainingConfig,
+    "distribution": DistributionConfig,
+    "measurement": MeasurementConfig,
+}
+_TABLES = ("recipe", "model", "dataset", "training", "distribution", "measurement", "reference")
+
+
+def shipped_folder() -> Path:
+    """Returns the folder of the recipes that come with tfbench, installed or in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "recipes"
+    return installed if installed.is_dir() else package.parent / "recipes"
+
+
+def list_recipes() -> dict[str, Path]:
+    """Returns recipe names and their files: the shipped ones, and those in `recipes/` of the current folder.
+
+    A local recipe is listed by its path, since that is how it is named on the command line.
+    """
+    shipped = {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
+    local = {str(path): path for path in sorted(Path("recipes").glob("*.toml"))}
+    if Path("recipes").resolve() == shipped_folder().resolve():
+        return local
+    return shipped | local
+
+
+def find_recipe(name: str) -> Path:
+    """Returns the file of a recipe: a path, or the name of a shipped recipe.
+
+    Raises:
+        UnknownNameError: There is no such file and no shipped recipe of this name.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if path.suffix or len(path.parts) > 1:
+        near = did_you_mean(path.stem, [p.stem for p in list_recipes().values()])
+        raise UnknownNameError(f"{name}: no such file.{near} `tfbench list` shows the recipes.")
+    shipped = shipped_folder() / f"{name}.toml"
+    if shipped.is_file():
+        return shipped
+    known = [p.stem for p in shipped_folder().glob("*.toml")]
+    raise UnknownNameError(
+        f"unknown recipe '{name}'.{did_you_mean(name, known)} `tfbench list` shows the recipes; "
+        "a recipe of your own is named by its path, for example recipes/mine.toml."
+    )
+
+
+def load_recipe(path: Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Reads a recipe file and lays the overrides over it.
+
+    Args:
+        path: A TOML file.
+        overrides: Dotted key to value, for example `{"training.epochs": 3}`; they win over the file.
+
+    Raises:
+        RecipeError: Naming the file and every problem in it.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: is not UTF-8 text, so it is no recipe") from error
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path}: is not valid TOML: {error}") from error
+    for key, value in (overrides or {}).items():
+        _set(tables, key, value)
+    return from_tables(tables, name=path.stem, source=str(path))
+
+
+def from_tables(tables: Mapping[str, Any], *, name: str, source: str) -> Recipe:
+    """Builds a recipe from plain tables, as read from TOML or from a journal.
+
+    Raises:
+        RecipeError: Naming every problem, each line with `source` in front.
+    """
+    problems = [
+        f"{key}: unknown table.{did_you_mean(key, _TABLES)} Known: {', '.join(_TABLES)}."
+        for key in tables
+        if key not in _TABLES
+    ]
+    sections: dict[str, Any] = {}
+    for key, cls in _SECTIONS.items():
+        if key in ("recipe", "training") and key not in tables:
+            problems.append(f"{key}: missing table [{key}].")
+            continue
+        sections[key], found = find_problems(cls, tables.get(key, {}), key)
+        problems += found
+    sections["model"], found = _read_model(tables.get("model"))
+    problems += found
+    sections["dataset"], found = _read_dataset(tables.get("dataset"))
+    problems += found
+    references, found = _read_references(tables.get("reference", []))
+    problems += found
+    if not problems:
+        problems = _find_conflicts(sections)
+    if problems:
+        raise RecipeError("\n".join(f"{source}: {problem}" for problem in problems))
+    return Recipe(name=name, reference=references, **sections)
+
+
+def to_tables(recipe: Recipe) -> dict[str, Any]:
+    """Returns the recipe as plain tables, defaults written out; `from_tables` reads them back."""
+    tables: dict[str, Any] = to_plain(recipe)
+    del tables["name"]
+    for kind in ("model", "dataset"):
+        tables[kind] |= tables[kind].pop("options")
+    return tables
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Splits "model.hidden_units=[4000,4000]" into key and value.
+
+    The value is TOML; a bare word that is no TOML value is taken as a string.
+
+    Raises:
+        RecipeError: The text holds no "=" or its key is no dotted name.
+    """
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", key):
+        raise RecipeError(f"--set {text}: must be SECTION.KEY=VALUE, for example model.hidden_units=[4000,4000].")
+    try:
+        return key, tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        if re.fullmatch(r"[\w./:-]+", value.strip()):
+            return key, value.strip()
+        raise RecipeError(f"--set {text}: the value is not valid TOML: {error}") from error
+
+
+def _set(tables: dict[str, Any], key: str, value: Any) -> None:
+    *parents, last = key.split(".")
+    for depth, parent in enumerate(parents):
+        tables = tables.setdefault(parent, {})
+        if not isinstance(tables, dict):
+            raise RecipeError(f"--set {key}: {'.'.join(parents[: depth + 1])} is no table, so it has no key '{last}'.")
+    tables[last] = value
+
+
+def _read_named(table: object, kind: registry.Kind, where: str, own: set[str]) -> tuple[str, dict[str, Any], list[str]]:
+    """Reads a table whose `name` says which module's `Config` checks the other keys (those in `own` excepted)."""
+    if not isinstance(table, Mapping):
+        problem = f"missing table [{where}]." if table is None else f"must be a table. Received: {table!r}."
+        return "", {}, [f"{where}: {problem}"]
+    name = table.get("name")
+    if not isinstance(name, str):
+        return "", {}, [f"{where}.name: missing." if name is None else f"{where}.name: must be a string. Received: {name!r}."]
+    try:
+        config_class = registry.load(kind, name).Config
+    except UnknownNameError as error:
+        return "", {}, [f"{where}.name: {error}"]
+    options = {key: value for key, value in table.items() if key != "name" and key not in own}
+    config, problems = find_problems(config_class, options, where)
+    return name, to_plain(config) if config is not None else {}, problems
+
+
+def _read_model(table: object) -> tuple[ModelConfig | None, list[str]]:
+    name, options, problems = _read_named(table, "models", "model", set())
+    return (None, problems) if problems else (ModelConfig(name=name, options=options), [])
+
+
+def _read_dataset(table: object) -> tuple[DatasetConfig | None, list[str]]:
+    name, options, problems = _read_named(table, "datasets", "dataset", {"data"})
+    if problems:
+        return None, problems
+    values: dict[str, Any] = {"name": name, "options": options}
+    if isinstance(table, Mapping) and "data" in table:
+        values["data"] = table["data"]
+    return find_problems(DatasetConfig, values, "dataset")
+
+
+def _read_references(tables: object) -> tuple[tuple[Reference, ...], list[str]]:
+    if not isinstance(tables, Sequence) or isinstance(tables, str):
+        return (), ["reference: must be an array of tables, each written [[reference]]."]
+    read = [find_problems(Reference, table, f"reference.{index}") for index, table in enumerate(tables)]
+    return tuple(r for r, _ in read if r), [problem for _, found in read for problem in found]
+
+
+def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:
+    """Returns what is wrong between sections that are each right by themselves."""
+    dataset: DatasetConfig = sections["dataset"]
+    training: TrainingConfig = sections["training"]
+    module = registry.load("datasets", dataset.name)
+    spec = module.describe(module.Config(**dataset.options))
+    wanted = "mean_squared_error" if spec.num_classes is None else "sparse_categorical_crossentropy"
+    if training.loss != wanted:
+        kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
+        return [f"training.loss: must be {wanted}, since the data set {dataset.name} {kind}. Received: {training.loss}."]
+    return []

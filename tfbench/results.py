@@ -1,0 +1,207 @@
+"""What flows from the measuring process to the reports: requests, readings, records, results."""
+
+import dataclasses
+from typing import Any, Literal
+
+from tfbench.recipe import Recipe
+from tfbench.schema import schema
+
+Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+
+
+@schema
+class RunRequest:
+    """One run to be measured in a process of its own."""
+
+    run_id: str
+    name: str
+    created: float  # seconds since 1970, UTC
+    recipe: Recipe
+    data_dir: str | None = None
+    tags: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@schema
+class DatasetSpec:
+    """Shapes and sizes of a data set, known without loading it."""
+
+    input_shape: tuple[int, ...]
+    input_dtype: Literal["uint8", "float32"]
+    target_shape: tuple[int, ...]
+    num_classes: int | None  # None: regression
+    train_samples: int
+    validation_samples: int
+
+
+@schema
+class Placement:
+    """Where a run really took place: read back from the variables and the executed step, not from what was asked."""
+
+    strategy: str
+    devices: tuple[str, ...]  # "cpu:0", "gpu:1": the machine's numbering
+    num_replicas: int
+    global_batch_size: int
+    per_replica_batch_size: int
+    cross_device_ops: str | None
+    notes: tuple[str, ...] = ()
+
+
+@schema
+class EffectiveSettings:
+    """Settings as TensorFlow and Keras report them after the model was compiled."""
+
+    jit_compile: bool
+    precision: str
+    steps_per_execution: int
+    intra_op_threads: int  # 0: TensorFlow's own choice, one a core
+    inter_op_threads: int
+    deterministic: bool
+    seed: int
+    soft_device_placement: bool
+    image_data_format: str
+    visible_gpus: tuple[str, ...]
+    xla_flags: str
+    onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
+
+
+@schema
+class DatasetSummary:
+    """The data that a run was fed with."""
+
+    name: str
+    source: str  # for people: "tfds mnist 3.0.1, /data/tfds", "synthetic, seed 0", "generated"
+    synthetic: bool
+    train_samples: int
+    validation_samples: int
+
+
+@schema
+class ModelSummary:
+    """Sizes of a built model."""
+
+    num_parameters: int
+    num_trainable_parameters: int
+
+
+@schema
+class Gpu:
+    """A graphics processor as its driver describes it."""
+
+    name: str
+    memory_bytes: int | None = None
+    driver: str | None = None
+
+
+@schema
+class Environment:
+    """Hardware and software of the measuring process."""
+
+    hostname: str
+    cpu_model: str
+    num_physical_cores: int | None
+    num_logical_cores: int
+    usable_cores: int
+    memory_bytes: int
+    gpus: tuple[Gpu, ...]
+    os: str
+    python: str
+    tfbench: str
+    tensorflow: str
+    tensorflow_cuda: str | None
+    keras: str
+    numpy: str
+    git_commit: str | None
+    git_dirty: bool | None
+    load_average: float | None  # one minute, before training
+
+
+@schema
+class StepSpan:
+    """Consecutive training steps and the time they took together, device work included.
+
+    Steps count from 1 over the whole run. `epoch` counts from 1.
+    """
+
+    epoch: int
+    first_step: int
+    last_step: int
+    seconds: float
+
+    @property
+    def num_steps(self) -> int:
+        """Steps in the span."""
+        return self.last_step - self.first_step + 1
+
+
+@schema
+class EpochRecord:
+    """What one epoch took and what it learned. Times in seconds; None: does not exist, or was not finite."""
+
+    epoch: int
+    num_steps: int
+    epoch_seconds: float
+    validation_seconds: float | None
+    elapsed_seconds: float
+    samples_per_second: float | None
+    loss: float | None
+    accuracy: float | None
+    val_loss: float | None
+    val_accuracy: float | None
+    finished_at: float  # seconds since 1970, UTC
+
+
+@schema
+class RunExit:
+    """How a run ended."""
+
+    status: Status
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """Everything known of a run, finished or not: raw readings, never statistics."""
+
+    request: RunRequest
+    stage: str = "starting"
+    placement: Placement | None = None
+    settings: EffectiveSettings | None = None
+    environment: Environment | None = None
+    dataset: DatasetSummary | None = None
+    model: ModelSummary | None = None
+    steps_per_epoch: int | None = None
+    spans: tuple[StepSpan, ...] = ()
+    epochs: tuple[EpochRecord, ...] = ()
+    notes: tuple[str, ...] = ()  # what the measuring process noticed
+    peak_memory_bytes: int | None = None
+    error: dict[str, Any] | None = None  # type, message and traceback of what stopped the worker
+    exit: RunExit | None = None
+    started_at: float | None = None  # training, seconds since 1970, UTC
+    ended_at: float | None = None
+
+    @property
+    def status(self) -> Status:
+        """RUNNING until the end was recorded."""
+        return self.exit.status if self.exit else "RUNNING"
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether accuracies were reached on synthetic data and say nothing of the real task."""
+        return self.dataset.synthetic if self.dataset else self.request.recipe.dataset.data == "synthetic"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """The numbers of one run that are reported: metric name to value, None where it does not exist."""
+
+    metrics: dict[str, float | None]
+    cautions: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TrackedRun:
+    """Where a run stands in MLflow."""
+
+    tracking_uri: str
+    experiment_id: str
+    run_id: str

@@ -1,0 +1,125 @@
+"""Typed, frozen, checked records: what a recipe and a journal are made of.
+
+The only file that knows pydantic. A class decorated with `schema` is a frozen dataclass whose values are checked when it
+is built, by type (`true` is no number, `1.5` is no count) and by range.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+import pydantic
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from tfbench.errors import RecipeError, did_you_mean
+
+T = TypeVar("T")
+
+_CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False)
+
+Flag = Annotated[bool, pydantic.Strict()]
+Integer = Annotated[int, pydantic.Strict()]
+Number = Annotated[float, pydantic.Strict()]
+Count = Annotated[Integer, pydantic.Field(ge=1, le=1_000_000_000)]
+NaturalNumber = Annotated[Integer, pydantic.Field(ge=0, le=1_000_000_000)]
+Width = Annotated[Integer, pydantic.Field(ge=1, le=1_000_000)]
+PositiveNumber = Annotated[Number, pydantic.Field(gt=0, le=1e9)]
+NonNegativeNumber = Annotated[Number, pydantic.Field(ge=0, le=1e9)]
+Rate = Annotated[Number, pydantic.Field(gt=0, le=1e3)]
+Fraction = Annotated[Number, pydantic.Field(ge=0, lt=1)]
+Text = Annotated[str, pydantic.Field(min_length=1, max_length=2000)]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
+def schema(cls: type[T]) -> type[T]:
+    """Makes a class a frozen, keyword-only, slotted dataclass that checks its own values."""
+    decorate: Callable[[type[T]], type[T]] = pydantic_dataclass(frozen=True, kw_only=True, slots=True, config=_CONFIG)
+    return decorate(cls)
+
+
+def one_of(*choices: object) -> Any:
+    """Returns the type of a table that may be any of `choices`, told apart by its key `name`."""
+    return Annotated[typing.Union[choices], pydantic.Field(discriminator="name")]  # noqa: UP007
+
+
+def find_problems(cls: type[T], values: object, where: str) -> tuple[T | None, list[str]]:
+    """Builds `cls` from plain values, or says everything that is wrong with them.
+
+    Args:
+        cls: A class made by `schema`.
+        values: A mapping, as read from TOML or JSON.
+        where: Prefix of every message, for example "training".
+
+    Returns:
+        The instance and no problems, or None and one text a problem ("training.epochs: must be ... Received: ...").
+    """
+    if not isinstance(values, Mapping):
+        return None, [f"{where}: must be a table. Received: {_show(values)}"]
+    try:
+        return pydantic.TypeAdapter(cls).validate_python(dict(values)), []
+    except pydantic.ValidationError as error:
+        return None, [_explain(cls, problem, where) for problem in error.errors(include_url=False)]
+
+
+def build(cls: type[T], values: object, where: str) -> T:
+    """Builds `cls` from plain values.
+
+    Raises:
+        RecipeError: Naming every problem.
+    """
+    instance, problems = find_problems(cls, values, where)
+    if instance is None:
+        raise RecipeError("\n".join(problems))
+    return instance
+
+
+def to_plain(instance: object) -> Any:
+    """Returns an instance as what JSON and TOML can hold: tables, lists, numbers, strings."""
+    return pydantic.TypeAdapter(type(instance)).dump_python(instance, mode="json")
+
+
+def _explain(cls: type, problem: Any, where: str) -> str:
+    steps = [str(step) for step in problem["loc"]]
+    path = ".".join([where, *steps])
+    match problem["type"]:
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            known = _keys_beside(cls, steps)
+            return f"{path}: unknown key.{did_you_mean(steps[-1], known)} Known keys: {', '.join(known) or 'none'}."
+        case "missing" | "missing_argument" | "missing_keyword_only_argument":
+            return f"{path}: missing."
+        case "union_tag_not_found":
+            return f"{path}.name: missing."
+        case "union_tag_invalid":
+            known = [tag.strip("'") for tag in problem["ctx"]["expected_tags"].split(", ")]
+            tag = problem["ctx"]["tag"]
+            return f"{path}.name: must be one of {', '.join(known)}. Received: '{tag}'.{did_you_mean(tag, known)}"
+        case "value_error":
+            return f"{path}: {problem['msg'].removeprefix('Value error, ')}"
+        case "literal_error":
+            known = [choice.strip("'") for choice in problem["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+            hint = did_you_mean(str(problem["input"]), known)
+            return f"{path}: must be one of {', '.join(known)}. Received: {_show(problem['input'])}.{hint}"
+        case _:
+            message = problem["msg"].replace("Input should", "must", 1)
+            return f"{path}: {message}. Received: {_show(problem['input'])}."
+
+
+def _keys_beside(cls: type, steps: list[str]) -> list[str]:
+    """Returns the keys that the innermost table on the path `steps` may hold."""
+    for step in steps[:-1]:
+        hints = typing.get_type_hints(cls) if dataclasses.is_dataclass(cls) else {}
+        candidates = [hints[step]] if step in hints else []
+        while candidates:
+            hint = candidates.pop()
+            if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+                cls = hint
+                if f"'{steps[steps.index(step) + 1]}'" in repr(typing.get_type_hints(hint).get("name")):
+                    break  # the one choice whose name is the next step
+            candidates += typing.get_args(hint)
+    return [field.name for field in dataclasses.fields(cls)]
+
+
+def _show(value: object) -> str:
+    text = repr(list(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= 80 else text[:77] + "..."
