@@ -31,6 +31,7 @@ class DatasetSpec:
     num_classes: int | None  # None: regression
     train_samples: int
     validation_samples: int
+    input_scale: float = 1.0  # inputs are multiplied by this once they are float32
 
 
 @schema

@@ -29,7 +29,6 @@ class Splits:
     spec: DatasetSpec
     train: Split
     validation: Split
-    input_scale: float  # inputs are multiplied by this once they are float32
     source: str
     synthetic: bool = False
 

@@ -15,7 +15,8 @@ class _Commands(click.Group):
     """Finds subcommands as modules of this package; each defines `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(module.name.rstrip("_") for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+        modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+        return sorted(module.name.rstrip("_") for module in modules if not module.name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):

@@ -1,0 +1,1 @@
+"""Reading the clock (recorder), and reducing what was read to numbers (summary, checks)."""

@@ -1,0 +1,1 @@
+"""Reports of runs: plain data in, text or files out."""

@@ -1,0 +1,1 @@
+"""Layers and initialisers that models share and Keras lacks."""

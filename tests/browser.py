@@ -1,0 +1,113 @@
+"""A headless Chromium for tests, driven through its own driver's HTTP interface (W3C WebDriver)."""
+
+import base64
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS = 90.0
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+def is_installed() -> bool:
+    """Returns whether there is a Chromium and its driver."""
+    return bool(shutil.which("chromium") and shutil.which("chromedriver"))
+
+
+def wait_for(condition: Callable[[], T | None], what: str) -> T:
+    """Returns the first true value of `condition`, which is asked again until a deadline."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.2)
+    raise AssertionError(f"waited {DEADLINE_SECONDS:.0f} s in vain for {what}")
+
+
+def free_port() -> int:
+    """Returns a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Browser:
+    """One window."""
+
+    def __init__(self, driver: str, profile: Path, size: tuple[int, int]) -> None:
+        self._base = driver
+        flags = [*_FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
+        options = {"args": flags, "binary": shutil.which("chromium")}
+        capabilities = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
+        self._base += f"/session/{self._call('/session', capabilities=capabilities)['sessionId']}"
+
+    def open(self, url: str) -> None:
+        """Opens an address, and waits until the page is loaded (not until its scripts are done)."""
+        self._call("/url", url=url)
+
+    def run(self, script: str) -> Any:
+        """Runs JavaScript in the page and returns what it returns."""
+        return self._call("/execute/sync", script=script, args=[])
+
+    def text(self) -> str:
+        """Returns what the page says."""
+        return str(self.run("return document.body ? document.body.innerText : ''"))
+
+    def screenshot(self, path: Path) -> None:
+        """Writes the window as a PNG."""
+        path.write_bytes(base64.b64decode(self._call("/screenshot")))
+
+    def close(self) -> None:
+        """Closes the window and ends the browser."""
+        request = urllib.request.Request(self._base, method="DELETE")
+        urllib.request.urlopen(request, timeout=DEADLINE_SECONDS).close()
+
+    def _call(self, path: str, **values: Any) -> Any:
+        data = json.dumps(values).encode() if path != "/screenshot" else None
+        request = urllib.request.Request(self._base + path, data=data, headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
+            return json.load(answer)["value"]
+
+
+@contextlib.contextmanager
+def open_browser(folder: Path, size: tuple[int, int] = (1700, 1300)) -> Iterator[Browser]:
+    """Starts a browser with a fresh profile below `folder`, and ends it again."""
+    port = free_port()
+    command = ["chromedriver", f"--port={port}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
+        try:
+            wait_for(lambda: _answers(port), "chromedriver")
+            browser = Browser(f"http://127.0.0.1:{port}", folder / "profile", size)
+            try:
+                yield browser
+            finally:
+                browser.close()
+        finally:
+            driver.terminate()
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False

@@ -1,0 +1,84 @@
+"""What holds for every test: no network beyond this machine, and nothing of the caller's environment."""
+
+import ipaddress
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+# Read by libraries when they are imported, so set before any test module is.
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+os.environ["DO_NOT_TRACK"] = "true"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes away the variables that change what tfbench does."""
+    for name in list(os.environ):
+        if name.startswith(("MLFLOW_", "TFBENCH_")) or name in ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a test reach this machine only; anything else fails at once, as it would without a network."""
+    real_resolve, real_connect = socket.getaddrinfo, socket.socket.connect
+
+    def resolve(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_local(host):
+            raise socket.gaierror(socket.EAI_NONAME, f"no network in tests: {host}")
+        return real_resolve(host, *args, **kwargs)
+
+    def connect(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_local(address[0]):
+            raise OSError(f"no network in tests: {address}")
+        real_connect(self, address)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture
+def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Makes an empty folder the current one, as a user's would be."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+class Outcome(NamedTuple):
+    """What a command left behind."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def tfbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs the command line in this process: `tfbench("show", "mnist_mlp").exit_code`."""
+    from tfbench.cli import main
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["tfbench", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return Outcome(int(caught.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+def _is_local(host: Any) -> bool:
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in (None, "", "localhost", socket.gethostname()):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback or ipaddress.ip_address(name).is_unspecified
+    except ValueError:
+        return False

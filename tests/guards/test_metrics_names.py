@@ -1,0 +1,30 @@
+"""Metric names are ours, and MLflow takes them."""
+
+import re
+
+import pytest
+
+from tfbench.metrics import EPOCH_METRICS, METRICS
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_name_has_only_small_letters_digits_and_underscores(name: str) -> None:
+    assert re.fullmatch(r"[a-z0-9_/]+", name)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_meaning_is_one_line(name: str) -> None:
+    assert METRICS[name].meaning
+    assert "\n" not in METRICS[name].meaning
+
+
+def test_metrics_of_an_epoch_are_metrics() -> None:
+    assert set(EPOCH_METRICS) <= set(METRICS)
+
+
+def test_mlflow_takes_every_name() -> None:
+    from mlflow.utils.validation import _validate_metric_name
+
+    for name in METRICS:
+        _validate_metric_name(name)
+        _validate_metric_name(f"summary/{name}")

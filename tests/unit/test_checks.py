@@ -1,0 +1,86 @@
+from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+
+from tfbench.measure.checks import find_cautions
+from tfbench.results import DatasetSummary, RunResult
+
+
+def with_measurement(**values: object) -> RunResult:
+    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 20}, measurement=values)
+    return build_result(request=build_request(recipe=recipe))
+
+
+def only_caution(result: RunResult) -> str:
+    (caution,) = find_cautions(result)
+    return caution
+
+
+def test_a_sound_run_needs_no_caution() -> None:
+    assert find_cautions(build_result()) == ()
+
+
+def test_synthetic_data_is_pointed_out() -> None:
+    data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+    assert only_caution(build_result(dataset=data)) == (
+        "synthetic data: accuracy says nothing of the real task, and the speed does not include reading real data. "
+        "Use real data (--data real) to learn either."
+    )
+
+
+def test_logical_cpu_devices_are_pointed_out() -> None:
+    placement = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
+    assert only_caution(build_result(placement=placement)).startswith("2 logical CPU devices share the same physical")
+    assert find_cautions(build_result(placement=build_placement(devices=("gpu:0", "gpu:1")))) == ()
+
+
+def test_a_clock_that_waits_for_every_step_is_pointed_out() -> None:
+    assert 'Do not compare this run with runs of clock = "span"' in only_caution(with_measurement(clock="step"))
+
+
+def test_a_limited_run_is_pointed_out() -> None:
+    caution = only_caution(with_measurement(steps=200, seconds=2.5))
+    assert caution.startswith("limited to 200 steps or 2.5 s after the warm-up, not trained to the recipe's 20 epochs")
+    assert "nothing was validated" in caution
+
+
+def test_a_loss_that_stopped_being_finite_is_pointed_out() -> None:
+    losses = [0.5, None, None]
+    epochs = tuple(build_epoch(epoch=number, loss=loss) for number, loss in enumerate(losses, start=1))
+    assert only_caution(build_result(epochs=epochs)).startswith("loss was not finite from epoch 2 on:")
+
+
+def test_a_loss_that_recovered_is_pointed_out_epoch_by_epoch() -> None:
+    losses = [0.5, None, 0.4, None, 0.3]
+    epochs = tuple(build_epoch(epoch=number, loss=loss) for number, loss in enumerate(losses, start=1))
+    assert only_caution(build_result(epochs=epochs)).startswith("loss was not finite in epochs 2, 4:")
+
+
+def test_a_run_without_a_step_is_pointed_out() -> None:
+    assert only_caution(build_result(spans=(), epochs=())) == (
+        "no training step was measured: there are no figures of speed, loss or accuracy."
+    )
+
+
+def test_a_run_of_nothing_but_warmup_is_pointed_out() -> None:
+    result = build_result(spans=(build_span(first_step=1, last_step=3),))
+    assert only_caution(result) == (
+        "no steady steps: all of the 3 measured steps belong to the warm-up, so there is no speed. Train more steps, "
+        "or lower measurement.warmup_steps (1)."
+    )
+
+
+def test_a_speed_that_rests_on_one_span_is_pointed_out() -> None:
+    result = build_result(
+        spans=(build_span(first_step=1, last_step=1), build_span(first_step=2, last_step=11, seconds=0.05))
+    )
+    assert only_caution(result).startswith("the speed rests on one span of 10 steps (0.05 s)")
+
+
+def test_the_warmup_may_differ_from_the_recipes() -> None:
+    assert find_cautions(build_result(), warmup_steps=5)[0].startswith("the speed rests on one span of 10 steps")
+    assert find_cautions(build_result(), warmup_steps=20)[0].startswith("no steady steps: all of the 20 measured steps")
+
+
+def test_what_the_worker_noted_is_passed_on_once() -> None:
+    placement = build_placement(notes=("no GPU found: mirrored runs on the CPU",))
+    result = build_result(placement=placement, notes=("another run", "another run"))
+    assert find_cautions(result) == ("no GPU found: mirrored runs on the CPU", "another run")

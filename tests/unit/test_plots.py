@@ -1,0 +1,130 @@
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import build_epoch, build_recipe, build_request, build_result, build_span
+from matplotlib.figure import Figure
+
+from tfbench.report.plots import write_plots
+from tfbench.results import DatasetSummary, RunResult
+
+REFERENCES = [
+    {
+        "hardware": "Old GPU",
+        "devices": "1 gpu",
+        "source": "A paper",
+        "figures": {"val_accuracy": 0.9},
+        "curve": {"val_accuracy": [0.5, 0.8, 0.9]},
+    },
+    {
+        "hardware": "Old CPU",
+        "devices": "cpu",
+        "source": "A paper",
+        "figures": {"val_accuracy": 0.85},
+        "verified": False,
+    },
+]
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """Collects the figures that are written, by file name."""
+    written: dict[str, Figure] = {}
+
+    def savefig(self: Figure, path: Path, **_: Any) -> None:
+        written[path.name] = self
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+    return written
+
+
+def build_trained_run(*, synthetic: bool = False) -> RunResult:
+    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 3}, reference=REFERENCES)
+    epochs = tuple(
+        build_epoch(epoch=n, num_steps=20, loss=1 / n, val_loss=1.1 / n, accuracy=1 - 0.3 / n, val_accuracy=1 - 0.4 / n)
+        for n in (1, 2, 3)
+    )
+    spans = [build_span(first_step=1, last_step=1)]
+    spans += [build_span(epoch=1 + n // 20, first_step=n + 1, last_step=n + 1, seconds=0.1) for n in range(1, 60)]
+    data = DatasetSummary(name="mnist", source="seed 0", synthetic=synthetic, train_samples=640, validation_samples=100)
+    return build_result(request=build_request(recipe=recipe), epochs=epochs, spans=tuple(spans), dataset=data)
+
+
+def labels_of(figure: Figure) -> list[str]:
+    return [str(line.get_label()) for line in figure.axes[0].get_lines()]
+
+
+def test_a_trained_run_gives_three_pictures(tmp_path: Path) -> None:
+    written = write_plots(build_trained_run(), tmp_path / "plots")
+    assert [path.name for path in written] == ["loss.png", "accuracy.png", "samples_per_second.png"]
+    for path in written:
+        data = path.read_bytes()
+        assert data.startswith(b"\x89PNG")
+        assert struct.unpack(">II", data[16:24]) == (1200, 675)
+
+
+def test_a_run_without_a_finished_epoch_gives_none(tmp_path: Path) -> None:
+    assert write_plots(build_result(epochs=()), tmp_path / "plots") == []
+    assert not (tmp_path / "plots").exists()
+
+
+def test_a_run_without_accuracies_gives_no_plot_of_them(tmp_path: Path) -> None:
+    result = build_result(epochs=(build_epoch(accuracy=None, val_accuracy=None),))
+    assert [path.name for path in write_plots(result, tmp_path)] == ["loss.png", "samples_per_second.png"]
+
+
+def test_a_run_without_validation_shows_no_line_for_it(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    write_plots(build_result(epochs=(build_epoch(val_loss=None, val_accuracy=None),)), tmp_path)
+    assert labels_of(figures["loss.png"]) == ["training"]
+
+
+def test_accuracy_on_synthetic_data_is_marked(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    write_plots(build_trained_run(synthetic=True), tmp_path)
+    assert "accuracy on synthetic data" in figures["accuracy.png"].axes[0].get_title()
+    write_plots(build_trained_run(), tmp_path)
+    assert "synthetic" not in figures["accuracy.png"].axes[0].get_title()
+
+
+def test_published_accuracies_stand_beside_ours(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    write_plots(build_trained_run(), tmp_path)
+    assert labels_of(figures["accuracy.png"]) == [
+        "training",
+        "validation",
+        "validation, Old GPU",
+        "validation, Old CPU (unverified)",
+    ]
+    curve, level = figures["accuracy.png"].axes[0].get_lines()[2:]
+    assert list(curve.get_ydata()) == [0.5, 0.8, 0.9]
+    assert set(level.get_ydata()) == {0.85}
+
+
+def test_axes_name_their_units(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    write_plots(build_trained_run(), tmp_path)
+    names = {name: (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) for name, figure in figures.items()}
+    assert names == {
+        "loss.png": ("epoch", "loss (sparse_categorical_crossentropy)"),
+        "accuracy.png": ("epoch", "accuracy (share of samples)"),
+        "samples_per_second.png": ("step", "samples per second, all replicas (samples/s)"),
+    }
+
+
+def test_the_speed_of_each_steady_span_lies_at_its_middle_step(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    write_plots(build_result(), tmp_path)
+    spans, epochs = figures["samples_per_second.png"].axes[0].get_lines()
+    assert list(spans.get_xdata()) == [6.0, 15.5]
+    assert list(spans.get_ydata()) == [9 * 32, 10 * 32]
+    assert (list(epochs.get_xdata()), list(epochs.get_ydata())) == ([20], [320.0])
+
+
+def test_a_loss_that_falls_far_has_a_logarithmic_axis(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    write_plots(build_result(epochs=(build_epoch(loss=1.0), build_epoch(epoch=2, loss=0.01))), tmp_path)
+    assert figures["loss.png"].axes[0].get_yscale() == "log"
+    write_plots(build_trained_run(), tmp_path)
+    assert figures["loss.png"].axes[0].get_yscale() == "linear"
+
+
+def test_plots_need_no_pyplot_and_so_no_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it now fails
+    assert len(write_plots(build_trained_run(), tmp_path)) == 3

@@ -1,0 +1,248 @@
+"""From TOML and overrides to a recipe, and every mistake a user can make on the way."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfbench import recipe_file
+from tfbench.errors import RecipeError, UnknownNameError
+from tfbench.recipe import AdadeltaConfig, AdamConfig
+
+MINIMAL = """
+[recipe]
+title = "Mine"
+source = "me"
+
+[model]
+name = "mlp"
+
+[dataset]
+name = "mnist"
+
+[training]
+global_batch_size = 32
+epochs = 2
+optimizer = { name = "adam" }
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def problem_with(tmp_path: Path, **overrides: Any) -> str:
+    """Returns the one problem that an override makes, without the path in front."""
+    path = write(tmp_path, MINIMAL)
+    with pytest.raises(RecipeError) as caught:
+        recipe_file.load_recipe(path, {key.replace("__", "."): value for key, value in overrides.items()})
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{path}: ")
+    return line.removeprefix(f"{path}: ")
+
+
+def test_writes_the_defaults_out(tmp_path: Path) -> None:
+    recipe = recipe_file.load_recipe(write(tmp_path, MINIMAL))
+    assert recipe.name == "mine"
+    assert recipe.model.options["hidden_units"] == [1000, 1000]
+    assert recipe.training.optimizer == AdamConfig()
+    assert recipe.distribution.strategy == "default"
+    assert recipe.dataset.data == "real"
+
+
+def test_tables_build_the_same_recipe_again(tmp_path: Path) -> None:
+    recipe = recipe_file.load_recipe(write(tmp_path, MINIMAL))
+    assert recipe_file.from_tables(recipe_file.to_tables(recipe), name="mine", source="again") == recipe
+
+
+def test_command_line_wins_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL.replace('"adam"', '"adam", epsilon = 1e-8'))
+    recipe = recipe_file.load_recipe(path, {"training.epochs": 9, "training.optimizer.learning_rate": 0.5})
+    assert recipe.training.epochs == 9
+    assert recipe.training.global_batch_size == 32
+    assert recipe.training.optimizer == AdamConfig(learning_rate=0.5, epsilon=1e-8)
+
+
+def test_an_override_makes_a_table_that_the_file_does_not_have(tmp_path: Path) -> None:
+    overrides = {"training.optimizer.name": "adadelta", "measurement.steps": 5}
+    recipe = recipe_file.load_recipe(write(tmp_path, MINIMAL), overrides)
+    assert recipe.training.optimizer == AdadeltaConfig()
+    assert recipe.measurement.steps == 5
+
+
+def test_missing_file_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"^recipes/mnist_mpl\.toml: no such file\. Did you mean 'mnist_mlp'\?"):
+        recipe_file.find_recipe("recipes/mnist_mpl.toml")
+
+
+def test_unknown_shipped_recipe_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown recipe 'mnist_mpl'\. Did you mean 'mnist_mlp'\?"):
+        recipe_file.find_recipe("mnist_mpl")
+
+
+def test_a_shipped_recipe_is_found_by_name_in_any_folder(in_tmp_path: Path) -> None:
+    assert recipe_file.load_recipe(recipe_file.find_recipe("mnist_mlp")).name == "mnist_mlp"
+
+
+def test_lists_shipped_recipes_by_name_and_local_ones_by_path(in_tmp_path: Path) -> None:
+    (in_tmp_path / "recipes").mkdir()
+    write(in_tmp_path / "recipes", MINIMAL)
+    names = list(recipe_file.list_recipes())
+    assert "mnist_mlp" in names
+    assert "recipes/mine.toml" in names
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="cannot be read: Is a directory"):
+        recipe_file.load_recipe(tmp_path)
+
+
+def test_broken_toml_is_located(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"mine\.toml: is not valid TOML: .*line 2"):
+        recipe_file.load_recipe(write(tmp_path, "\n[training\n"))
+
+
+def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'[recipe]\ntitle = "\xff\xfe"\n')
+    with pytest.raises(RecipeError, match="is not UTF-8 text"):
+        recipe_file.load_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("training__epochs", 0, "training.epochs: must be greater than or equal to 1. Received: 0."),
+        ("training__epochs", -1, "training.epochs: must be greater than or equal to 1. Received: -1."),
+        ("training__epochs", 1.5, "training.epochs: must be a valid integer. Received: 1.5."),
+        ("training__epochs", True, "training.epochs: must be a valid integer. Received: True."),
+        ("training__epochs", "3", "training.epochs: must be a valid integer. Received: '3'."),
+        ("training__epochs", 10**9, "training.epochs: must be less than or equal to 1000000. Received: 1000000000."),
+        ("training__global_batch_size", 0, "training.global_batch_size: must be greater than or equal to 1."),
+        ("training__global_batch_size", 10**9, "training.global_batch_size: must be less than or equal to 16777216."),
+        ("training__optimizer__learning_rate", float("nan"), "must be a finite number. Received: nan."),
+        ("training__optimizer__learning_rate", float("inf"), "must be a finite number. Received: inf."),
+        ("training__optimizer__learning_rate", 0, "must be greater than 0. Received: 0."),
+        ("training__optimizer__learning_rate", -0.1, "must be greater than 0. Received: -0.1."),
+        ("training__optimizer__name", "adm", "must be one of adam, sgd, adadelta, rmsprop. Received: 'adm'."),
+        ("training__optimizer__name", "adm", "Did you mean 'adam'?"),
+        ("training__optimizer__momentum", 0.5, "unknown key."),
+        ("training__optimizer", "adam", "training.optimizer"),
+        ("training__btach", 1, "training.btach: unknown key."),
+        ("training__epoch", 1, "training.epoch: unknown key. Did you mean 'epochs'? Known keys: global_batch_size,"),
+        ("training__loss", "mse", "training.loss: must be one of sparse_categorical_crossentropy, mean_squared_error."),
+        (
+            "training__loss",
+            "mean_squared_error",
+            "must be sparse_categorical_crossentropy, since the data set mnist has 10",
+        ),
+        ("training__seed", -1, "training.seed: must be greater than or equal to 0."),
+        ("training__jit_compile", "yes", "training.jit_compile: must be a valid boolean. Received: 'yes'."),
+        ("distribution__strategy", "miror", "distribution.strategy: must be one of default, one_device, mirrored."),
+        ("distribution__strategy", "miror", "Did you mean 'mirrored'?"),
+        ("measurement__seconds", 0, "measurement.seconds: must be greater than 0. Received: 0."),
+        ("model__name", "mpl", "model.name: unknown model 'mpl'. Did you mean 'mlp'?"),
+        ("model__name", 5, "model.name: must be a string. Received: 5."),
+        (
+            "model__hidden_unit",
+            [1],
+            "model.hidden_unit: unknown key. Did you mean 'hidden_units'? Known keys: hidden_units,",
+        ),
+        ("model__hidden_units", [0], "model.hidden_units.0: must be greater than or equal to 1. Received: 0."),
+        ("model__hidden_units", 5, "model.hidden_units: must be a valid tuple. Received: 5."),
+        ("dataset__name", "mnits", "dataset.name: unknown data set 'mnits'. Did you mean 'mnist'?"),
+        ("dataset__data", "fake", "dataset.data: must be one of real, synthetic. Received: 'fake'."),
+        ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
+        ("recipe__title", "", "recipe.title: "),
+        ("trainning__epochs", 1, "trainning: unknown table. Did you mean 'training'?"),
+    ],
+)
+def test_refuses_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
+    assert message in problem_with(tmp_path, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("recipe", "recipe: missing table [recipe]."),
+        ("training", "training: missing table [training]."),
+        ("model", "model: missing table [model]."),
+        ("dataset", "dataset: missing table [dataset]."),
+    ],
+)
+def test_refuses_a_recipe_without_a_table(tmp_path: Path, table: str, message: str) -> None:
+    text = re.sub(rf"\[{table}\][^\[]*", "", MINIMAL)
+    with pytest.raises(RecipeError) as caught:
+        recipe_file.load_recipe(write(tmp_path, text))
+    assert str(caught.value).endswith(f": {message}")
+
+
+def test_refuses_a_recipe_without_a_required_key(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"training\.epochs: missing\."):
+        recipe_file.load_recipe(write(tmp_path, MINIMAL.replace("epochs = 2\n", "")))
+
+
+def test_refuses_a_value_where_a_table_belongs(tmp_path: Path) -> None:
+    text = 'recipe = 1\nmodel = 2\ndataset = 3\ntraining = 4\nreference = "x"\n'
+    with pytest.raises(RecipeError) as caught:
+        recipe_file.load_recipe(write(tmp_path, text))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    assert sum("must be a table. Received: " in line for line in lines) == 4
+    assert "reference: must be an array of tables, each written [[reference]]." in lines[-1]
+
+
+def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
+    text = MINIMAL.replace("epochs = 2", "epochs = 0").replace('"mlp"', '"mpl"').replace('"mnist"', '"mnits"')
+    with pytest.raises(RecipeError) as caught:
+        recipe_file.load_recipe(write(tmp_path, text + "[extra]\n"), {"distribution.strategy": "x"})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    assert all("mine.toml: " in line for line in lines)
+
+
+def test_refuses_jit_compile_under_determinism(tmp_path: Path) -> None:
+    problem = problem_with(tmp_path, training__jit_compile=True, training__deterministic=True)
+    assert "jit_compile cannot be true with deterministic = true" in problem
+
+
+def test_refuses_a_wrong_reference(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"reference\.0\.figures\.loss: must be a valid number"):
+        text = '[[reference]]\nhardware = "h"\ndevices = "cpu"\nsource = "s"\nfigures = { loss = "low" }\n'
+        recipe_file.load_recipe(write(tmp_path, MINIMAL + text))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("training.epochs=3", "training.epochs", 3),
+        ("model.hidden_units=[4000, 4000]", "model.hidden_units", [4000, 4000]),
+        ("training.optimizer.learning_rate = 1e-2", "training.optimizer.learning_rate", 0.01),
+        ("distribution.strategy=mirrored", "distribution.strategy", "mirrored"),
+        ("distribution.devices=['gpu:0']", "distribution.devices", ["gpu:0"]),
+        ('recipe.title="a = b"', "recipe.title", "a = b"),
+        ("training.jit_compile=true", "training.jit_compile", True),
+    ],
+)
+def test_reads_an_override(text: str, key: str, value: object) -> None:
+    assert recipe_file.parse_override(text) == (key, value)
+
+
+@pytest.mark.parametrize("text", ["training.epochs", "epochs=3", "=3", "a..b=1", "a b.c=1", ""])
+def test_refuses_an_override_without_key_and_value(text: str) -> None:
+    with pytest.raises(RecipeError, match=r"must be SECTION\.KEY=VALUE, for example"):
+        recipe_file.parse_override(text)
+
+
+@pytest.mark.parametrize("text", ["training.epochs=", "model.hidden_units=[1"])
+def test_refuses_an_override_whose_value_is_no_toml(text: str) -> None:
+    with pytest.raises(RecipeError, match="the value is not valid TOML"):
+        recipe_file.parse_override(text)
+
+
+def test_refuses_an_override_below_a_value(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"--set training\.epochs\.x: training\.epochs is no table"):
+        recipe_file.load_recipe(write(tmp_path, MINIMAL), {"training.epochs.x": 1})

@@ -1,0 +1,56 @@
+"""What is written as TOML reads back as the same."""
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from tfbench import recipe_file
+from tfbench.toml_text import format_toml
+
+
+def test_writes_tables_then_tables_inside_them() -> None:
+    tables = {
+        "training": {"optimizer": {"name": "adam", "epsilon": 1e-8}, "epochs": 3, "steps": None},
+        "a b": {"x": []},
+    }
+    assert format_toml(tables) == (
+        "[training]\nepochs = 3\n# steps: not set\n\n"
+        '[training.optimizer]\nname = "adam"\nepsilon = 1e-08\n\n'
+        '["a b"]\nx = []\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        'a "b" \\ c',
+        "line\nline\ttab",
+        "ü 数 🎉",
+        "\x00\x1b\x7f",
+        0,
+        -5,
+        10**15,
+        1e-8,
+        1e300,
+        2.0,
+        True,
+        False,
+        [[1], [2, 3]],
+    ],
+)
+def test_values_read_back(value: object) -> None:
+    assert tomllib.loads(format_toml({"a": {"x": value}})) == {"a": {"x": value}}
+
+
+def test_arrays_of_tables_read_back() -> None:
+    tables: dict[str, Any] = {"reference": [{"a": 1, "figures": {"x": 1.5}}, {"a": 2, "figures": {"x y": 2.5}}]}
+    assert tomllib.loads(format_toml(tables)) == tables
+
+
+@pytest.mark.parametrize("name", [path.stem for path in recipe_file.shipped_folder().glob("*.toml")])
+def test_a_recipe_reads_back(name: str) -> None:
+    recipe = recipe_file.load_recipe(recipe_file.find_recipe(name))
+    text = format_toml(recipe_file.to_tables(recipe))
+    assert recipe_file.from_tables(tomllib.loads(text), name=name, source="text") == recipe

@@ -1,0 +1,51 @@
+"""Arguments and options that several commands share."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from tfbench.recipe import Recipe
+
+
+def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the recipes whose name begins with what was typed; the shell adds its own file names."""
+    from tfbench.recipe_file import list_recipes
+
+    names = [CompletionItem(name) for name in list_recipes() if name.startswith(incomplete)]
+    return [*names, CompletionItem(incomplete, type="file")]
+
+
+recipe_argument = click.argument("recipe", shell_complete=complete_recipe)
+
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set any key of the recipe, for example model.hidden_units=[4000,4000]. May be given several times.",
+)
+
+format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text for people, or one JSON document on stdout.",
+)
+
+
+def load_named_recipe(name: str, overrides: Sequence[str]) -> "Recipe":
+    """Loads the recipe that `recipe_argument` named, with what `set_option` was given.
+
+    Raises:
+        UnknownNameError: There is no such recipe.
+        RecipeError: The recipe or an override is not valid.
+    """
+    from tfbench import recipe_file
+
+    path = recipe_file.find_recipe(name)
+    return recipe_file.load_recipe(path, dict(recipe_file.parse_override(text) for text in overrides))

@@ -1,0 +1,61 @@
+"""What the commands that work on the store share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from tfbench.projection import RecoveredRun
+    from tfbench.tracking.mlflow_tracker import MlflowTracker
+    from tfbench.tracking.store import Store
+
+store_option = click.option(
+    "--store",
+    "store_root",
+    type=click.Path(path_type=Path),
+    default=Path("mlruns"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder of journals, MLflow's database and artifacts.",
+)
+
+
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the runs of the store whose id begins with what was typed, newest first, each with its name."""
+    heads = open_store(ctx.params.get("store_root") or Path("mlruns")).heads()
+    items = [CompletionItem(head.run_id, help=head.name) for head in heads if head.run_id.startswith(incomplete)]
+    return [CompletionItem("@last"), *items] if "@last".startswith(incomplete) else items
+
+
+def open_store(root: Path) -> "Store":
+    """Returns the store of a folder, whether or not it is there yet."""
+    from tfbench.tracking.store import Store
+
+    return Store(root)
+
+
+def make_tracker(tracking_uri: str, experiment: str, store: "Store") -> "MlflowTracker":
+    """Returns a tracker of an MLflow experiment."""
+    from tfbench.tracking.mlflow_tracker import MlflowTracker
+
+    return MlflowTracker(tracking_uri, experiment, store)
+
+
+def show_runs(runs: "list[RecoveredRun]") -> None:
+    """Prints what became of each run, one line a run."""
+    for run in runs:
+        click.echo(f"{run.run_id}  {run.outcome:<9}  {run.message}")
+
+
+def end_with(runs: "list[RecoveredRun]") -> None:
+    """Ends the command with exit code 2 if a run could not be brought into MLflow."""
+    from tfbench.errors import TrackingError
+
+    failed = sum(run.outcome == "failed" for run in runs)
+    if failed:
+        raise TrackingError(
+            f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
+            "`tfbench recover` tries again."
+        )

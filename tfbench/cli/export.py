@@ -1,0 +1,53 @@
+"""`tfbench export`: write a run to a file."""
+
+from pathlib import Path
+
+import click
+
+from tfbench.cli._store import complete_run, open_store, store_option
+
+
+@click.command()
+@click.argument("run", shell_complete=complete_run)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to; - for stdout. [default: ID.jsonl in the current folder]"
+)
+@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@store_option
+def command(run: str, output: str | None, force: bool, store_root: Path) -> None:
+    """Write a run to a file that `tfbench import` reads, here or on another machine.
+
+    RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
+    everything that was measured, as lines of JSON.
+
+    \b
+    tfbench export @last
+    tfbench export 3f2a -o mnist_mlp-gpu.jsonl
+    tfbench export @last -o - | ssh other 'cat > run.jsonl'
+    """
+    import os
+
+    from tfbench.errors import TrackingError
+    from tfbench.journal import read_records
+
+    store = open_store(store_root)
+    run_id = store.find(run)
+    records = read_records(store.journal_path(run_id))
+    if not any(record["kind"] == "exit" for record in records):
+        click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
+    data = store.journal_path(run_id).read_bytes()
+    data = data[: data.rfind(b"\n") + 1]  # a run that goes on may be in the middle of a line
+    if output == "-":
+        click.echo(data, nl=False)
+        return
+    target = Path(output or f"{run_id}.jsonl")
+    try:
+        with target.open("wb") if force else target.open("xb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise TrackingError(
+            f"{target}: is there already. Use --force to overwrite it, or -o for another file."
+        ) from error
+    except OSError as error:
+        raise TrackingError(f"{target}: cannot be written: {os.strerror(error.errno or 0)}.") from error
+    click.echo(f"{target}: run {run_id}, {len(records)} records.")

@@ -1,0 +1,31 @@
+"""`tfbench import`: bring runs of another store into this one."""
+
+from pathlib import Path
+
+import click
+
+from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--tracking-uri", metavar="URI", envvar="MLFLOW_TRACKING_URI", help="MLflow server to send the runs to.")
+@click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment to put the runs in.")
+@store_option
+def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store_root: Path) -> None:
+    """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
+
+    A run that is in the store already is left alone. If one of the files is damaged, none is imported.
+
+    \b
+    tfbench import run.jsonl
+    tfbench import --store all-machines results/*.jsonl
+    """
+    from tfbench import projection
+    from tfbench.tracking.store import TrackingState
+
+    store = open_store(store_root)
+    state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
+    runs = projection.import_journals(store, files, lambda uri, name: make_tracker(uri, name, store), state)
+    show_runs(runs)
+    end_with(runs)

@@ -1,0 +1,63 @@
+"""`tfbench list`: what there is to run."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfbench.cli._options import format_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@format_option
+def command(output_format: str) -> None:
+    """List the recipes, models and data sets.
+
+    Shipped recipes are named by their name, those in recipes/ of the current folder by their path.
+
+    \b
+    tfbench list
+    tfbench list --format json
+    """
+    contents = _collect()
+    if output_format == "json":
+        import json
+
+        click.echo(json.dumps(contents, indent=2))
+        return
+    for heading, key, column in (
+        ("Recipes", "recipes", "title"),
+        ("Models", "models", "summary"),
+        ("Data sets", "datasets", "summary"),
+    ):
+        width = max((len(entry["name"]) for entry in contents[key]), default=0)
+        click.echo(heading)
+        for entry in contents[key]:
+            click.echo(f"  {entry['name']:<{width}}  {entry[column]}")
+        click.echo()
+    click.echo("`tfbench show RECIPE` prints a recipe, `tfbench run RECIPE` runs it.")
+
+
+def _collect() -> dict[str, list[dict[str, Any]]]:
+    from tfbench import registry
+    from tfbench.recipe_file import list_recipes
+
+    return {
+        "recipes": [
+            {"name": name, "title": _read_title(path), "path": str(path)} for name, path in list_recipes().items()
+        ],
+        "models": [{"name": name, "summary": line} for name, line in registry.list_names("models").items()],
+        "datasets": [{"name": name, "summary": line} for name, line in registry.list_names("datasets").items()],
+    }
+
+
+def _read_title(path: "Path") -> str:
+    """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
+    import tomllib
+
+    try:
+        return str(tomllib.loads(path.read_text(encoding="utf-8"))["recipe"]["title"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"(not valid: tfbench validate {path})"

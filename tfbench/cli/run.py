@@ -1,0 +1,106 @@
+"""`tfbench run`: measure one recipe, and track it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tfbench.cli._options import format_option, recipe_argument, set_option
+from tfbench.errors import ExitCode
+
+_DIRECT = {
+    # option -> recipe key
+    "strategy": "distribution.strategy",
+    "devices": "distribution.devices",
+    "data": "dataset.data",
+    "global_batch_size": "training.global_batch_size",
+    "epochs": "training.epochs",
+    "seed": "training.seed",
+    "steps": "measurement.steps",
+    "seconds": "measurement.seconds",
+    "clock": "measurement.clock",
+}
+
+
+@click.command("run")
+@recipe_argument
+@click.option("--strategy", metavar="NAME", help="default, one_device or mirrored.")
+@click.option("--devices", metavar="LIST", help="For example cpu:0 or gpu:0,gpu:2; gpu alone means every GPU.")
+@click.option("--data", metavar="KIND", help="real, or synthetic: made from the seed, same shapes and sizes, no download.")
+@click.option("--data-dir", type=click.Path(path_type=Path), envvar="TFBENCH_DATA_DIR", show_envvar=True,
+              help="Folder of data prepared by tensorflow-datasets; its own default folder otherwise.")
+@click.option("--global-batch-size", metavar="N", type=float, help="Samples of a step, over all replicas.")
+@click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
+@click.option("--steps", metavar="N", type=float, help="Stop after the warm-up and N more steps.")
+@click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
+@click.option("--clock", metavar="MODE", help="span (default), or step: percentiles of single steps.")
+@click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
+@set_option
+@click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
+@click.option("--store", type=click.Path(path_type=Path), default=Path("mlruns"), show_default=True,
+              help="Folder of journals and of the embedded MLflow store.")
+@click.option("--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead.")
+@click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment.")
+@format_option
+@click.pass_context
+def command(
+    context: click.Context,
+    recipe: str,
+    data_dir: Path | None,
+    overrides: tuple[str, ...],
+    name: str | None,
+    store: Path,
+    tracking_uri: str | None,
+    experiment: str,
+    output_format: str,
+    **direct: Any,
+) -> None:
+    """Measures one run of RECIPE: a recipe's name (see `tfbench list`) or the path of a TOML file.
+
+    The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow.
+
+    \b
+    Examples:
+      tfbench run mnist_mlp --data synthetic
+      tfbench run recipes/mnist_mlp.toml --data-dir ~/tensorflow_datasets
+      tfbench run mnist_mlp --strategy mirrored --devices gpu --global-batch-size 512
+      tfbench run mnist_mlp --set model.hidden_units=[4000,4000] --steps 200
+      tfbench run mnist_mlp --data synthetic --format json > run.json
+    """
+    from tfbench.recipe_file import find_recipe, load_recipe, parse_override
+    from tfbench.report.console import RunConsole
+    from tfbench.report.run_json import to_json
+    from tfbench.requests import new_request
+    from tfbench.session import execute_run
+    from tfbench.tracking.mlflow_tracker import MlflowTracker
+    from tfbench.tracking.store import Store, TrackingState
+
+    values = dict(parse_override(text) for text in overrides)
+    values |= {_DIRECT[option]: _value(option, value) for option, value in direct.items() if value is not None}
+    request = new_request(load_recipe(find_recipe(recipe), values), name=name, data_dir=data_dir)
+    run_store = Store(store)
+    state = TrackingState(tracking_uri=tracking_uri or run_store.tracking_uri, experiment=experiment, run=None, projected_bytes=0)
+    tracker = MlflowTracker(state.tracking_uri, experiment, run_store)
+    console = RunConsole(quiet_stdout=output_format == "json")
+    try:
+        outcome = execute_run(request, state, run_store, tracker, console)
+    finally:
+        console.close()
+    if output_format == "json":
+        import json
+
+        click.echo(json.dumps(to_json(outcome.result, outcome.summary, outcome.tracked), indent=2, allow_nan=False))
+    context.exit(_exit_code(outcome.result.status, outcome.result.exit.reason if outcome.result.exit else ""))
+
+
+def _value(option: str, value: Any) -> Any:
+    """Turns what Click read into what the recipe's own check expects, so that one place judges all values."""
+    if option == "devices":
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _exit_code(status: str, reason: str) -> int:
+    if status == "FINISHED":
+        return ExitCode.DONE
+    return ExitCode.INTERRUPTED if reason.startswith("interrupted") else ExitCode.RUN_FAILED

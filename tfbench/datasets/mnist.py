@@ -1,0 +1,40 @@
+"""MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, 10 classes."""
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import schema
+from tfbench.splits import Splits
+
+
+@schema
+class Config:
+    """Nothing to set."""
+
+
+def describe(config: Config) -> DatasetSpec:
+    """Returns shapes and sizes; loads nothing."""
+    return DatasetSpec(
+        input_shape=(28, 28, 1),
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=10,
+        train_samples=60_000,
+        validation_samples=10_000,
+        input_scale=1 / 255,
+    )
+
+
+def load_splits(config: Config, data_dir: str | None) -> Splits:
+    """Loads train and test split (the test split is the validation set), scaled to 0..1 when fed to a model.
+
+    Raises:
+        DatasetError: The data is missing and cannot be fetched, or is damaged.
+    """
+    from tfbench.tfds_source import load_tfds
+
+    return load_tfds(
+        "mnist",
+        describe(config),
+        data_dir,
+        splits=("train", "test"),
+        host="https://storage.googleapis.com",
+    )

@@ -1,0 +1,248 @@
+"""Devices and strategies: what was asked for, what there is, and what was really used. Resolved here and nowhere else."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from tfbench.errors import DeviceError, MeasurementError
+from tfbench.recipe import DistributionConfig, TrainingConfig
+from tfbench.results import Placement
+
+_HOST = "cpu:0"  # input pipeline and bookkeeping run here, whatever the device of the model
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """One device, by the machine's numbering."""
+
+    kind: str  # "cpu" or "gpu"
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResolvedDistribution:
+    """A strategy ready for use, and where it places its replicas."""
+
+    strategy: Any  # tf.distribute.Strategy
+    placement: Placement
+    logical_names: dict[str, str]  # "/device:GPU:0" as TensorFlow numbers the visible ones -> "gpu:2"
+
+
+def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
+    """Reads the devices asked for; "gpu" alone, which means every GPU, gives index -1.
+
+    Raises:
+        DeviceError: Not a device, named twice, kinds mixed, or more than the strategy can use.
+    """
+    devices = []
+    for text in config.devices:
+        match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", text.strip().lower())
+        if not match:
+            raise DeviceError(f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{text}'.")
+        kind, index = match.groups()
+        devices.append(Device(kind, int(index) if index else (-1 if kind == "gpu" else 0)))
+    if len(set(devices)) < len(devices):
+        raise DeviceError(f"devices: each may be named once. Received: {', '.join(config.devices)}.")
+    if len({device.kind for device in devices}) > 1:
+        raise DeviceError(
+            f"devices: replicas on CPU and GPU at once are not comparable. Received: {', '.join(config.devices)}."
+        )
+    if Device("gpu", -1) in devices and len(devices) > 1:
+        raise DeviceError("devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.")
+    if config.strategy != "mirrored" and len(devices) > 1:
+        raise DeviceError(
+            f"strategy {config.strategy} takes one device. Received: {', '.join(config.devices)}. "
+            "Use --strategy mirrored for several."
+        )
+    if config.strategy == "default" and devices and devices[0].kind == "cpu" and devices[0].index:
+        raise DeviceError(
+            f"strategy default always places on {_HOST}. Received: {devices[0]}. Use --strategy one_device for it."
+        )
+    return tuple(devices)
+
+
+def require_possible(config: DistributionConfig, training: TrainingConfig) -> None:
+    """Checks what can be checked before TensorFlow is started, and hides the GPUs from a run on the CPU.
+
+    Raises:
+        DeviceError: The devices cannot be used, or the batch does not divide among them.
+    """
+    devices = parse_devices(config)
+    if devices and devices[0].kind == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+        _require_usable(devices, config, training)
+
+
+def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDistribution:
+    """Builds the strategy on exactly the devices asked for. Nothing may have used TensorFlow's devices before.
+
+    Raises:
+        DeviceError: A device is absent, or the batch does not divide among the replicas.
+    """
+    import tensorflow as tf
+
+    devices, notes = _choose(config)
+    _require_usable(devices, config, training)
+    if devices[0].kind == "cpu":
+        physical = tf.config.list_physical_devices("CPU")[0]
+        num_logical = 1 + max(device.index for device in devices)
+        tf.config.set_logical_device_configuration(physical, [tf.config.LogicalDeviceConfiguration()] * num_logical)
+        # Off, a device that is not there is an error; on, TensorFlow would quietly take another, or hang.
+        tf.config.set_soft_device_placement(False)
+        logical = {str(device): f"/device:CPU:{device.index}" for device in devices}
+    else:
+        physical_gpus = tf.config.list_physical_devices("GPU")
+        tf.config.set_visible_devices([physical_gpus[device.index] for device in devices], "GPU")
+        logical = {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
+    strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
+    placement = Placement(
+        strategy=config.strategy,
+        devices=tuple(logical),
+        num_replicas=len(devices),
+        global_batch_size=training.global_batch_size,
+        per_replica_batch_size=training.global_batch_size // len(devices),
+        cross_device_ops=cross_device_ops,
+        notes=notes,
+    )
+    return ResolvedDistribution(strategy, placement, {name: device for device, name in logical.items()})
+
+
+class DeviceWatch:
+    """Collects the devices that TensorFlow places the nodes of its functions on, from `with` until `stop`."""
+
+    def __enter__(self) -> "DeviceWatch":
+        # TensorFlow publishes no way to ask where an executed function's nodes were placed.
+        from tensorflow.python.eager import context
+
+        context.enable_run_metadata()
+        self._is_watching = True
+        return self
+
+    def stop(self) -> set[str]:
+        """Stops watching, and returns full TensorFlow device names."""
+        from tensorflow.python.eager import context
+
+        metadata = context.export_run_metadata()
+        context.disable_run_metadata()
+        self._is_watching = False
+        graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
+        return {node.device for graph in graphs for node in graph.node if node.device}
+
+    def __exit__(self, *exception: object) -> None:
+        if self._is_watching:
+            self.stop()
+
+
+def synchronize() -> None:
+    """Waits until every visible device has finished what it was given; about 50 microseconds on a CPU."""
+    import tensorflow as tf
+
+    tf.test.experimental.sync_devices()
+
+
+def verify_placement(resolved: ResolvedDistribution, model: Any, step_devices: Iterable[str]) -> None:
+    """Compares where the variables live and where the step ran with the devices of the placement.
+
+    Args:
+        resolved: What was resolved before the model was built.
+        model: The model, built.
+        step_devices: Full TensorFlow names of all devices that nodes of the executed training step were placed on.
+
+    Raises:
+        MeasurementError: Variables or the step are elsewhere.
+    """
+    wanted = set(resolved.placement.devices)
+    variables = {_short(name, resolved) for v in model.variables for name in _variable_devices(v.value)}
+    # Random seeds of dropout and the like are integers, which TensorFlow keeps on the host.
+    trained = {_short(name, resolved) for v in model.trainable_variables for name in _variable_devices(v.value)}
+    if trained != wanted or not variables <= wanted | {_HOST}:
+        raise MeasurementError(f"variables were placed on {_names(variables)}, asked for was {_names(wanted)}.")
+    stepped = {_short(name, resolved) for name in step_devices}
+    if not wanted <= stepped or not stepped <= wanted | {_HOST}:
+        raise MeasurementError(f"the training step ran on {_names(stepped)}, asked for was {_names(wanted)}.")
+
+
+def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Returns the devices to use and, where the choice was ours, what to tell the user."""
+    import tensorflow as tf
+
+    asked = parse_devices(config)
+    if asked and asked[0].kind == "cpu":
+        return asked, ()
+    gpus = tuple(Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU"))))
+    if not asked:
+        if config.strategy == "mirrored":
+            if gpus:
+                return gpus, ()
+            return (Device("cpu", 0),), ("no GPU found: mirrored runs one replica on the CPU",)
+        return (gpus[:1] or (Device("cpu", 0),)), ()
+    wanted = gpus if asked == (Device("gpu", -1),) and config.strategy == "mirrored" else asked
+    if wanted == (Device("gpu", -1),):
+        wanted = (Device("gpu", 0),)
+    absent = [str(device) for device in wanted if device not in gpus]
+    if absent or not wanted:
+        there = ["cpu:0", *map(str, gpus)]
+        raise DeviceError(
+            f"{', '.join(absent) or 'gpu'}: not found. TensorFlow sees: {', '.join(there)}. "
+            "`tfbench devices` says why a GPU that is in the machine is not seen."
+        )
+    return wanted, ()
+
+
+def _require_usable(devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig) -> None:
+    num_replicas, batch = len(devices), training.global_batch_size
+    for name, size in (("global_batch_size", batch), ("validation_batch_size", training.validation_batch_size or batch)):
+        if size % num_replicas:
+            below, above = size - size % num_replicas, size + -size % num_replicas
+            use = f"{below} or {above}" if below else f"{above}"
+            raise DeviceError(
+                f"training.{name}: must be divisible by num_replicas. "
+                f"Received: {size} with {num_replicas} replicas. Use {use}."
+            )
+    several_cpus = num_replicas > 1 and devices[0].kind == "cpu"
+    if several_cpus and training.jit_compile:
+        raise DeviceError(
+            "training.jit_compile: XLA cannot compile a step over several CPU replicas (TensorFlow: variables on a "
+            "different device). Use jit_compile = false, or one CPU device."
+        )
+    if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
+        raise DeviceError("distribution.cross_device_ops: nccl moves data between GPUs only. Use hierarchical_copy.")
+
+
+def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, str | None]:
+    import tensorflow as tf
+
+    if config.strategy == "default":
+        return tf.distribute.get_strategy(), None
+    if config.strategy == "one_device":
+        return tf.distribute.OneDeviceStrategy(names[0]), None
+    chosen = config.cross_device_ops
+    if chosen == "auto":
+        # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1.
+        chosen = "nccl" if "GPU" in names[0] else "hierarchical_copy"
+    build = {
+        "nccl": tf.distribute.NcclAllReduce,
+        "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
+        "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
+    }[chosen]
+    return tf.distribute.MirroredStrategy(names, cross_device_ops=build()), chosen
+
+
+def _variable_devices(value: Any) -> list[str]:
+    """Returns the device of a variable, or of each of its copies under a strategy."""
+    return [copy.device for copy in getattr(value, "values", (value,))]
+
+
+def _short(name: str, resolved: ResolvedDistribution) -> str:
+    """Turns "/job:localhost/replica:0/task:0/device:GPU:0" into "gpu:2", by the machine's numbering."""
+    tail = name[name.rfind("/device:") :]
+    return resolved.logical_names.get(tail, tail.removeprefix("/device:").lower())
+
+
+def _names(devices: Iterable[str]) -> str:
+    return ", ".join(sorted(devices)) or "no device"

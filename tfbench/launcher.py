@@ -1,0 +1,121 @@
+"""The parent's side of a measuring process: start it, follow its journal, end it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from tfbench.journal import Follower, Record, request_fields
+from tfbench.results import RunExit, RunRequest, RunResult
+
+STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
+_STDERR_LINES = 12  # of a crashed worker, to be shown
+
+
+class Worker:
+    """One measuring process.
+
+    It runs in a session of its own, so that Ctrl-C reaches only the parent, and it ends by itself once the pipe to its
+    standard input is closed, however the parent ends.
+    """
+
+    def __init__(self, request: RunRequest, journal_path: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tfbench-")
+        folder = Path(self._folder.name)
+        self._stderr_path = folder / "stderr.txt"
+        request_path = folder / "request.json"
+        fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
+        request_path.write_text(json.dumps(fields), encoding="utf-8")
+        self._follower = Follower(journal_path)
+        with self._stderr_path.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tfbench.worker", str(request_path)],
+                stdin=subprocess.PIPE,
+                stdout=stderr,
+                stderr=stderr,
+                start_new_session=True,
+                env=_environment(),
+            )
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._folder.cleanup()
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self._process.poll()
+
+    def read(self) -> list[Record]:
+        """Returns what was added to the journal since the last call."""
+        return self._follower.read()
+
+    def begin(self) -> None:
+        """Lets the measurement begin."""
+        self._write(b"\n")
+
+    def terminate(self) -> None:
+        """Asks the process to write down what it has and end."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the process now, if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._process.wait()
+
+    def stderr_tail(self) -> str:
+        """Returns the last lines that the process, or the libraries in it, complained with."""
+        text = self._stderr_path.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.strip().splitlines()[-_STDERR_LINES:])
+
+    def _write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
+
+def describe_exit(result: RunResult, returncode: int, *, stopped_by: signal.Signals | None, stderr_tail: str) -> RunExit:
+    """Says how a run ended.
+
+    Args:
+        result: What the journal holds.
+        returncode: Of the measuring process; negative: the signal that ended it.
+        stopped_by: The signal that asked the parent to stop, if one did.
+        stderr_tail: Shown where the process left no other reason.
+    """
+    if result.stage == "finished":
+        return RunExit(status="FINISHED")
+    if stopped_by is not None:
+        return RunExit(status="KILLED", reason=f"interrupted by {stopped_by.name}")
+    if result.error is not None:
+        return RunExit(status="FAILED", reason=f"{result.error['type']}: {result.error['message']}")
+    if returncode < 0:
+        name = signal.Signals(-returncode).name
+        if name in ("SIGKILL", "SIGTERM"):
+            cause = "; the system does this when memory runs out" if name == "SIGKILL" else ""
+            return RunExit(status="KILLED", reason=f"the measuring process was killed by {name}{cause}")
+        return RunExit(status="FAILED", reason=f"the measuring process crashed with {name}. {stderr_tail}".strip())
+    return RunExit(
+        status="FAILED", reason=f"the measuring process ended with exit code {returncode}. {stderr_tail}".strip()
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Returns the worker's environment: the user's, with TensorFlow's information messages off."""
+    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "KERAS_BACKEND": "tensorflow", "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,103 @@
+"""What a reader must know before trusting a run's figures: one small function a check."""
+
+from collections.abc import Iterable, Iterator
+
+from tfbench.measure.spans import steady_spans
+from tfbench.results import RunResult
+
+
+def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tuple[str, ...]:
+    """Returns one text for each thing that limits what a run's figures say: what was seen, and what to do.
+
+    Args:
+        result: A run, finished or not.
+        warmup_steps: Number of leading steps left out of the summary; None: what the recipe says.
+    """
+    if warmup_steps is None:
+        warmup_steps = result.request.recipe.measurement.warmup_steps
+    found = (
+        *_check_data(result),
+        *_check_devices(result),
+        *_check_clock(result),
+        *_check_length(result),
+        *_check_loss(result),
+        *_check_steady_spans(result, warmup_steps),
+        *(result.placement.notes if result.placement else ()),
+        *result.notes,
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _check_data(result: RunResult) -> Iterator[str]:
+    if result.is_synthetic:
+        yield (
+            "synthetic data: accuracy says nothing of the real task, and the speed does not include reading real data. "
+            "Use real data (--data real) to learn either."
+        )
+
+
+def _check_devices(result: RunResult) -> Iterator[str]:
+    devices = result.placement.devices if result.placement else ()
+    num_cpus = sum(device.startswith("cpu") for device in devices)
+    if num_cpus > 1:
+        yield (
+            f"{num_cpus} logical CPU devices share the same physical cores: this run shows that the strategy works, "
+            "and says nothing of the speed of more hardware. Use GPUs to measure how training scales."
+        )
+
+
+def _check_clock(result: RunResult) -> Iterator[str]:
+    if result.request.recipe.measurement.clock == "step":
+        yield (
+            'clock = "step": the device was waited for after every step, which slows small networks down. '
+            'Do not compare this run with runs of clock = "span".'
+        )
+
+
+def _check_length(result: RunResult) -> Iterator[str]:
+    recipe = result.request.recipe
+    limits = []
+    if recipe.measurement.steps is not None:
+        limits.append(f"{recipe.measurement.steps} steps")
+    if recipe.measurement.seconds is not None:
+        limits.append(f"{recipe.measurement.seconds:g} s")
+    if limits:
+        yield (
+            f"limited to {' or '.join(limits)} after the warm-up, not trained to the recipe's "
+            f"{_count(recipe.training.epochs, 'epoch')}: loss and accuracy are not those of a trained model, and "
+            "nothing was validated. Leave out --steps and --seconds to train to the end."
+        )
+
+
+def _check_loss(result: RunResult) -> Iterator[str]:
+    broken = [record.epoch for record in result.epochs if record.loss is None]
+    if broken:
+        later = [record.epoch for record in result.epochs if record.epoch >= broken[0]]
+        where = f"from epoch {broken[0]} on" if broken == later else f"in {_list_epochs(broken)}"
+        yield f"loss was not finite {where}: the model did not learn. Lower training.optimizer.learning_rate."
+
+
+def _check_steady_spans(result: RunResult, warmup_steps: int) -> Iterator[str]:
+    steady = steady_spans(result.spans, warmup_steps=warmup_steps)
+    if not result.spans:
+        yield "no training step was measured: there are no figures of speed, loss or accuracy."
+    elif not steady:
+        num_steps = sum(span.num_steps for span in result.spans)
+        yield (
+            f"no steady steps: all of the {_count(num_steps, 'measured step')} belong to the warm-up, so there is no "
+            f"speed. Train more steps, or lower measurement.warmup_steps ({warmup_steps})."
+        )
+    elif len(steady) < 2:
+        yield (
+            f"the speed rests on one span of {_count(steady[0].num_steps, 'step')} ({steady[0].seconds:.3g} s), so its "
+            "spread is not known. Train more steps."
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _list_epochs(epochs: Iterable[int]) -> str:
+    numbers = [str(epoch) for epoch in epochs]
+    return f"{'epoch' if len(numbers) == 1 else 'epochs'} {', '.join(numbers)}"

@@ -1,0 +1,191 @@
+"""Reads the clock while Keras trains. Takes readings, computes no statistics."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfbench.measure.summary import epoch_samples_per_second
+from tfbench.recipe import MeasurementConfig
+from tfbench.results import EpochRecord, StepSpan
+
+_NS = 1e-9
+
+
+class SpanClock:
+    """Cuts training into spans of steps, each ended by a synchronisation with the device.
+
+    The first execution (tracing, compilation) is a span of its own, and so is what else belongs to the warm-up, so that
+    steady time begins at a boundary. After that a span ends once `min_span_seconds` have passed: one synchronisation in
+    50 ms costs nothing, one at every step would slow down exactly the small networks.
+
+    Args:
+        config: Clock mode, length of spans, warm-up and limits.
+        now: Reads a monotonic clock, in nanoseconds.
+        synchronize: Waits until the devices have finished what they were given.
+        on_span: Receives each span.
+    """
+
+    def __init__(
+        self,
+        config: MeasurementConfig,
+        *,
+        synchronize: Callable[[], None],
+        on_span: Callable[[StepSpan], None],
+        now: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._config = config
+        self._now = now
+        self._synchronize = synchronize
+        self._on_span = on_span
+        self._min_span_ns = config.min_span_seconds / _NS
+        self._epoch = 0
+        self._step = 0  # last step done, over the whole run
+        self._span_first_step = 1
+        self._span_start = 0
+        self._steady_start: int | None = None
+        self._steady_first_step = 0
+        self.epoch_spans: list[StepSpan] = []
+
+    @property
+    def step(self) -> int:
+        """Steps done so far."""
+        return self._step
+
+    def begin_epoch(self) -> None:
+        """Starts the first span of an epoch."""
+        self._epoch += 1
+        self.epoch_spans = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Starts the open span anew, so that what was done since the last one ended is in no span."""
+        self._span_start = self._now()
+        self._span_first_step = self._step + 1
+        if self._steady_start is not None and self._steady_first_step == self._step + 1:
+            self._steady_start = self._span_start
+
+    def end_steps(self, count: int, *, ends_epoch: bool) -> bool:
+        """Notes that `count` more steps were dispatched.
+
+        Returns:
+            Whether the limit of steps or seconds is reached.
+        """
+        is_first = self._step == 0
+        self._step += count
+        time_ns = self._now()
+        is_limit = self._reaches_limit(time_ns)
+        in_warmup = self._steady_start is None
+        ends_warmup = in_warmup and self._step >= self._config.warmup_steps
+        is_due = self._config.clock == "step" or time_ns - self._span_start >= self._min_span_ns
+        if is_first or ends_warmup or ends_epoch or is_limit or is_due:
+            self._end_span()
+            if ends_warmup:
+                self._steady_start, self._steady_first_step = self._span_start, self._step + 1
+        return is_limit
+
+    def _end_span(self) -> None:
+        self._synchronize()
+        time_ns = self._now()
+        span = StepSpan(
+            epoch=self._epoch,
+            first_step=self._span_first_step,
+            last_step=self._step,
+            seconds=(time_ns - self._span_start) * _NS,
+        )
+        self._span_start = time_ns
+        self._span_first_step = self._step + 1
+        self.epoch_spans.append(span)
+        self._on_span(span)
+
+    def _reaches_limit(self, time_ns: int) -> bool:
+        if self._steady_start is None:
+            return False
+        steady_steps = self._step - self._steady_first_step + 1
+        by_steps = self._config.steps is not None and steady_steps >= self._config.steps
+        by_time = self._config.seconds is not None and (time_ns - self._steady_start) * _NS >= self._config.seconds
+        return by_steps or by_time
+
+
+def build_callbacks(
+    clock: SpanClock,
+    *,
+    model: Any,
+    steps_per_epoch: int,
+    global_batch_size: int,
+    warmup_steps: int,
+    validates: bool,
+    on_epoch: Callable[[EpochRecord], None],
+    on_first_step: Callable[[], None],
+    now: Callable[[], int] = time.perf_counter_ns,
+) -> Any:
+    """Builds the callback list that `model.fit` is given.
+
+    A list, not a callback: Keras calls the callbacks' `on_train_batch_end` either from another thread, or after waiting
+    for the device at every step. The list itself is called in the training thread and as soon as the step is dispatched.
+
+    Args:
+        clock: Told of every execution.
+        model: The model to be trained.
+        steps_per_epoch: Steps after which an epoch ends.
+        global_batch_size: Samples of a step.
+        warmup_steps: Leading steps that no rate is computed from.
+        validates: Whether each epoch is followed by a validation.
+        on_epoch: Receives a record at the end of each epoch, validation included.
+        on_first_step: Called once, after the first execution; its time is in no span.
+        now: Reads a monotonic clock, in nanoseconds.
+    """
+    import keras
+
+    class TimedCallbackList(keras.callbacks.CallbackList):
+        """Tells the clock of every step, and leaves all else to Keras."""
+
+        train_start = 0
+        training_end = 0
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            super().on_train_begin(logs)
+            self.train_start = now()
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            super().on_epoch_begin(epoch, logs)
+            clock.begin_epoch()
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            count = int(model.steps_per_execution)
+            is_first = clock.step == 0
+            if clock.end_steps(count, ends_epoch=batch + 1 >= steps_per_epoch):
+                model.stop_training = True
+            super().on_train_batch_end(batch, logs)
+            if is_first:
+                on_first_step()
+                clock.restart()
+            self.training_end = now()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            values = {key: float(value) for key, value in (logs or {}).items()}
+            time_ns = now()
+            super().on_epoch_end(epoch, values)
+            spans = clock.epoch_spans
+            on_epoch(
+                EpochRecord(
+                    epoch=epoch + 1,
+                    num_steps=sum(span.num_steps for span in spans),
+                    epoch_seconds=sum(span.seconds for span in spans),
+                    validation_seconds=(time_ns - self.training_end) * _NS if validates else None,
+                    elapsed_seconds=(time_ns - self.train_start) * _NS,
+                    samples_per_second=epoch_samples_per_second(
+                        spans, global_batch_size=global_batch_size, warmup_steps=warmup_steps
+                    ),
+                    finished_at=time.time(),
+                    **_learning(values),
+                )
+            )
+
+    return TimedCallbackList([], add_history=True, add_progbar=False, model=model, steps=steps_per_epoch)
+
+
+def _learning(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Picks what was learned out of Keras's logs; what is missing or not finite becomes None."""
+    names = ("loss", "accuracy", "val_loss", "val_accuracy")
+    return {name: values[name] if math.isfinite(values.get(name, math.nan)) else None for name in names}

@@ -1,0 +1,60 @@
+"""Spans of training steps: which of them are steady, and how fast they were."""
+
+import math
+from collections.abc import Sequence
+
+from tfbench.results import StepSpan
+
+
+def steady_spans(spans: Sequence[StepSpan], *, warmup_steps: int) -> tuple[StepSpan, ...]:
+    """Leaves out the spans that hold tracing, compilation or the first fill of the input pipeline.
+
+    Step 1 always goes, and with it the first span of a run, which is exactly the first execution. Since steps count
+    over the whole run, the spans of one later epoch are all kept.
+
+    Args:
+        spans: Spans of a run, or of one of its epochs.
+        warmup_steps: Number of leading steps of the run; a span that holds any of them is left out.
+    """
+    last_warmup_step = max(1, warmup_steps)
+    return tuple(span for span in spans if span.first_step > last_warmup_step)
+
+
+def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> float | None:
+    """Returns all samples over all seconds of the spans: a mean over time, not over spans. None without spans.
+
+    Args:
+        spans: What to count; times in seconds.
+        global_batch_size: Samples of one step over all replicas; every batch is full.
+    """
+    seconds = math.fsum(span.seconds for span in spans)
+    if seconds <= 0:
+        return None
+    return sum(span.num_steps for span in spans) * global_batch_size / seconds
+
+
+def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
+    """Returns the time in seconds that `fraction` of the steps stay below, each step taking its span's mean.
+
+    Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7, which is NumPy's default);
+    at 0.5 this is the usual median. Spans weigh by their steps without being spread out: a run may have millions.
+
+    Args:
+        spans: What to count; None comes back without any.
+        fraction: From 0 to 1.
+    """
+    if not spans:
+        return None
+    by_time = sorted((span.seconds / span.num_steps, span.num_steps) for span in spans)
+    position = (sum(num_steps for _, num_steps in by_time) - 1) * fraction
+    lower, upper = _time_at(by_time, math.floor(position)), _time_at(by_time, math.ceil(position))
+    return lower + (upper - lower) * (position - math.floor(position))
+
+
+def _time_at(by_time: Sequence[tuple[float, int]], index: int) -> float:
+    """Returns the step time at `index`, from 0, of the sorted times were they spread out to one a step."""
+    for seconds, num_steps in by_time:
+        if index < num_steps:
+            return seconds
+        index -= num_steps
+    return by_time[-1][0]

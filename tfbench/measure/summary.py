@@ -1,0 +1,136 @@
+"""From the raw readings of a run to the numbers that are reported."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+from tfbench.measure.checks import find_cautions
+from tfbench.measure.spans import samples_per_second, steady_spans, step_time_quantile
+from tfbench.metrics import METRICS
+from tfbench.results import RunResult, StepSpan, Summary
+
+__all__ = ["epoch_samples_per_second", "samples_per_second", "steady_spans", "summarize"]
+
+Values = dict[str, float | None]
+
+
+def epoch_samples_per_second(
+    spans_of_epoch: Sequence[StepSpan], *, global_batch_size: int, warmup_steps: int
+) -> float | None:
+    """Returns the samples per second of one epoch's steady spans; None if the epoch is nothing but warm-up.
+
+    Args:
+        spans_of_epoch: Spans of one epoch, steps counted over the whole run; times in seconds.
+        global_batch_size: Samples of one step over all replicas.
+        warmup_steps: Number of leading steps of the run to leave out.
+    """
+    return samples_per_second(steady_spans(spans_of_epoch, warmup_steps=warmup_steps), global_batch_size)
+
+
+def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
+    """Reduces the raw readings of one run to the numbers that are reported, finished or not.
+
+    Leading steps are left out of speeds and step times: they hold tracing, compilation and the first fill of the input
+    pipeline.
+
+    Args:
+        result: A run in whatever state; times in seconds.
+        warmup_steps: Number of leading steps to leave out (steps, not epochs).
+
+    Returns:
+        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those. Step
+        time percentiles are only there for clock = "step" and accuracies only for classification. Times in seconds;
+        `samples_per_second` counts the samples of all replicas.
+    """
+    steady = steady_spans(result.spans, warmup_steps=warmup_steps)
+    values = _speeds(result, steady) | _step_times(result, steady) | _epoch_times(result) | _learned(result)
+    values |= _sizes(result) | {"peak_memory_bytes": result.peak_memory_bytes}
+    values["log10_samples_per_second"] = _log(values["samples_per_second"], math.log10)
+    metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
+    cautions = find_cautions(result, warmup_steps=warmup_steps)
+    missing = [name for name, value in metrics.items() if value is None]
+    if missing and result.spans:  # without spans, a caution says already that nothing was measured
+        cautions += (f"no value, since it was not measured or was not finite: {', '.join(missing)}.",)
+    return Summary(metrics=metrics, cautions=cautions)
+
+
+def _speeds(result: RunResult, steady: Sequence[StepSpan]) -> Values:
+    speed = samples_per_second(steady, _global_batch_size(result))
+    replicas = result.placement.num_replicas if result.placement else None
+    return {
+        "samples_per_second": speed,
+        "samples_per_second_per_replica": speed / replicas if speed is not None and replicas else None,
+        "steady_steps": sum(span.num_steps for span in steady),
+        "steady_seconds": math.fsum(span.seconds for span in steady),
+    }
+
+
+def _step_times(result: RunResult, steady: Sequence[StepSpan]) -> Values:
+    values: Values = {
+        "first_step_seconds": result.spans[0].seconds if result.spans else None,
+        "step_time_median_seconds": step_time_quantile(steady, 0.5),
+    }
+    if result.request.recipe.measurement.clock == "step":  # a longer span hides the spread of its steps
+        values["step_time_p90_seconds"] = step_time_quantile(steady, 0.9)
+        values["step_time_p99_seconds"] = step_time_quantile(steady, 0.99)
+    return values
+
+
+def _epoch_times(result: RunResult) -> Values:
+    whole = [record for record in result.epochs if record.num_steps >= (result.steps_per_epoch or 0)]
+    typical = [record for record in whole if record.epoch > 1] or whole  # the first one holds tracing and compilation
+    return {
+        "epoch_seconds": _median([record.epoch_seconds for record in typical]),
+        "validation_seconds": _median([record.validation_seconds for record in typical]),
+        "elapsed_seconds": result.epochs[-1].elapsed_seconds if result.epochs else None,
+    }
+
+
+def _learned(result: RunResult) -> Values:
+    last = result.epochs[-1] if result.epochs else None
+    values: Values = {"loss": last.loss if last else None, "val_loss": last.val_loss if last else None}
+    if not _is_regression(result):
+        reached = [record.val_accuracy for record in result.epochs if record.val_accuracy is not None]
+        values["accuracy"] = last.accuracy if last else None
+        values["val_accuracy"] = last.val_accuracy if last else None
+        values["best_val_accuracy"] = max(reached, default=None)
+    return values
+
+
+def _sizes(result: RunResult) -> Values:
+    model, placement = result.model, result.placement
+    num_parameters = model.num_parameters if model else None
+    return {
+        "num_parameters": num_parameters,
+        "num_trainable_parameters": model.num_trainable_parameters if model else None,
+        "num_replicas": placement.num_replicas if placement else None,
+        "global_batch_size": _global_batch_size(result),
+        "per_replica_batch_size": placement.per_replica_batch_size if placement else None,
+        "log10_num_parameters": _log(num_parameters, math.log10),
+        "log2_global_batch_size": _log(_global_batch_size(result), math.log2),
+    }
+
+
+def _global_batch_size(result: RunResult) -> int:
+    if result.placement:
+        return result.placement.global_batch_size
+    return result.request.recipe.training.global_batch_size
+
+
+def _is_regression(result: RunResult) -> bool:
+    return result.request.recipe.training.loss == "mean_squared_error" and all(
+        record.accuracy is None for record in result.epochs
+    )
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    existing = [value for value in values if value is not None]
+    return statistics.median(existing) if existing else None
+
+
+def _log(value: float | None, logarithm: Callable[[float], float]) -> float | None:
+    return logarithm(value) if value is not None and value > 0 else None
+
+
+def _if_finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,44 @@
+"""Two convolutions, dropout and a dense layer: the network of Keras's mnist_cnn example."""
+
+from typing import TYPE_CHECKING
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import Fraction, Width, schema
+
+if TYPE_CHECKING:
+    import keras
+
+
+@schema
+class Config:
+    """Filters of the two convolutions, units of the dense layer, and the rates of the two dropouts."""
+
+    filters: tuple[Width, Width] = (32, 64)
+    dense_units: Width = 128
+    dropout_rates: tuple[Fraction, Fraction] = (0.25, 0.5)
+
+
+def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+    """Builds conv 3x3 -> conv 3x3 -> max pool 2 -> dropout -> dense -> dropout -> dense; 1,199,882 parameters.
+
+    Input shape: (batch, 28, 28, 1), float32.
+    Output shape: (batch, num_classes), logits (the original ends in a softmax; the loss applies it here).
+    Source: keras-team/keras, examples/mnist_cnn.py.
+    """
+    import keras
+
+    first, second = config.filters
+    return keras.Sequential(
+        [
+            keras.Input(spec.input_shape),
+            keras.layers.Conv2D(first, 3, activation="relu"),
+            keras.layers.Conv2D(second, 3, activation="relu"),
+            keras.layers.MaxPooling2D(2),
+            keras.layers.Dropout(config.dropout_rates[0]),
+            keras.layers.Flatten(),
+            keras.layers.Dense(config.dense_units, activation="relu"),
+            keras.layers.Dropout(config.dropout_rates[1]),
+            keras.layers.Dense(spec.num_classes or 1),
+        ],
+        name="keras_mnist_cnn",
+    )

@@ -1,0 +1,44 @@
+"""Multilayer perceptron: fully connected layers of any number and width."""
+
+from typing import TYPE_CHECKING, Literal
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import Width, schema
+
+if TYPE_CHECKING:
+    import keras
+
+
+@schema
+class Config:
+    """Widths of the hidden layers, their activation and how kernels start (biases start at 0)."""
+
+    hidden_units: tuple[Width, ...] = (1000, 1000)
+    activation: Literal["relu", "tanh", "sigmoid"] = "relu"
+    kernel_initializer: Literal["lecun_normal_untruncated", "glorot_uniform"] = "lecun_normal_untruncated"
+
+
+def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+    """Builds the network.
+
+    Input shape: (batch, ...), float32; flattened.
+    Output shape: (batch, num_classes), logits.
+    Source: the default of two hidden layers of 1000 ReLU units is the network of Chainer's train_mnist example.
+    """
+    import keras
+
+    from tfbench.models.layers.initializers import build_initializer
+
+    initializer = build_initializer(config.kernel_initializer)
+    return keras.Sequential(
+        [
+            keras.Input(spec.input_shape),
+            keras.layers.Flatten(),
+            *(
+                keras.layers.Dense(units, activation=config.activation, kernel_initializer=initializer.clone())
+                for units in config.hidden_units
+            ),
+            keras.layers.Dense(spec.num_classes or 1, kernel_initializer=initializer.clone()),
+        ],
+        name="mlp",
+    )

@@ -1,0 +1,39 @@
+"""Plain recurrent network over the rows of an image, or the steps of a sequence."""
+
+from typing import TYPE_CHECKING, Literal
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import Width, schema
+
+if TYPE_CHECKING:
+    import keras
+
+
+@schema
+class Config:
+    """Number of recurrent units and their activation."""
+
+    units: Width = 100
+    activation: Literal["tanh", "relu", "sigmoid"] = "tanh"
+
+
+def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+    """Builds SimpleRNN(units) -> Dense(num_classes).
+
+    Input shape: (batch, steps, ...), float32; each step flattened, so that a 28x28 image is 28 steps of 28 values.
+    Output shape: (batch, num_classes), logits.
+    Source: Elman 1990; the size follows the Data Science Stack Exchange question on choosing between CPU and GPU for
+    training, which asks about 100 hidden units.
+    """
+    import keras
+
+    steps = spec.input_shape[0]
+    return keras.Sequential(
+        [
+            keras.Input(spec.input_shape),
+            keras.layers.Reshape((steps, -1)),
+            keras.layers.SimpleRNN(config.units, activation=config.activation),
+            keras.layers.Dense(spec.num_classes or 1),
+        ],
+        name="simple_rnn",
+    )

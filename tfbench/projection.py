@@ -1,0 +1,301 @@
+"""From a journal to everything that is made of it: MLflow runs, plots, tables; now, or later by `recover`."""
+
+import contextlib
+import dataclasses
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tfbench import recipe_file
+from tfbench.errors import TfbenchError, TrackingError
+from tfbench.journal import Journal, Record, read_records, replay
+from tfbench.measure.summary import summarize
+from tfbench.report import plots, run_json
+from tfbench.results import RunExit, RunResult, Summary, TrackedRun
+from tfbench.schema import to_plain
+from tfbench.tracking.liveness import is_running
+from tfbench.tracking.store import DEFAULT_EXPERIMENT, Store, TrackingState
+from tfbench.tracking.tracker import Tracker
+
+SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
+FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
+
+MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RecoveredRun:
+    """What became of one run that was not wholly tracked.
+
+    "recovered": it is in MLflow now. "discarded": nothing had been measured. "left": it still runs, or may. "failed":
+    `message` says why it could not be recovered. "known": it was to be imported, and is in the store already.
+    """
+
+    run_id: str
+    outcome: Literal["recovered", "discarded", "left", "failed", "known"]
+    message: str
+    tracked: TrackedRun | None = None
+
+
+def write_files(
+    result: RunResult, summary: Summary, journal_path: Path, folder: Path, tracked: TrackedRun | None = None
+) -> None:
+    """Writes what is kept beside a tracked run: the recipe, the journal, the environment, the result, plots.
+
+    Args:
+        result: A run in whatever state.
+        summary: Its figures.
+        journal_path: Its journal, which is copied.
+        folder: Where to; it exists.
+        tracked: Where the run stands in MLflow, to be said in the result.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    shutil.copyfile(journal_path, folder / "journal.jsonl")
+    documents = {
+        "recipe.json": recipe_file.to_tables(result.request.recipe),
+        "environment.json": to_plain(result.environment) if result.environment else {},
+        "result.json": run_json.to_json(result, summary, tracked),
+    }
+    for name, document in documents.items():
+        (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    plots.write_plots(result, folder)
+
+
+def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Path) -> TrackedRun:
+    """Brings MLflow up to a run that is over, and notes that its journal was wholly sent.
+
+    Args:
+        result: A run whose end is known.
+        store: Where the run's journal is.
+        tracker: Of the server that the run is tracked at.
+        journal_path: The run's journal.
+
+    Raises:
+        TrackingError: The server, or the disk, cannot take it; `recover` tries again.
+    """
+    run_id = result.request.run_id
+    try:
+        size = journal_path.stat().st_size
+        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        tracked = tracker.update(result, summary)
+        with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+            write_files(result, summary, journal_path, Path(folder), tracked)
+            tracker.finish(result, summary, Path(folder))
+        state = store.read_state(run_id) or _default_state(store)
+        store.write_state(run_id, dataclasses.replace(state, run=tracked, projected_bytes=size))
+    except OSError as error:
+        raise TrackingError(
+            f"run {run_id}: {error.strerror or error}{f': {error.filename}' if error.filename else ''}. "
+            "What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
+        ) from error
+    return tracked
+
+
+def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False) -> list[RecoveredRun]:
+    """Brings MLflow up to every journal that is not wholly sent and whose run is over.
+
+    A run that ended without a word is given its end: FINISHED or FAILED if the measuring process noted so, else KILLED.
+
+    Args:
+        store: Where the journals are.
+        make_tracker: From a tracking URI and an experiment to a tracker.
+        everything: Send all journals again, for example after the database was deleted.
+
+    Returns:
+        One entry a run that was not up to date; nothing stops at one that cannot be recovered.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
+    if not store.journals.is_dir():
+        return []
+    trackers = _Trackers(make_tracker)
+    with _locked(store):
+        entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in store.run_ids()]
+        found = [entry for entry in entries if entry]
+        store.remove_leftovers({entry.run_id for entry in found if entry.outcome in ("recovered", "failed")})
+    return found
+
+
+def import_journals(
+    store: Store, paths: Sequence[Path], make_tracker: MakeTracker, state: TrackingState
+) -> list[RecoveredRun]:
+    """Copies journals into the store, and brings MLflow up to them.
+
+    Args:
+        store: Where to.
+        paths: Journals of runs that are over; all are read before the first is copied.
+        make_tracker: From a tracking URI and an experiment to a tracker.
+        state: Where the runs are to be tracked.
+
+    Returns:
+        One entry a file. A run that is in the store already is left alone.
+
+    Raises:
+        TrackingError: A file is no whole journal, or the store cannot be written to.
+    """
+    results = {path: _read_whole(path) for path in paths}
+    known = set(store.run_ids())
+    trackers = _Trackers(make_tracker)
+    entries = []
+    for path, result in results.items():
+        run_id = result.request.run_id
+        if run_id in known:
+            entries.append(RecoveredRun(run_id=run_id, outcome="known", message="it is in the store already"))
+            continue
+        known.add(run_id)
+        target = store.create_journal(run_id)
+        try:
+            part = target.with_suffix(".part")
+            shutil.copyfile(path, part)
+            store.write_state(run_id, state)
+            part.replace(target)
+        except OSError as error:
+            store.discard(run_id)
+            raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
+        entries.append(_project_one(store, result, trackers))
+    return entries
+
+
+class _Trackers:
+    """Trackers by address and experiment; one that cannot connect is not waited for again."""
+
+    def __init__(self, make_tracker: MakeTracker) -> None:
+        self._make_tracker = make_tracker
+        self._made: dict[tuple[str, str], Tracker | TrackingError] = {}
+
+    def get(self, state: TrackingState) -> Tracker:
+        key = (state.tracking_uri, state.experiment)
+        if key not in self._made:
+            tracker = self._make_tracker(*key)
+            try:
+                tracker.prepare()
+                self._made[key] = tracker
+            except TrackingError as error:
+                self._made[key] = error
+        found = self._made[key]
+        if isinstance(found, TrackingError):
+            raise found
+        return found
+
+
+def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: bool) -> RecoveredRun | None:
+    path = store.journal_path(run_id)
+    try:
+        state = store.read_state(run_id)
+        if state and state.projected_bytes == path.stat().st_size and not everything:
+            return None
+        if b"\n" not in path.read_bytes():
+            return _discard_unless_new(store, run_id)
+        records = read_records(path)
+        reason_to_wait = _why_wait(records)
+        if reason_to_wait:
+            return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
+        if not any(record["kind"] == "ready" for record in records):
+            store.discard(run_id)
+            return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
+        if not any(record["kind"] == "exit" for record in records):
+            _write_end(path, records)
+        return _project_one(store, replay(read_records(path)), trackers)
+    except (
+        TfbenchError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ) as error:  # a damaged journal must not stop the others
+        return RecoveredRun(run_id=run_id, outcome="failed", message=_describe(error))
+
+
+def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:
+    run_id = result.request.run_id
+    try:
+        tracker = trackers.get(store.read_state(run_id) or _default_state(store))
+        tracked = project(result, store, tracker, store.journal_path(run_id))
+    except TrackingError as error:
+        return RecoveredRun(run_id=run_id, outcome="failed", message=str(error))
+    reason = result.exit.reason if result.exit else ""
+    message = f"{result.status}{': ' + reason if reason else ''}"
+    return RecoveredRun(run_id=run_id, outcome="recovered", message=message, tracked=tracked)
+
+
+def _why_wait(records: Sequence[Record]) -> str:
+    running = is_running(records)
+    if running:
+        return "it is still running"
+    has_ended = any(record["kind"] == "exit" for record in records)
+    if running is None and not has_ended and time.time() - records[-1]["time"] < SILENT_SECONDS:
+        return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
+    return ""
+
+
+def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:
+    if time.time() - store.journal_path(run_id).stat().st_mtime < FIRST_RECORD_SECONDS:
+        return RecoveredRun(run_id=run_id, outcome="left", message="it is just starting")
+    store.discard(run_id)
+    return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
+
+
+def _write_end(path: Path, records: Sequence[Record]) -> None:
+    """Adds the record that the process which tracked the run could not write any more."""
+    end = _deduce_end(records)
+    data = path.read_bytes()
+    with path.open("r+b") as file:
+        file.truncate(data.rfind(b"\n") + 1)  # a line that a killed process left half written
+    journal = Journal(path)
+    try:
+        # The time of the last sign of life; the run did not go on until now.
+        journal.append("exit", status=end.status, reason=end.reason, time=records[-1]["time"])
+    finally:
+        with contextlib.suppress(OSError):
+            journal.close()
+
+
+def _deduce_end(records: Iterable[Record]) -> RunExit:
+    last: dict[str, Record] = {record["kind"]: record for record in records}
+    if "finished" in last:
+        return RunExit(status="FINISHED")
+    if "failed" in last:
+        error: dict[str, Any] = last["failed"]["error"]
+        return RunExit(status="FAILED", reason=f"{error['type']}: {error['message']}")
+    return RunExit(
+        status="KILLED",
+        reason="the process that tracked it and the worker ended without a word: killed, or the machine stopped",
+    )
+
+
+def _read_whole(path: Path) -> RunResult:
+    records = read_records(path)
+    try:
+        result = replay(records)
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrackingError(f"{path}: is damaged: {_describe(error)}") from error
+    if result.exit is None or result.placement is None:
+        raise TrackingError(
+            f"{path}: the run has no end in it. Run `tfbench recover` where it was measured, then export it again."
+        )
+    return result
+
+
+def _default_state(store: Store) -> TrackingState:
+    return TrackingState(tracking_uri=store.tracking_uri, experiment=DEFAULT_EXPERIMENT)
+
+
+def _describe(error: Exception) -> str:
+    return str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
+
+
+@contextlib.contextmanager
+def _locked(store: Store) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(store.lock("recover"))
+        except OSError as error:
+            raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
+        yield

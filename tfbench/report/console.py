@@ -1,0 +1,169 @@
+"""What `tfbench run` shows of a run: a live display on a terminal, plain lines elsewhere."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.status import Status
+from rich.text import Text
+
+from tfbench.report import tables
+from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
+
+
+class RunConsole:
+    """Shows one run. On a terminal a spinner, then a progress bar below the table; elsewhere only lines of plain text.
+
+    The bar is drawn when it is told of progress and at no other time: a thread that draws would take time from the
+    measurement beside it.
+
+    Args:
+        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        console: Writes to this instead.
+    """
+
+    def __init__(self, *, quiet_stdout: bool, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=quiet_stdout)
+        # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
+        self._is_live = self._console.is_interactive and self._console.file.isatty()
+        self._is_synthetic = False
+        self._num_epochs: int | None = None
+        self._status: Status | None = None
+        self._progress: tuple[Progress, TaskID] | None = None
+        self._has_table = False
+
+    def stage(self, text: str) -> None:
+        """Says what is being prepared, for example "loading data"."""
+        if not self._is_live:
+            self._print([text])
+        elif self._status:
+            self._status.update(text)
+        else:
+            self._stop_progress()
+            self._status = self._console.status(text, refresh_per_second=4)
+            self._status.start()
+
+    def header(self, result: RunResult) -> None:
+        """Says what is about to be measured, once devices, data and model are ready."""
+        self._stop_status()
+        recipe = result.request.recipe
+        self._is_synthetic = result.is_synthetic
+        self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
+        title, *lines = tables.header_lines(result, self._console.width)
+        self._print([title], style="bold")
+        self._print([*lines, ""])
+
+    def progress(
+        self,
+        step: int,
+        total_steps: int | None,
+        epoch: int,
+        step_in_epoch: int,
+        steps_per_epoch: int,
+        steps_per_second: float | None,
+        seconds_left: float | None,
+    ) -> None:
+        """Moves the progress bar; nothing where stdout is no terminal.
+
+        Args:
+            step: Steps done in the whole run.
+            total_steps: Steps of the whole run; None: not known, as for a run limited by seconds.
+            epoch: Epoch under way, from 1.
+            step_in_epoch: Steps done in it.
+            steps_per_epoch: Steps of an epoch.
+            steps_per_second: None: not known yet.
+            seconds_left: Of the whole run; None: not known yet.
+        """
+        if not self._is_live:
+            return
+        self._stop_status()
+        whole = "" if total_steps is None else f"{_percentage(step, total_steps):3} %"
+        of = "" if self._num_epochs is None else f"/{self._num_epochs}"
+        details = f"epoch {epoch}{of} {_percentage(step_in_epoch, steps_per_epoch):3} %"
+        if steps_per_second is not None:
+            details += f"  {steps_per_second:.1f} steps/s"
+        details += f"  {tables.format_clock(seconds_left)} left"
+        if self._progress is None:
+            self._start_progress(step, total_steps, whole, details)
+        else:
+            progress, task = self._progress
+            progress.update(task, completed=step, total=total_steps, whole=whole, details=details, refresh=True)
+
+    def epoch_row(self, epoch: EpochRecord) -> None:
+        """Adds an epoch to the table; the first one brings the names of the columns with it."""
+        self._stop_status()
+        width = self._console.width
+        if not self._has_table:
+            self._has_table = True
+            names, *remarks = tables.epoch_header_lines(width, is_synthetic=self._is_synthetic)
+            self._print([names], style="bold")
+            self._print(remarks, style="yellow")
+        self._print([tables.epoch_line(epoch, width)])
+
+    def finish(self, result: RunResult, summary: Summary, tracked: TrackedRun | None, store_hint: str) -> None:
+        """Shows how the run ended, its figures beside the published ones, what limits them, and where they are.
+
+        Args:
+            result: The whole run.
+            summary: Its figures.
+            tracked: Where it stands in MLflow; None: it could not be brought there.
+            store_hint: Where the journal lies; left out when empty.
+        """
+        self.close()
+        width = self._console.width
+        if self._has_table:
+            self._print([""])
+        is_good = result.status == "FINISHED"
+        self._print([tables.status_line(result)], style="bold green" if is_good else "bold red")
+        self._print(tables.summary_lines(result, summary, width))
+        if result.epochs:
+            self._print_block(tables.reference_lines(result, summary, width))
+        self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
+        self._print_block(tables.stored_lines(tracked, store_hint, width))
+
+    def warn(self, text: str) -> None:
+        """Says what the user should know, without stopping the display."""
+        self._print([f"warning: {text}"], style="yellow")
+
+    def close(self) -> None:
+        """Takes the spinner or the bar off the screen. Needed on every way out; harmless when called twice."""
+        self._stop_status()
+        self._stop_progress()
+
+    def _start_progress(self, step: int, total_steps: int | None, whole: str, details: str) -> None:
+        progress = Progress(
+            TextColumn("{task.fields[whole]}", markup=False),
+            BarColumn(bar_width=max(10, min(40, self._console.width - 62))),
+            TextColumn("{task.fields[details]}", markup=False),
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=not self._console.stderr,  # what others print to a stdout that is not ours stays there
+        )
+        self._progress = (
+            progress,
+            progress.add_task("", completed=step, total=total_steps, whole=whole, details=details),
+        )
+        progress.start()
+
+    def _stop_status(self) -> None:
+        if self._status:
+            self._status.stop()
+            self._status = None
+
+    def _stop_progress(self) -> None:
+        if self._progress:
+            self._progress[0].stop()
+            self._progress = None
+
+    def _print_block(self, lines: list[str], *, style: str | None = None) -> None:
+        if lines:
+            self._print(["", *lines], style=style)
+
+    def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
+        for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
+            self._console.print(Text(line, style=style or ""), soft_wrap=True)
+
+
+def _percentage(part: int, whole: int) -> int:
+    return min(100, 100 * part // whole) if whole else 0

@@ -1,0 +1,101 @@
+"""One run as a JSON object: what `--format json` prints."""
+
+import math
+from typing import Any
+
+from tfbench import recipe_file
+from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.schema import to_plain
+
+FORMAT_VERSION = 1
+
+
+def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
+    """Returns everything known of a run as tables, lists, texts and finite numbers; times in seconds.
+
+    What does not exist, or is not finite, is None, and a caution says so. The keys are the same for a run that failed.
+
+    Args:
+        result: A run in whatever state.
+        summary: Its figures.
+        tracked: Where it stands in MLflow; None: it is not there.
+    """
+    recipe, placement = result.request.recipe, result.placement
+    values: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "run_id": result.request.run_id,
+        "name": result.request.name,
+        "status": result.status,
+        "error": _describe_error(result),
+        "created": result.request.created,
+        "started_at": result.started_at,
+        "ended_at": result.ended_at,
+        "recipe": {"name": recipe.name, "resolved": recipe_file.to_tables(recipe)},
+        "strategy": placement.strategy if placement else recipe.distribution.strategy,
+        "devices": list(placement.devices) if placement else None,
+        "num_replicas": placement.num_replicas if placement else None,
+        "global_batch_size": placement.global_batch_size if placement else recipe.training.global_batch_size,
+        "per_replica_batch_size": placement.per_replica_batch_size if placement else None,
+        "cross_device_ops": placement.cross_device_ops if placement else None,
+        "num_parameters": result.model.num_parameters if result.model else None,
+        "num_trainable_parameters": result.model.num_trainable_parameters if result.model else None,
+        "dataset": _describe_dataset(result),
+        "steps_per_epoch": result.steps_per_epoch,
+        "epochs": [_plain(record) for record in result.epochs],
+        "summary": summary.metrics,
+        "settings": _plain(result.settings),
+        "environment": _plain(result.environment),
+        "tags": result.request.tags,
+        "mlflow": None if tracked is None else _describe_tracked(tracked),
+        "reference": [_plain(reference) for reference in recipe.reference],
+    }
+    dropped: list[str] = []
+    finite: dict[str, Any] = _drop_non_finite(values, "", dropped)
+    cautions = list(summary.cautions)
+    if dropped:
+        cautions.append(f"not finite, so written as null: {', '.join(dropped)}.")
+    return finite | {"cautions": cautions}
+
+
+def _describe_error(result: RunResult) -> str | None:
+    if result.status in ("RUNNING", "FINISHED"):
+        return None
+    if result.exit and result.exit.reason:
+        return result.exit.reason
+    error = result.error or {}
+    return str(error.get("message") or error.get("type") or f"the run ended as {result.status}; no reason was recorded")
+
+
+def _describe_dataset(result: RunResult) -> dict[str, Any]:
+    data = result.dataset
+    return {
+        "name": data.name if data else result.request.recipe.dataset.name,
+        "source": data.source if data else None,
+        "synthetic": result.is_synthetic,
+        "train_samples": data.train_samples if data else None,
+        "validation_samples": data.validation_samples if data else None,
+    }
+
+
+def _describe_tracked(tracked: TrackedRun) -> dict[str, str]:
+    return {
+        "tracking_uri": tracked.tracking_uri,
+        "experiment_id": tracked.experiment_id,
+        "run_id": tracked.run_id,
+    }
+
+
+def _plain(instance: object | None) -> Any:
+    return None if instance is None else to_plain(instance)
+
+
+def _drop_non_finite(value: Any, where: str, dropped: list[str]) -> Any:
+    """Returns a copy with None in the place of nan and infinities, which JSON cannot say; notes where they were."""
+    if isinstance(value, dict):
+        return {key: _drop_non_finite(item, f"{where}.{key}".lstrip("."), dropped) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_drop_non_finite(item, f"{where}.{index}", dropped) for index, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        dropped.append(where)
+        return None
+    return value

@@ -1,0 +1,32 @@
+"""From a checked recipe to the request for one run."""
+
+import time
+import uuid
+from pathlib import Path
+
+from tfbench.recipe import Recipe
+from tfbench.results import RunRequest
+
+
+def new_request(recipe: Recipe, *, name: str | None, data_dir: Path | None, tags: dict[str, str] | None = None) -> RunRequest:
+    """Builds a request with an id of its own; `name` None gives one like "mnist_mlp-1000x1000-b100-mirrored-cpu:0"."""
+    return RunRequest(
+        run_id=uuid.uuid4().hex[:12],
+        name=name or _default_name(recipe),
+        created=time.time(),
+        recipe=recipe,
+        data_dir=None if data_dir is None else str(data_dir.expanduser().absolute()),
+        tags=tags or {},
+    )
+
+
+def _default_name(recipe: Recipe) -> str:
+    sizes = recipe.model.options.get("hidden_units") or [recipe.model.options.get("units")]
+    parts = [
+        recipe.name,
+        "x".join(str(size) for size in sizes if size),
+        f"b{recipe.training.global_batch_size}",
+        recipe.distribution.strategy,
+        "+".join(recipe.distribution.devices),
+    ]
+    return "-".join(part for part in parts if part)

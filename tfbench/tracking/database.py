@@ -1,0 +1,74 @@
+"""MLflow's database as a file: brought into being whole or not at all, and looked at without MLflow."""
+
+import contextlib
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from tfbench.tracking.store import locked
+
+OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
+
+
+def finish_template(template: Path, artifacts: Path) -> None:
+    """Makes a migrated, still empty database ready to be copied into a store.
+
+    Args:
+        template: A database that MLflow made and that nobody has open.
+        artifacts: Where MLflow's own "Default" experiment will keep its files.
+
+    Raises:
+        sqlite3.Error: The file is no database of MLflow.
+    """
+    with contextlib.closing(sqlite3.connect(template)) as connection:
+        connection.execute("UPDATE experiments SET artifact_location = ?", [artifacts.absolute().as_uri()])
+        connection.commit()
+        # With a rollback journal, a reader in MLflow's user interface holds a writer up for a tenth of a second.
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def publish(template: Path, database: Path) -> None:
+    """Copies a finished template to where the database is wanted, unless another process was faster.
+
+    The database appears under its name in one step: a process that is killed on the way leaves nothing that is taken
+    for a database, and processes that start at once do not meet half of one.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    part = database.with_name(f"{database.name}.part")
+    with locked(database.parent / ".init.lock"):
+        if not database.exists():
+            shutil.copyfile(template, part)
+            part.replace(database)
+        part.unlink(missing_ok=True)  # of a process that was killed
+
+
+def check(database: Path) -> None:
+    """Raises if a file is no readable database; MLflow would try again for minutes.
+
+    Raises:
+        sqlite3.Error: Saying what is wrong.
+    """
+    with _open(database) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def experiment_ids(database: Path) -> dict[str, str]:
+    """Returns names and ids of the experiments that were not deleted.
+
+    Raises:
+        sqlite3.Error: The file is no database of MLflow.
+    """
+    with _open(database) as connection:
+        rows = connection.execute("SELECT name, experiment_id FROM experiments WHERE lifecycle_stage = 'active'")
+        return {str(name): str(experiment_id) for name, experiment_id in rows}
+
+
+@contextlib.contextmanager
+def _open(database: Path) -> Iterator[sqlite3.Connection]:
+    uri = f"file:{quote(str(database.absolute()))}?mode=rw"  # rw: falls back to reading, but never makes a file
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=OPEN_SECONDS)) as connection:
+        yield connection

@@ -1,0 +1,190 @@
+"""What of a run goes into MLflow, as plain names and values."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tfbench import recipe_file
+from tfbench.metrics import EPOCH_METRICS
+from tfbench.results import EpochRecord, RunResult, Summary
+
+MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
+MAX_TAG_CHARACTERS = 8000
+MAX_CAUTION_CHARACTERS = 5000
+
+# One colour a power of two, told apart by people who see red and green alike (Okabe and Ito 2008, two greys added).
+BATCH_SIZE_COLORS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#7f7f7f",
+    "#b8a800",
+    "#3d3d3d",
+)
+
+
+def params(result: RunResult) -> dict[str, str]:
+    """Returns the resolved recipe under dotted keys, and where the run took place once that is known."""
+    tables = recipe_file.to_tables(result.request.recipe)
+    tables.pop("reference", None)  # published figures are no setting of this run
+    values = _flatten(tables)
+    if result.placement:
+        placement = result.placement
+        values |= {
+            "strategy": placement.strategy,
+            "devices": ",".join(placement.devices),
+            "num_replicas": placement.num_replicas,
+            "global_batch_size": placement.global_batch_size,
+            "per_replica_batch_size": placement.per_replica_batch_size,
+            "clock": result.request.recipe.measurement.clock,
+        }
+    if result.model:
+        values |= {
+            "num_parameters": result.model.num_parameters,
+            "num_trainable_parameters": result.model.num_trainable_parameters,
+        }
+    texts = {name: _text(value) for name, value in values.items()}
+    return {name: cut(text, MAX_PARAM_CHARACTERS) for name, text in texts.items() if text}
+
+
+def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
+    """Returns the metrics of one epoch that exist."""
+    return _existing({name: getattr(epoch, name) for name in EPOCH_METRICS})
+
+
+def size_metrics(result: RunResult) -> dict[str, float]:
+    """Returns the sizes as numbers to filter and plot by; MLflow's scatter plots have no logarithmic axes."""
+    values: dict[str, float | None] = {}
+    if result.model:
+        parameters = result.model.num_parameters
+        values |= {
+            "num_parameters": parameters,
+            "num_trainable_parameters": result.model.num_trainable_parameters,
+            "log10_num_parameters": math.log10(parameters) if parameters else None,
+        }
+    if result.placement:
+        placement = result.placement
+        values |= {
+            "num_replicas": placement.num_replicas,
+            "global_batch_size": placement.global_batch_size,
+            "per_replica_batch_size": placement.per_replica_batch_size,
+            "log2_global_batch_size": math.log2(placement.global_batch_size),
+        }
+    return {f"summary/{name}": value for name, value in _existing(values).items()}
+
+
+def summary_metrics(result: RunResult, summary: Summary) -> dict[str, float]:
+    """Returns the figures of a whole run that exist, apart from the sizes."""
+    values = dict(summary.metrics)
+    speed = values.get("samples_per_second")
+    if speed:
+        values.setdefault("log10_samples_per_second", math.log10(speed))
+    sizes = size_metrics(result)
+    named = {f"summary/{name}": value for name, value in _existing(values).items()}
+    return {name: value for name, value in named.items() if name not in sizes}
+
+
+def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
+    """Returns what describes a run: identity, hardware, versions, data, and what to be careful about."""
+    request = result.request
+    values: dict[str, str | None] = {
+        **request.tags,
+        "mlflow.runName": run_name(result),
+        "mlflow.runColor": color_of(request.recipe.training.global_batch_size),
+        "mlflow.source.name": "tfbench",
+        "mlflow.source.type": "LOCAL",
+        "tfbench.run_id": request.run_id,
+        "tfbench.recipe": request.recipe.name,
+        "tfbench.synthetic": _text(result.is_synthetic),
+    }
+    if result.dataset:
+        values["tfbench.data"] = data_source(result)
+    if result.environment:
+        environment = result.environment
+        values |= {
+            "tfbench.version": environment.tfbench,
+            "tfbench.host": environment.hostname,
+            "tfbench.cpu": environment.cpu_model,
+            "tfbench.gpus": ", ".join(gpu.name for gpu in environment.gpus) or "none",
+            "tensorflow": environment.tensorflow,
+            "keras": environment.keras,
+            "python": environment.python,
+            "mlflow.source.git.commit": environment.git_commit,
+        }
+    if summary:
+        values["tfbench.cautions"] = cut("\n".join(summary.cautions), MAX_CAUTION_CHARACTERS)
+        values["mlflow.note.content"] = describe(result, summary)
+    if result.exit:
+        values["tfbench.reason"] = result.exit.reason
+    return {name: cut(value, MAX_TAG_CHARACTERS) for name, value in values.items() if value}
+
+
+def run_name(result: RunResult) -> str:
+    """Returns the run's name in MLflow, which is all that a chart shows of it: synthetic data is said there too."""
+    name = result.request.name
+    return f"{name}-synthetic" if result.is_synthetic and "synthetic" not in name else name
+
+
+def data_source(result: RunResult) -> str:
+    """Returns where the data came from; synthetic data is called so."""
+    source = result.dataset.source if result.dataset else ""
+    return f"synthetic, {source}" if result.is_synthetic and "synthetic" not in source else source
+
+
+def color_of(global_batch_size: int) -> str:
+    """Returns the colour that stands for a batch size in MLflow's tables and charts."""
+    return BATCH_SIZE_COLORS[round(math.log2(global_batch_size)) % len(BATCH_SIZE_COLORS)]
+
+
+def describe(result: RunResult, summary: Summary) -> str:
+    """Returns a run in a few lines of Markdown."""
+    recipe, placement = result.request.recipe, result.placement
+    lines = [f"**{recipe.recipe.title}**", ""]
+    if result.is_synthetic:  # first: MLflow folds the rest away
+        lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
+    if placement:
+        lines.append(
+            f"- {placement.strategy} on {', '.join(placement.devices)}, global batch size {placement.global_batch_size}"
+        )
+    if result.model:
+        lines.append(f"- {result.model.num_parameters:,} parameters")
+    if result.dataset:
+        lines.append(f"- data: {data_source(result)}")
+    speed = summary.metrics.get("samples_per_second")
+    if speed is not None:
+        lines.append(f"- {speed:,.0f} samples/s")
+    accuracy = summary.metrics.get("val_accuracy")
+    if accuracy is not None:
+        mark = " (synthetic data)" if result.is_synthetic else ""
+        lines.append(f"- val_accuracy {accuracy:.4f}{mark}")
+    lines.append(f"- {result.status}{': ' + result.exit.reason if result.exit and result.exit.reason else ''}")
+    if summary.cautions:
+        lines += ["", "Cautions:", "", *(f"- {caution}" for caution in summary.cautions)]
+    return "\n".join(lines)
+
+
+def cut(text: str, limit: int) -> str:
+    """Returns `text` in at most `limit` characters, with "..." where some are missing."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _existing(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}

@@ -1,0 +1,292 @@
+"""Tracks runs in MLflow: the only file that imports it, and only when something is to be tracked."""
+
+import contextlib
+import dataclasses
+import itertools
+import logging
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfbench.errors import TrackingError
+from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.tracking import database, fields, mlflow_view
+from tfbench.tracking.store import Store, TrackingState
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
+
+# Limits of MLflow's log_batch.
+MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
+
+_SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+# MLflow's own values let a call to a server that is down last four minutes.
+_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+_NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class _Progress:
+    """What MLflow has of one run."""
+
+    run: TrackedRun
+    params: set[str]
+    tags: dict[str, str]
+    is_deleted: bool
+    has_sizes: bool = False
+    epochs: int = 0
+
+
+class MlflowTracker:
+    """Sends runs to one MLflow experiment; may serve several runs, one after another."""
+
+    def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
+        self._database = _database_of(tracking_uri)
+        self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
+        self._experiment = experiment
+        self._store = store
+        self._lock = threading.Lock()
+        self._template: Path | None = None
+        self._client: MlflowClient | None = None
+        self._experiment_id: str | None = None
+        self._progress: dict[str, _Progress] = {}
+
+    def prepare(self) -> None:
+        """Imports MLflow and connects; a database that is not there yet is made outside of the store."""
+        with self._lock, self._errors():
+            self._prepare()
+
+    def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
+        """Brings the MLflow run up to `result`, creating it first; sends only what was not sent before."""
+        with self._lock, self._errors():
+            return self._update(result, summary).run
+
+    def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
+        """Brings the MLflow run up to `result`, ends it with the run's own status, and adds all files below `files`."""
+        with self._lock, self._errors():
+            progress = self._update(result, summary)
+            if not progress.is_deleted:
+                ended = _milliseconds(_end_of(result))
+                run_id = progress.run.run_id
+                self._send(run_id, metrics=_metrics(fields.summary_metrics(result, summary), timestamp=ended))
+                # Before the files: the status is true even if the files cannot be stored.
+                self._connected().set_terminated(run_id, status=result.status, end_time=ended)
+                self._connected().log_artifacts(run_id, str(files))
+            return progress.run
+
+    def _prepare(self) -> None:
+        if self._client or self._template:
+            return
+        _quiet_mlflow()
+        if self._database and not self._database.exists():
+            folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a refused run never needs it
+            self._template = _make_template(folder, self._database.parent / "artifacts")
+        else:
+            self._connected().get_experiment_by_name(self._experiment)
+
+    def _connected(self) -> "MlflowClient":
+        if self._client is None:
+            from mlflow import MlflowClient
+
+            if self._database:
+                database.check(self._database)
+            self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
+        return self._client
+
+    def _update(self, result: RunResult, summary: Summary | None) -> _Progress:
+        progress = self._progress.get(result.request.run_id) or self._attach(result)
+        if progress.is_deleted:  # by a user of MLflow, who will not want it back
+            return progress
+        metrics: list[Metric] = []
+        sizes = {} if progress.has_sizes else fields.size_metrics(result)
+        metrics += _metrics(sizes, timestamp=_milliseconds(result.request.created))
+        for epoch in result.epochs[progress.epochs :]:
+            metrics += _metrics(
+                fields.epoch_metrics(epoch), timestamp=_milliseconds(epoch.finished_at), step=epoch.epoch
+            )
+        params = {key: value for key, value in fields.params(result).items() if key not in progress.params}
+        tags = {key: value for key, value in fields.tags(result, summary).items() if progress.tags.get(key) != value}
+        self._send(progress.run.run_id, metrics=metrics, params=params, tags=tags)
+        progress.has_sizes |= bool(sizes)
+        progress.epochs = len(result.epochs)
+        progress.params |= params.keys()
+        progress.tags |= tags
+        return progress
+
+    def _attach(self, result: RunResult) -> _Progress:
+        """Finds the MLflow run that stands for a result, or creates it."""
+        self._prepare()
+        if self._template and self._database:
+            database.publish(self._template, self._database)
+            self._template = None
+        run_id = result.request.run_id
+        run = self._find(run_id) or self._create(result)
+        tracked = TrackedRun(
+            tracking_uri=without_password(self._uri), experiment_id=run.info.experiment_id, run_id=run.info.run_id
+        )
+        self._progress[run_id] = _Progress(
+            run=tracked,
+            params=set(run.data.params),
+            tags=dict(run.data.tags),
+            is_deleted=run.info.lifecycle_stage == "deleted",
+        )
+        state = self._store.read_state(run_id)
+        if state is None or state.run != tracked:
+            self._store.write_state(
+                run_id, TrackingState(tracking_uri=self._uri, experiment=self._experiment, run=tracked)
+            )
+        return self._progress[run_id]
+
+    def _find(self, run_id: str) -> "Run | None":
+        from mlflow.entities import ViewType
+        from mlflow.exceptions import MlflowException
+
+        client = self._connected()
+        state = self._store.read_state(run_id)
+        if state and state.run and state.run.tracking_uri == without_password(self._uri):
+            try:
+                run = client.get_run(state.run.run_id)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+            else:
+                # A database that was made anew may give an old id to another run.
+                if run.data.tags.get("tfbench.run_id") == run_id:
+                    return run
+        found = client.search_runs([self._resolve_experiment()], f"tags.`tfbench.run_id` = '{run_id}'", ViewType.ALL, 1)
+        return found[0] if found else None
+
+    def _create(self, result: RunResult) -> "Run":
+        return self._connected().create_run(
+            self._resolve_experiment(),
+            start_time=_milliseconds(result.request.created),
+            run_name=fields.run_name(result),
+            tags={"tfbench.run_id": result.request.run_id},
+        )
+
+    def _resolve_experiment(self) -> str:
+        """Returns the experiment's id; makes the experiment and its pre-set view where they are missing."""
+        if self._experiment_id is None:
+            from mlflow.exceptions import MlflowException
+
+            client = self._connected()
+            experiment = client.get_experiment_by_name(self._experiment)
+            if experiment is None:
+                location = (self._database.parent / "artifacts").as_uri() if self._database else None
+                try:
+                    client.create_experiment(self._experiment, artifact_location=location)
+                except MlflowException as error:
+                    if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
+                        raise
+                experiment = client.get_experiment_by_name(self._experiment)
+            if experiment is None or experiment.lifecycle_stage == "deleted":
+                raise TrackingError(
+                    f"{without_password(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in "
+                    "MLflow, or name another one with --experiment."
+                )
+            key, value = mlflow_view.view_tag()
+            if experiment.tags.get(key) != value:
+                client.set_experiment_tag(experiment.experiment_id, key, value)
+            self._experiment_id = str(experiment.experiment_id)
+        return self._experiment_id
+
+    def _send(
+        self,
+        run_id: str,
+        *,
+        metrics: "Sequence[Metric]" = (),
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        from mlflow.entities import Param, RunTag
+
+        batches = itertools.zip_longest(
+            _batches(metrics, MAX_METRICS),
+            _batches([Param(key, value) for key, value in (params or {}).items()], MAX_PARAMS),
+            _batches([RunTag(key, value) for key, value in (tags or {}).items()], MAX_TAGS),
+            fillvalue=(),
+        )
+        for some_metrics, some_params, some_tags in batches:
+            self._connected().log_batch(run_id, some_metrics, some_params, some_tags, synchronous=True)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise self._explain(error) from error
+        except Exception as error:
+            if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
+                raise
+            raise self._explain(error) from error
+
+    def _explain(self, error: Exception) -> TrackingError:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return TrackingError(
+            f"MLflow at {without_password(self._uri)}: {fields.cut(without_password(text), 400)}. "
+            "What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
+        )
+
+
+def without_password(text: str) -> str:
+    """Returns an address as it may be shown."""
+    return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:***@", text)
+
+
+def _quiet_mlflow() -> None:
+    os.environ.update(_SETTINGS)
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    import mlflow  # noqa: F401 - sets up its loggers, which must not happen after ours
+
+    for name in _NOISY:  # all that matters is raised, too
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _database_of(tracking_uri: str) -> Path | None:
+    """Returns the file that an address of SQLite names."""
+    match = re.fullmatch(r"sqlite:///([^?]+)", tracking_uri)
+    return Path(match[1]).absolute() if match and match[1] != ":memory:" else None
+
+
+def _make_template(folder: Path, artifacts: Path) -> Path:
+    """Makes a migrated, empty database in a folder of its own, where nobody else can meet it half done."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    template = folder / "mlflow.db"
+    make_store: Any = SqlAlchemyStore  # has no types
+    make_store(f"sqlite:///{template}", folder.as_uri()).engine.dispose()
+    database.finish_template(template, artifacts)
+    return template
+
+
+def _metrics(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":
+    """Times come from the run, never from the clock: MLflow passes over what it has with the same time and value."""
+    from mlflow.entities import Metric
+
+    return [Metric(name, value, timestamp, step) for name, value in values.items()]
+
+
+def _batches(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def _end_of(result: RunResult) -> float:
+    last = result.epochs[-1].finished_at if result.epochs else result.request.created
+    return result.ended_at if result.ended_at is not None else last
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

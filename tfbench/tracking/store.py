@@ -1,0 +1,249 @@
+"""The store: a folder that holds the journals, MLflow's database and the runs' artifacts."""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
+from tfbench.results import TrackedRun
+
+DEFAULT_STORE = "mlruns"
+DEFAULT_EXPERIMENT = "tfbench"
+MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
+SHOWN_CANDIDATES = 8
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TrackingState:
+    """Where a run is tracked, and how much of its journal is there already.
+
+    `run` is None until MLflow knows the run. `projected_bytes` is the size of the journal that was wholly sent.
+    """
+
+    tracking_uri: str
+    experiment: str
+    run: TrackedRun | None = None
+    projected_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunHead:
+    """What tells one run of the store from another."""
+
+    run_id: str
+    name: str
+    created: float  # seconds since 1970, UTC
+    mlflow_run_id: str
+
+
+class Store:
+    """A folder of runs. Making one touches nothing; folders come into being with the first run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+
+    @property
+    def database(self) -> Path:
+        """MLflow's SQLite database."""
+        return self.root / "mlflow.db"
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder of MLflow's artifacts."""
+        return self.root / "artifacts"
+
+    @property
+    def journals(self) -> Path:
+        """The folder of the journals."""
+        return self.root / "journals"
+
+    @property
+    def tracking_uri(self) -> str:
+        """MLflow's address of the embedded database."""
+        return f"sqlite:///{self.database.absolute()}"
+
+    def journal_path(self, run_id: str) -> Path:
+        """Returns where the journal of a run is, or would be.
+
+        Raises:
+            TrackingError: The id cannot be a file name.
+        """
+        if not _RUN_ID.fullmatch(run_id):
+            raise TrackingError(f"run id {run_id!r}: must be letters, digits and '_.-', 128 at most.")
+        return self.journals / f"{run_id}.jsonl"
+
+    def create_journal(self, run_id: str) -> Path:
+        """Makes the folders that a new journal needs, and returns the journal's path; the file is not made.
+
+        Raises:
+            TrackingError: The store cannot be written to, or its disk is full.
+        """
+        path = self.journal_path(run_id)
+        try:
+            self.journals.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.journals, os.W_OK | os.X_OK):
+                raise PermissionError(0, "it is read-only, or belongs to somebody else")
+            free = shutil.disk_usage(self.journals).free
+            if free < MIN_FREE_BYTES:
+                raise OSError(
+                    0, f"its disk is full: {free / 2**20:.1f} MiB are free, {MIN_FREE_BYTES / 2**20:.0f} are needed"
+                )
+        except OSError as error:
+            self._remove_empty_folders()
+            raise TrackingError(
+                f"store {self.root}: cannot be used: {error.strerror}. Choose another one with --store."
+            ) from error
+        return path
+
+    def discard(self, run_id: str) -> None:
+        """Removes what a run left in the store, and the folders that are empty then."""
+        path = self.journal_path(run_id)
+        with contextlib.suppress(NotADirectoryError):
+            for leftover in (path, path.with_suffix(".reserve"), self._state_path(run_id)):
+                leftover.unlink(missing_ok=True)
+        self._remove_empty_folders()
+
+    def read_state(self, run_id: str) -> TrackingState | None:
+        """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
+        try:
+            fields = json.loads(self._state_path(run_id).read_text(encoding="utf-8"))
+            fields["tracking_uri"] = fields["tracking_uri"] or self.tracking_uri
+            fields["run"] = TrackedRun(**fields["run"]) if fields["run"] else None
+            return TrackingState(**fields)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None  # the tracking server knows the run by its tag
+
+    def write_state(self, run_id: str, state: TrackingState) -> None:
+        """Notes where a run is tracked; a reader sees the old note or the new one, never a part.
+
+        Raises:
+            OSError: The store cannot be written to.
+        """
+        fields = dataclasses.asdict(state)
+        if state.tracking_uri == self.tracking_uri:
+            fields["tracking_uri"] = None  # so that a store can be moved
+        path = self._state_path(run_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Readable by its owner only, as mkstemp makes it: the address of a server can hold a password.
+        handle, temporary = tempfile.mkstemp(prefix=f"{run_id}.", suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(fields, file)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def run_ids(self) -> list[str]:
+        """Returns the ids of all runs that have a journal."""
+        return sorted(path.stem for path in self.journals.glob("*.jsonl"))
+
+    def heads(self) -> list[RunHead]:
+        """Returns what is known of each run by its journal's first line, newest first; damaged ones are left out."""
+        heads = [head for run_id in self.run_ids() if (head := self._read_head(run_id))]
+        return sorted(heads, key=lambda head: head.created, reverse=True)
+
+    def find(self, token: str) -> str:
+        """Returns the id of the run that a user means.
+
+        Args:
+            token: The beginning of tfbench's or MLflow's id, a run name, or "@last".
+
+        Raises:
+            UnknownNameError: No run, or more than one, is meant.
+        """
+        heads = self.heads()
+        if not heads:
+            raise UnknownNameError(
+                f"store {self.root}: holds no runs. `tfbench run RECIPE` makes one; --store names another store."
+            )
+        if token == "@last":  # noqa: S105 - no password
+            return heads[0].run_id
+        exact = [head for head in heads if token in (head.run_id, head.mlflow_run_id)]
+        found = exact or [head for head in heads if _is_meant(head, token)]
+        if len(found) == 1:
+            return found[0].run_id
+        if found:
+            raise UnknownNameError(
+                f"run '{token}': {len(found)} runs are meant by it. Use more of an id:\n{_list(found)}"
+            )
+        near = did_you_mean(token, [name for head in heads for name in (head.name, head.run_id)])
+        raise UnknownNameError(f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}")
+
+    def remove_leftovers(self, dead_run_ids: set[str]) -> None:
+        """Removes space that runs set aside, and half-written notes, where the run is over or has no journal."""
+        known = set(self.run_ids())
+        for pattern in ("*.reserve", "*.tracked.json", "*.part"):
+            for path in self.journals.glob(pattern):
+                run_id = path.name.removesuffix(".tracked.json") if pattern == "*.tracked.json" else path.stem
+                run_id = run_id.rpartition(".")[0] if pattern == "*.part" else run_id
+                is_orphan = run_id not in known
+                if is_orphan or (run_id in dead_run_ids and pattern != "*.tracked.json"):
+                    path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Holds one of the store's locks; another process waits for it, and a killed one gives it back.
+
+        Raises:
+            OSError: The store cannot be written to.
+        """
+        with locked(self.root / f".{name}.lock"):
+            yield
+
+    def _state_path(self, run_id: str) -> Path:
+        return self.journals / f"{run_id}.tracked.json"
+
+    def _read_head(self, run_id: str) -> RunHead | None:
+        try:
+            with self.journal_path(run_id).open("rb") as file:
+                request: dict[str, Any] = json.loads(file.readline())["request"]
+            state = self.read_state(run_id)
+            return RunHead(
+                run_id=run_id,
+                name=str(request["name"]),
+                created=float(request["created"]),
+                mlflow_run_id=state.run.run_id if state and state.run else "",
+            )
+        except (OSError, ValueError, KeyError, TypeError, TrackingError):
+            return None
+
+    def _remove_empty_folders(self) -> None:
+        for folder in (self.journals, self.root):
+            with contextlib.suppress(OSError):  # not empty, or not there
+                folder.rmdir()
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock that a file stands for; another process waits for it, and a killed one gives it back.
+
+    Raises:
+        OSError: The file cannot be made or opened.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_meant(head: RunHead, token: str) -> bool:
+    by_id = bool(token) and (head.run_id.startswith(token) or head.mlflow_run_id.startswith(token))
+    return by_id or head.name == token
+
+
+def _list(heads: list[RunHead]) -> str:
+    lines = [f"  {head.run_id}  {head.name}" for head in heads[:SHOWN_CANDIDATES]]
+    if len(heads) > SHOWN_CANDIDATES:
+        lines.append(f"  ... and {len(heads) - SHOWN_CANDIDATES} more")
+    return "\n".join(lines)

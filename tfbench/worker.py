@@ -1,0 +1,105 @@
+"""The measuring process: `python -m tfbench.worker REQUEST.json`. Journal out, nothing printed.
+
+Its standard input is a pipe from the parent: a byte means "begin", its end means that the parent is gone.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from tfbench.errors import ExitCode, TfbenchError
+from tfbench.journal import Journal, read_request
+
+_ORPHAN_GRACE_SECONDS = 1.0  # for a record to be written before an orphan ends
+
+
+class _Stopped(BaseException):
+    """The parent asked this process to stop."""
+
+
+def main() -> None:
+    """Runs the request named on the command line, and ends the process."""
+    record = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    journal = Journal(Path(record["journal"]))
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    _go_first_when_memory_runs_out()
+    start = threading.Event()
+    threading.Thread(target=_follow_parent, args=(journal, start), daemon=True).start()
+    exit_code = _run(record, journal, start)
+    # Not sys.exit: TensorFlow's own teardown can crash after failed collectives, and there is nothing left to do.
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def _run(record: dict[str, object], journal: Journal, start: threading.Event) -> int:
+    is_ready = False
+
+    def wait_for_start() -> None:
+        nonlocal is_ready
+        is_ready = True
+        start.wait()
+
+    try:
+        import psutil
+
+        journal.append("worker", pid=os.getpid(), created=psutil.Process().create_time())
+        from tfbench.benchmark import run_benchmark
+
+        run_benchmark(read_request(record), journal, wait_for_start)
+    except _Stopped:
+        return ExitCode.INTERRUPTED
+    except TfbenchError as error:
+        kind = "failed" if is_ready else "refused"
+        return _record_failure(journal, kind, error, int(error.exit_code), with_traceback=False)
+    except BaseException as error:
+        return _record_failure(journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True)
+    else:
+        return ExitCode.DONE
+    finally:
+        with contextlib.suppress(OSError):
+            journal.close()
+
+
+def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:
+    text = "".join(traceback.format_exception(error)) if with_traceback else ""
+    message = str(error).strip() or type(error).__name__
+    if with_traceback:
+        print(text, file=sys.stderr)  # noqa: T201 - the parent keeps it for the case that the journal cannot be written
+    with contextlib.suppress(OSError):
+        journal.append(kind, error={"type": type(error).__name__, "message": message, "traceback": text}, exit_code=exit_code)
+    return exit_code
+
+
+def _stop(signal_number: int, frame: FrameType | None) -> None:
+    raise _Stopped
+
+
+def _follow_parent(journal: Journal, start: threading.Event) -> None:
+    """Waits for "begin", then for the end of the pipe; costs no time in between."""
+    if os.read(0, 1):
+        start.set()
+        while os.read(0, 1):
+            pass
+    # The training thread may hold the journal's lock in a write that hangs; the process must end all the same.
+    threading.Timer(_ORPHAN_GRACE_SECONDS, os._exit, args=(int(ExitCode.INTERRUPTED),)).start()
+    with contextlib.suppress(OSError):
+        journal.append("orphaned")
+        journal.release_reserve()
+    os._exit(int(ExitCode.INTERRUPTED))
+
+
+def _go_first_when_memory_runs_out() -> None:
+    """Makes the kernel choose this process, not the parent or the user's others, when memory is exhausted."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()
