@@ -1,4 +1,4 @@
-"""Devices and strategies: what was asked for, what there is, and what was really used. Resolved here and nowhere else."""
+"""Devices and strategies: what was asked for, what there is, what was really used. Resolved here and nowhere else."""
 
 import dataclasses
 import os
@@ -196,7 +196,10 @@ def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, 
 
 def _require_usable(devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig) -> None:
     num_replicas, batch = len(devices), training.global_batch_size
-    for name, size in (("global_batch_size", batch), ("validation_batch_size", training.validation_batch_size or batch)):
+    for name, size in (
+        ("global_batch_size", batch),
+        ("validation_batch_size", training.validation_batch_size or batch),
+    ):
         if size % num_replicas:
             below, above = size - size % num_replicas, size + -size % num_replicas
             use = f"{below} or {above}" if below else f"{above}"

@@ -21,7 +21,7 @@ def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
 def build_training_dataset(splits: Splits, *, global_batch_size: int, seed: int) -> "tf.data.Dataset":
     """Builds an endless stream of full, shuffled batches, whose order depends on the seed and the step alone.
 
-    Whole batches are gathered from the arrays, then converted: a gather a batch costs a fraction of slicing every sample,
+    Whole batches are gathered from the arrays, then converted: one gather costs a fraction of slicing every sample,
     and the arrays stay in their stored type.
 
     Returns:
@@ -58,8 +58,8 @@ def _fetch(batches: "tf.data.Dataset", split: Split, input_scale: float) -> "tf.
     import tensorflow as tf
 
     options = tf.data.Options()
-    # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds at times; Keras drops
-    # one after each validation. Fixed numbers also keep the pipeline equal in all arms.
+    # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds at times; Keras
+    # drops one after each validation. Fixed numbers also keep the pipeline equal in all arms.
     options.autotune.enabled = False
     gather = _gather(split, input_scale)
     return batches.map(gather, num_parallel_calls=PARALLEL_BATCHES).prefetch(PREFETCHED_BATCHES).with_options(options)

@@ -157,14 +157,19 @@ class Replay:
                 self._values["started_at"] = record["time"]
             case "spans":
                 self._spans += [
-                    StepSpan(epoch=int(e), first_step=int(f), last_step=int(n), seconds=s) for e, f, n, s in record["spans"]
+                    StepSpan(epoch=int(e), first_step=int(f), last_step=int(n), seconds=s)
+                    for e, f, n, s in record["spans"]
                 ]
             case "epoch":
                 self._epochs.append(build(EpochRecord, record["epoch"], "epoch"))
             case "note":
                 self._notes.append(record["text"])
             case "finished":
-                self._values |= {"stage": "finished", "peak_memory_bytes": record["peak_memory_bytes"], "ended_at": record["time"]}
+                self._values |= {
+                    "stage": "finished",
+                    "peak_memory_bytes": record["peak_memory_bytes"],
+                    "ended_at": record["time"],
+                }
             case "failed":
                 self._values |= {"error": record["error"], "ended_at": record["time"]}
             case "exit":

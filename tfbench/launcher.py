@@ -62,7 +62,10 @@ class Worker:
 
     def begin(self) -> None:
         """Lets the measurement begin."""
-        self._write(b"\n")
+        if self._process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(b"\n")
+                self._process.stdin.flush()
 
     def terminate(self) -> None:
         """Asks the process to write down what it has and end."""
@@ -83,14 +86,10 @@ class Worker:
         text = self._stderr_path.read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.strip().splitlines()[-_STDERR_LINES:])
 
-    def _write(self, data: bytes) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
 
-
-def describe_exit(result: RunResult, returncode: int, *, stopped_by: signal.Signals | None, stderr_tail: str) -> RunExit:
+def describe_exit(
+    result: RunResult, returncode: int, *, stopped_by: signal.Signals | None, stderr_tail: str
+) -> RunExit:
     """Says how a run ended.
 
     Args:

@@ -127,7 +127,7 @@ class TrainingConfig:
 
 @schema
 class DistributionConfig:
-    """Strategy and devices. No devices named: `mirrored` takes every GPU, the others the first; without GPUs the CPU."""
+    """Strategy and devices. None named: `mirrored` takes every GPU, the others the first; without GPUs the CPU."""
 
     strategy: Literal["default", "one_device", "mirrored"] = "default"
     devices: tuple[Text, ...] = ()
@@ -139,8 +139,8 @@ class MeasurementConfig:
     """How the clock is read, and when to stop before the recipe's epochs are done.
 
     `clock = "span"`: a reading as soon as `min_span_seconds` have passed, then one synchronisation with the device.
-    `clock = "step"`: a synchronisation after every step; gives percentiles of single steps, slows small networks down and
-    is not comparable with "span".
+    `clock = "step"`: a synchronisation after every step; gives percentiles of single steps, slows small networks down
+    and is not comparable with "span".
     """
 
     clock: Literal["span", "step"] = "span"
@@ -157,7 +157,7 @@ class MeasurementConfig:
 
 @schema
 class Reference:
-    """Published figures to stand beside ours; `verified = false` where the figure could not be checked at its source."""
+    """Published figures to stand beside ours; `verified = false` where one could not be checked at its source."""
 
     hardware: Text
     devices: Text
@@ -180,5 +180,3 @@ class Recipe:
     distribution: DistributionConfig = dataclasses.field(default_factory=DistributionConfig)
     measurement: MeasurementConfig = dataclasses.field(default_factory=MeasurementConfig)
     reference: tuple[Reference, ...] = ()
-
-

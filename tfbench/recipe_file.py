@@ -169,7 +169,11 @@ def _read_named(table: object, kind: registry.Kind, where: str, own: set[str]) -
         return "", {}, [f"{where}: {problem}"]
     name = table.get("name")
     if not isinstance(name, str):
-        return "", {}, [f"{where}.name: missing." if name is None else f"{where}.name: must be a string. Received: {name!r}."]
+        return (
+            "",
+            {},
+            [f"{where}.name: missing." if name is None else f"{where}.name: must be a string. Received: {name!r}."],
+        )
     try:
         config_class = registry.load(kind, name).Config
     except UnknownNameError as error:
@@ -210,5 +214,7 @@ def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     wanted = "mean_squared_error" if spec.num_classes is None else "sparse_categorical_crossentropy"
     if training.loss != wanted:
         kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
-        return [f"training.loss: must be {wanted}, since the data set {dataset.name} {kind}. Received: {training.loss}."]
+        return [
+            f"training.loss: must be {wanted}, since the data set {dataset.name} {kind}. Received: {training.loss}."
+        ]
     return []

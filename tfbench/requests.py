@@ -8,7 +8,9 @@ from tfbench.recipe import Recipe
 from tfbench.results import RunRequest
 
 
-def new_request(recipe: Recipe, *, name: str | None, data_dir: Path | None, tags: dict[str, str] | None = None) -> RunRequest:
+def new_request(
+    recipe: Recipe, *, name: str | None, data_dir: Path | None, tags: dict[str, str] | None = None
+) -> RunRequest:
     """Builds a request with an id of its own; `name` None gives one like "mnist_mlp-1000x1000-b100-mirrored-cpu:0"."""
     return RunRequest(
         run_id=uuid.uuid4().hex[:12],

@@ -1,12 +1,12 @@
 """Typed, frozen, checked records: what a recipe and a journal are made of.
 
-The only file that knows pydantic. A class decorated with `schema` is a frozen dataclass whose values are checked when it
-is built, by type (`true` is no number, `1.5` is no count) and by range.
+A class decorated with `schema` is a frozen dataclass whose values are checked when it is built, by type (`true` is no
+number, `1.5` is no count) and by range.
 """
 
 import dataclasses
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
@@ -34,8 +34,9 @@ Text = Annotated[str, pydantic.Field(min_length=1, max_length=2000)]
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 def schema(cls: type[T]) -> type[T]:
     """Makes a class a frozen, keyword-only, slotted dataclass that checks its own values."""
-    decorate: Callable[[type[T]], type[T]] = pydantic_dataclass(frozen=True, kw_only=True, slots=True, config=_CONFIG)
-    return decorate(cls)
+    decorate: Any = pydantic_dataclass(frozen=True, kw_only=True, slots=True, config=_CONFIG)
+    decorated: type[T] = decorate(cls)
+    return decorated
 
 
 def one_of(*choices: object) -> Any:

@@ -36,14 +36,16 @@ class RunOutcome:
     tracked: TrackedRun | None
 
 
-def execute_run(request: RunRequest, state: TrackingState, store: Store, tracker: Tracker, console: RunConsole) -> RunOutcome:
+def execute_run(
+    request: RunRequest, state: TrackingState, store: Store, tracker: Tracker, console: RunConsole
+) -> RunOutcome:
     """Measures a run in a process of its own, and follows it to the store.
 
     Args:
         request: The run.
         state: Where it is to be tracked.
         store: Receives the journal.
-        tracker: Brought up to date as epochs come in; if it fails, the run goes on and `tfbench recover` makes up for it.
+        tracker: Brought up to date as epochs come in; if it fails, the run goes on, for `tfbench recover` to make good.
         console: Told what happens.
 
     Raises:
@@ -256,5 +258,3 @@ def _describe_this_process() -> dict[str, Any]:
         "host": platform.node(),
         "boot": psutil.boot_time(),
     }
-
-

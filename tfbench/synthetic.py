@@ -1,4 +1,4 @@
-"""Stand-in for a data set: same shapes, types, classes and number of samples, learnable, made in seconds from the seed."""
+"""Stand-in for a data set: same shapes, types, classes and number of samples, learnable, made from the seed."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ _CHUNK = 4096  # samples made at a time, so that the float64 noise does not outg
 def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
     """Generates training and validation samples.
 
-    Classification: each class has a random blocky pattern; a sample is its class's pattern, dimmed, under uniform noise.
+    Classification: each class has a random blocky pattern; a sample is that pattern, dimmed, under uniform noise.
     Regression: targets are a fixed random linear map of the inputs' last axis, squashed by tanh.
 
     Args:
@@ -43,10 +43,9 @@ def generate_splits(spec: DatasetSpec, *, seed: int) -> Splits:
 def _classification(
     spec: DatasetSpec, rows: int, structure: np.random.SeedSequence, noise: np.random.SeedSequence
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.int64]]:
-    assert spec.num_classes is not None
     patterns = _class_patterns(spec, np.random.default_rng(structure))
     rng = np.random.default_rng(noise)
-    labels = rng.integers(spec.num_classes, size=rows)
+    labels = rng.integers(len(patterns), size=rows)
     inputs = np.empty((rows, *spec.input_shape), spec.input_dtype)
     for start in range(0, rows, _CHUNK):
         part = labels[start : start + _CHUNK]
@@ -57,7 +56,7 @@ def _classification(
 
 
 def _class_patterns(spec: DatasetSpec, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Returns one pattern a class, of blocks a quarter of the image wide so that convolutions and pooling can see them."""
+    """Returns one pattern a class, of blocks a quarter of the image wide: convolutions and pooling can see them."""
     coarse_shape = tuple(min(size, 4) for size in spec.input_shape)
     patterns = rng.integers(0, 256, size=(spec.num_classes or 1, *coarse_shape), dtype=np.uint8)
     for axis, size in enumerate(spec.input_shape, start=1):

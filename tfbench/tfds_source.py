@@ -53,7 +53,9 @@ def load_tfds(
         try:
             builder.download_and_prepare()
         except Exception as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
-            raise DatasetError(f"data set {name}: could not be fetched into {folder}: {error}. {_ways_out(name)}") from error
+            raise DatasetError(
+                f"data set {name}: could not be fetched into {folder}: {error}. {_ways_out(name)}"
+            ) from error
     train, validation = (_load_split(builder, name, folder, split) for split in splits)
     for split_name, split in zip(splits, (train, validation), strict=True):
         problem = is_plausible(split, spec)
@@ -115,4 +117,6 @@ def _ways_out(name: str) -> str:
 
 def _damaged(name: str, where: str, error: BaseException) -> str:
     first_line = str(error).strip().partition(os.linesep)[0][:300]
-    return f"data set {name}: {where} is damaged ({type(error).__name__}: {first_line}). Remove it and prepare it again."
+    return (
+        f"data set {name}: {where} is damaged ({type(error).__name__}: {first_line}). Remove it and prepare it again."
+    )

@@ -73,7 +73,9 @@ def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code
     if with_traceback:
         print(text, file=sys.stderr)  # noqa: T201 - the parent keeps it for the case that the journal cannot be written
     with contextlib.suppress(OSError):
-        journal.append(kind, error={"type": type(error).__name__, "message": message, "traceback": text}, exit_code=exit_code)
+        journal.append(
+            kind, error={"type": type(error).__name__, "message": message, "traceback": text}, exit_code=exit_code
+        )
     return exit_code
 
 

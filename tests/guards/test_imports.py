@@ -22,6 +22,7 @@ LEVELS = {
     "measure": 2,
     "recipe_file": 2,
     "registry": 2,
+    "requests": 2,
     "splits": 2,
     "toml_text": 2,
     "benchmark": 3,
@@ -38,7 +39,8 @@ LEVELS = {
     "launcher": 4,
     "report": 4,
     "tracking": 4,
-    "projection": 5,  # between the side-by-side packages and the command line: journal -> tracking and report
+    "projection": 5,  # brings tracking and report together
+    "session": 5,  # brings all of level 4 together
     "cli": 6,
     "__main__": 7,
 }
@@ -54,7 +56,9 @@ def level_name(module: str) -> str:
     """Returns the entry of LEVELS that a module belongs to."""
     parts = module.split(".")
     names = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
-    return next(name for name in names if name in LEVELS)
+    found = [name for name in names if name in LEVELS]
+    assert found, f"give tfbench.{module} a level in LEVELS"
+    return found[0]
 
 
 def find_imports(path: Path, *, only_at_import: bool = False) -> Iterator[str]:

@@ -26,9 +26,16 @@ _DIRECT = {
 @recipe_argument
 @click.option("--strategy", metavar="NAME", help="default, one_device or mirrored.")
 @click.option("--devices", metavar="LIST", help="For example cpu:0 or gpu:0,gpu:2; gpu alone means every GPU.")
-@click.option("--data", metavar="KIND", help="real, or synthetic: made from the seed, same shapes and sizes, no download.")
-@click.option("--data-dir", type=click.Path(path_type=Path), envvar="TFBENCH_DATA_DIR", show_envvar=True,
-              help="Folder of data prepared by tensorflow-datasets; its own default folder otherwise.")
+@click.option(
+    "--data", metavar="KIND", help="real, or synthetic: made from the seed, same shapes and sizes, no download."
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    envvar="TFBENCH_DATA_DIR",
+    show_envvar=True,
+    help="Folder of data prepared by tensorflow-datasets; its own default folder otherwise.",
+)
 @click.option("--global-batch-size", metavar="N", type=float, help="Samples of a step, over all replicas.")
 @click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=float, help="Stop after the warm-up and N more steps.")
@@ -37,14 +44,22 @@ _DIRECT = {
 @click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
 @set_option
 @click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
-@click.option("--store", type=click.Path(path_type=Path), default=Path("mlruns"), show_default=True,
-              help="Folder of journals and of the embedded MLflow store.")
-@click.option("--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path("mlruns"),
+    show_default=True,
+    help="Folder of journals and of the embedded MLflow store.",
+)
+@click.option(
+    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
+)
 @click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment.")
 @format_option
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     recipe: str,
     data_dir: Path | None,
     overrides: tuple[str, ...],
@@ -79,7 +94,9 @@ def command(
     values |= {_DIRECT[option]: _value(option, value) for option, value in direct.items() if value is not None}
     request = new_request(load_recipe(find_recipe(recipe), values), name=name, data_dir=data_dir)
     run_store = Store(store)
-    state = TrackingState(tracking_uri=tracking_uri or run_store.tracking_uri, experiment=experiment, run=None, projected_bytes=0)
+    state = TrackingState(
+        tracking_uri=tracking_uri or run_store.tracking_uri, experiment=experiment, run=None, projected_bytes=0
+    )
     tracker = MlflowTracker(state.tracking_uri, experiment, run_store)
     console = RunConsole(quiet_stdout=output_format == "json")
     try:

@@ -1,1 +1,1 @@
-"""One file a data set: a frozen `Config`, `describe(config)`, and `load_splits(config, data_dir)`, which does the work."""
+"""One file a data set: a frozen `Config`, `describe(config)`, and `load_splits(config, data_dir)`, which loads."""

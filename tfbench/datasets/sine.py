@@ -21,45 +21,47 @@ class Config:
     amplitude: PositiveNumber = 0.8
 
     def __post_init__(self) -> None:
-        if self.train_points >= self.num_points:
+        if self.train_points + self.sequence_length >= self.num_points:
             raise ValueError(
-                f"train_points must be below num_points. Received: {self.train_points} of {self.num_points}."
+                "num_points must leave room for a validation sample: more than train_points + sequence_length. "
+                f"Received: {self.num_points} with {self.train_points} + {self.sequence_length}."
             )
 
 
 def describe(config: Config) -> DatasetSpec:
-    """Returns shapes and sizes: one sample starts at each point."""
+    """Returns shapes and sizes: a training sample starts at each point, a validation sample where it fits in whole."""
     return DatasetSpec(
         input_shape=(config.sequence_length, 1),
         input_dtype="float32",
         target_shape=(config.sequence_length, 1),
         num_classes=None,
         train_samples=config.train_points,
-        validation_samples=config.num_points - config.train_points,
+        validation_samples=config.num_points - config.train_points - config.sequence_length,
     )
 
 
 def load_splits(config: Config, data_dir: str | None) -> Splits:
-    """Generates the windows: sample i is `sequence_length` values from point i on, its target the same one step later.
+    """Generates the windows: `sequence_length` values from a point on, and as target the same one step later.
 
-    Indices wrap around at the end of each split. Source of the constants: the article "LSTM learns a sine wave" (Qiita,
-    user chachay), whose network the Qiita article on CPU and GPU speed with Chainer uses.
+    Training windows wrap around at the end of the split, as in the original. Validation windows do not: the wave jumps
+    there, and no network can foresee that.
+
+    Source of the constants: the Qiita article "LSTM learns a sine wave" (user chachay), whose network the Qiita article
+    on CPU and GPU speed with Chainer uses.
     """
     import numpy as np
 
+    spec = describe(config)
     times = np.linspace(0, 2 * np.pi * 3, config.num_points)
     wave = (config.amplitude * np.sin(2 * times)).astype(np.float32)[:, None]
 
-    def windows(part: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]") -> Split:
-        starts = np.arange(len(part))[:, None]
-        steps = np.arange(config.sequence_length)[None, :]
-        inputs = part[(starts + steps) % len(part)]
-        targets = part[(starts + steps + 1) % len(part)]
-        return Split(inputs=inputs, targets=targets, num_samples=len(part))
+    def windows(part: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]", count: int) -> Split:
+        rows = np.arange(count)[:, None] + np.arange(config.sequence_length)[None, :]
+        return Split(inputs=part[rows % len(part)], targets=part[(rows + 1) % len(part)], num_samples=count)
 
     return Splits(
-        spec=describe(config),
-        train=windows(wave[: config.train_points]),
-        validation=windows(wave[config.train_points :]),
+        spec=spec,
+        train=windows(wave[: config.train_points], spec.train_samples),
+        validation=windows(wave[config.train_points :], spec.validation_samples),
         source=f"generated, {config.num_points} points",
     )

@@ -122,7 +122,7 @@ def build_callbacks(
     """Builds the callback list that `model.fit` is given.
 
     A list, not a callback: Keras calls the callbacks' `on_train_batch_end` either from another thread, or after waiting
-    for the device at every step. The list itself is called in the training thread and as soon as the step is dispatched.
+    for the device at every step. The list itself is called in the training thread, as soon as a step is dispatched.
 
     Args:
         clock: Told of every execution.
@@ -137,7 +137,7 @@ def build_callbacks(
     """
     import keras
 
-    class TimedCallbackList(keras.callbacks.CallbackList):
+    class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
         """Tells the clock of every step, and leaves all else to Keras."""
 
         train_start = 0

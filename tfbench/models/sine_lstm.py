@@ -21,8 +21,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
 
     Input shape: (batch, steps, 1), float32.
     Output shape: (batch, steps, 1), the value predicted to come next.
-    Source: Qiita article on CPU and GPU speed with Chainer (user AtomJamesScott). As in Chainer's LSTM link, both kernels
-    start as untruncated LeCun normals and the forget gate's bias at 1.
+    Source: Qiita article on CPU and GPU speed with Chainer (user AtomJamesScott). As in Chainer's LSTM link, both
+    kernels start as untruncated LeCun normals and the forget gate's bias at 1.
     """
     import keras
 

@@ -10,8 +10,8 @@ KernelInitializer = Literal["lecun_normal_untruncated", "he_normal_untruncated",
 def build_initializer(name: KernelInitializer) -> keras.initializers.Initializer:
     """Builds a kernel initialiser.
 
-    "lecun_normal_untruncated" is N(0, 1 / fan_in) and "he_normal_untruncated" N(0, 2 / fan_in), as Chainer's LeCunNormal
-    and HeNormal; Keras's own `lecun_normal` and `he_normal` cut the tails off at two deviations.
+    "lecun_normal_untruncated" is N(0, 1 / fan_in) and "he_normal_untruncated" N(0, 2 / fan_in), as in Chainer;
+    Keras's own `lecun_normal` and `he_normal` cut the tails off at two deviations.
     """
     if name == "glorot_uniform":
         return keras.initializers.GlorotUniform()

@@ -1,0 +1,354 @@
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from builders import build_epoch
+from journals import build_sized_result, write_journal
+from tfbench import projection
+from tfbench.errors import TrackingError
+from tfbench.measure.summary import summarize
+from tfbench.results import RunExit, RunResult, Summary, TrackedRun
+from tfbench.tracking import database, fields, mlflow_view
+from tfbench.tracking.mlflow_tracker import MlflowTracker, without_password
+from tfbench.tracking.store import Store
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+FINISH = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from journals import build_sized_result, write_journal
+from tfbench import projection
+from tfbench.errors import TrackingError
+from tfbench.tracking import database
+from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.store import Store
+store = Store(Path({root!r}))
+tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
+{before}
+result = build_sized_result(int(sys.argv[1]))
+projection.project(result, store, tracker, write_journal(store, result))
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    names = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
+    levels = {name: logging.getLogger(name).level for name in names}
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def new_tracker(store: Store, experiment: str = "tfbench") -> MlflowTracker:
+    return MlflowTracker(store.tracking_uri, experiment, store)
+
+
+def finish(store: Store, result: RunResult, tracker: MlflowTracker | None = None) -> TrackedRun:
+    """Tracks a run to its end as the parent of a run does."""
+    return projection.project(result, store, tracker or new_tracker(store), write_journal(store, result))
+
+
+def summary_of(result: RunResult) -> Summary:
+    return summarize(result, warmup_steps=1)
+
+
+def client_of(store: Store) -> "MlflowClient":
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=store.tracking_uri)
+
+
+def runs_of(store: Store) -> "list[Run]":
+    client = client_of(store)
+    return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
+
+
+def count_rows(store: Store) -> dict[str, int]:
+    with contextlib.closing(sqlite3.connect(store.database)) as connection:
+        tables = ("runs", "metrics", "latest_metrics", "params", "tags", "experiments", "experiment_tags")
+        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+
+
+def run_script(store: Store, index: int = 0, before: str = "") -> "subprocess.Popen[str]":
+    """Starts a process that tracks one run."""
+    script = FINISH.format(tests=str(Path(__file__).parents[1]), root=str(store.root), before=before)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(index)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=store.root.parent,
+        env=os.environ | {"MPLBACKEND": "agg"},
+    )
+
+
+def test_importing_the_tracker_does_not_import_mlflow() -> None:
+    script = "import sys, tfbench.tracking.mlflow_tracker; sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_preparing_leaves_nothing_in_the_store(store: Store) -> None:
+    new_tracker(store).prepare()
+    assert not store.root.exists()
+
+
+def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) -> None:
+    result = build_sized_result(1)
+    tracked = finish(store, result)
+    run = client_of(store).get_run(tracked.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.info.start_time == 1_700_000_001_000
+    assert run.info.end_time == 1_700_000_014_000
+    params = run.data.params
+    assert params["model.hidden_units"] == "[1000, 1000]"
+    assert params["training.optimizer.name"] == "adam"
+    assert (params["strategy"], params["devices"]) == ("mirrored", "cpu:0")
+    assert (params["num_parameters"], params["global_batch_size"]) == ("1796000", "32")
+    metrics = run.data.metrics
+    assert metrics["summary/num_parameters"] == 1_796_000
+    assert metrics["summary/log2_global_batch_size"] == 5
+    assert metrics["summary/samples_per_second"] == pytest.approx(6299.4, abs=0.1)
+    assert metrics["summary/log10_samples_per_second"] == pytest.approx(3.7993, abs=1e-4)
+    assert metrics["epoch_seconds"] == 1.0
+    tags = run.data.tags
+    assert tags["tfbench.run_id"] == result.request.run_id
+    assert tags["tfbench.cpu"] == "Example CPU 3000"
+    assert tags["mlflow.runColor"] == fields.color_of(32)
+
+
+def test_every_epoch_is_a_step_of_the_metrics(store: Store) -> None:
+    tracked = finish(store, build_sized_result(0))
+    history = client_of(store).get_metric_history(tracked.run_id, "val_accuracy")
+    assert [(point.step, point.timestamp) for point in history] == [(1, 1_700_000_011_000), (2, 1_700_000_012_000)]
+    assert [point.value for point in history] == pytest.approx([0.88, 0.89])
+
+
+def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
+    epochs = (build_epoch(validation_seconds=None, val_loss=None, val_accuracy=None),)
+    run = client_of(store).get_run(finish(store, build_sized_result(0, epochs=epochs)).run_id)
+    assert "val_loss" not in run.data.metrics
+    assert "summary/val_accuracy" not in run.data.metrics
+    assert run.data.metrics["loss"] == 0.5
+
+
+def test_the_files_of_a_run_are_its_artifacts(store: Store) -> None:
+    result = build_sized_result(0)
+    tracked = finish(store, result)
+    folder = store.artifacts / tracked.run_id / "artifacts"
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"recipe.json", "journal.jsonl", "environment.json", "result.json", "loss.png", "accuracy.png"}
+    assert (folder / "journal.jsonl").read_bytes() == store.journal_path(result.request.run_id).read_bytes()
+    assert json.loads((folder / "result.json").read_text())["mlflow"]["run_id"] == tracked.run_id
+
+
+@pytest.mark.parametrize("status", ["FINISHED", "FAILED", "KILLED"])
+def test_the_status_says_how_the_run_ended_and_a_tag_says_why(store: Store, status: Any) -> None:
+    reason = "" if status == "FINISHED" else "the measuring process was killed by SIGKILL"
+    exit_ = RunExit(status=status, reason=reason)
+    run = client_of(store).get_run(finish(store, build_sized_result(0, exit=exit_)).run_id)
+    assert run.info.status == status
+    assert run.data.tags.get("tfbench.reason", "") == reason
+
+
+def test_an_accuracy_on_synthetic_data_is_marked_wherever_the_run_is_shown(store: Store) -> None:
+    tags = client_of(store).get_run(finish(store, build_sized_result(0)).run_id).data.tags
+    assert tags["tfbench.synthetic"] == "true"
+    assert tags["tfbench.data"].startswith("synthetic")
+    assert tags["mlflow.runName"].endswith("-synthetic")
+    assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]
+    assert "val_accuracy 0.8900 (synthetic data)" in tags["mlflow.note.content"]
+    assert "synthetic data" in tags["tfbench.cautions"]
+
+
+def test_long_values_are_cut_so_that_it_shows(store: Store) -> None:
+    result = build_sized_result(0, exit=RunExit(status="FAILED", reason="x" * 20_000))
+    tags = client_of(store).get_run(finish(store, result).run_id).data.tags
+    assert tags["tfbench.reason"] == "x" * 7997 + "..."
+
+
+def test_a_run_grows_epoch_by_epoch_and_is_running_meanwhile(store: Store) -> None:
+    whole = build_sized_result(0)
+    tracker = new_tracker(store)
+    tracker.prepare()
+    for number in (0, 1, 2):
+        part = dataclasses.replace(whole, epochs=whole.epochs[:number], exit=None, ended_at=None)
+        tracked = tracker.update(part, None)
+        history = client_of(store).get_metric_history(tracked.run_id, "loss")
+        assert [point.step for point in history] == list(range(1, number + 1))
+        assert client_of(store).get_run(tracked.run_id).info.status == "RUNNING"
+    assert len(runs_of(store)) == 1
+
+
+def test_an_update_in_the_same_process_sends_new_epochs_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    sent: list[list[int]] = []
+    real = MlflowClient.log_batch
+
+    def spy(self: MlflowClient, run_id: str, metrics: Any, *args: Any, **kwargs: Any) -> Any:
+        sent.append([metric.step for metric in metrics if metric.key == "loss"])
+        return real(self, run_id, metrics, *args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", spy)
+    whole = build_sized_result(0)
+    tracker = new_tracker(store)
+    tracker.update(dataclasses.replace(whole, epochs=whole.epochs[:1], exit=None), None)
+    tracker.update(dataclasses.replace(whole, exit=None), None)
+    tracker.update(dataclasses.replace(whole, exit=None), None)
+    assert [steps for steps in sent if steps] == [[1], [2]]
+
+
+def test_sending_a_run_again_changes_nothing(store: Store) -> None:
+    result = build_sized_result(0)
+    tracked = finish(store, result)
+    before, run = count_rows(store), client_of(store).get_run(tracked.run_id)
+    for _ in range(2):
+        tracker = new_tracker(store)
+        assert projection.project(result, store, tracker, store.journal_path(result.request.run_id)) == tracked
+    assert count_rows(store) == before
+    assert client_of(store).get_run(tracked.run_id).to_dictionary() == run.to_dictionary()
+
+
+def test_a_run_is_found_by_its_tag_when_the_note_of_it_is_lost(store: Store) -> None:
+    result = build_sized_result(0)
+    tracked = finish(store, result)
+    (store.journals / f"{result.request.run_id}.tracked.json").unlink()
+    assert new_tracker(store).update(result, None) == tracked
+    assert len(runs_of(store)) == 1
+
+
+def test_a_run_that_was_deleted_in_mlflow_stays_deleted(store: Store) -> None:
+    result = build_sized_result(0)
+    tracked = finish(store, result)
+    client_of(store).delete_run(tracked.run_id)
+    new_tracker(store).finish(result, summary_of(result), store.root)
+    assert runs_of(store) == []
+
+
+def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -> None:
+    tracked = finish(store, build_sized_result(0))
+    client_of(store).delete_experiment(tracked.experiment_id)
+    with pytest.raises(TrackingError, match=r"experiment 'tfbench' was deleted. Restore it .*--experiment"):
+        new_tracker(store).update(build_sized_result(1), None)
+
+
+def test_one_tracker_serves_several_runs(store: Store) -> None:
+    tracker = new_tracker(store)
+    tracked = [finish(store, build_sized_result(index), tracker) for index in (0, 1)]
+    assert len({run.run_id for run in tracked}) == 2
+    assert {run.info.run_name for run in runs_of(store)} == {"mlp-100-b32-0-synthetic", "mlp-1000-b32-1-synthetic"}
+
+
+def test_the_experiment_carries_the_view_and_keeps_files_in_the_store(store: Store) -> None:
+    finish(store, build_sized_result(0))
+    experiment = client_of(store).get_experiment_by_name("tfbench")
+    assert experiment is not None
+    key, value = mlflow_view.view_tag()
+    assert experiment.tags[key] == value
+    assert experiment.artifact_location == store.artifacts.as_uri()
+    assert client_of(store).get_experiment("0").artifact_location == store.artifacts.as_uri()
+
+
+def test_the_database_lets_readers_and_writers_pass_each_other(store: Store) -> None:
+    finish(store, build_sized_result(0))
+    with contextlib.closing(sqlite3.connect(store.database)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_four_processes_bring_the_store_into_being_at_once(store: Store) -> None:
+    processes = [run_script(store, index) for index in range(4)]
+    outcomes = [process.communicate(timeout=120) for process in processes]
+    assert outcomes == [("", "")] * 4  # MLflow says nothing either
+    assert len(runs_of(store)) == 4
+    assert count_rows(store)["experiments"] == 2
+    assert {path.name for path in store.root.parent.iterdir()} == {"mlruns"}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "database.finish_template = lambda *_: os.kill(os.getpid(), 9)",
+        "database.shutil.copyfile = lambda _, to: (to.write_bytes(b'SQLite format 3'), os.kill(os.getpid(), 9))",
+    ],
+    ids=["while it is migrated", "while it is copied"],
+)
+def test_a_process_killed_while_it_makes_the_database_leaves_a_store_that_works(store: Store, before: str) -> None:
+    process = run_script(store, before=before)
+    process.communicate(timeout=120)
+    assert process.returncode == -9
+    assert not store.database.exists()
+    finish(store, build_sized_result(0))
+    assert len(runs_of(store)) == 1
+    assert not list(store.root.glob("*.part"))
+
+
+def test_a_full_disk_is_one_clear_error(store: Store) -> None:
+    limit = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+try:
+    tracker.prepare()
+except TrackingError as error:
+    sys.exit(str(error))
+"""
+    process = run_script(store, before=limit)
+    output, errors = process.communicate(timeout=120)
+    assert output == ""
+    assert errors.startswith(f"MLflow at {store.tracking_uri}: ")
+    assert "`tfbench recover` brings MLflow up to date later." in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_a_store_that_cannot_be_written_to_is_one_clear_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(template: Path, target: Path) -> None:
+        raise OSError(30, "Read-only file system", str(target))
+
+    monkeypatch.setattr(database, "publish", refuse)
+    with pytest.raises(TrackingError, match="Read-only file system"):
+        new_tracker(store).update(build_sized_result(0), None)
+
+
+def test_a_locked_database_is_one_clear_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(store, build_sized_result(0))
+    monkeypatch.setattr(database, "OPEN_SECONDS", 0.1)
+    copy = Store(store.root.parent / "copy")  # a database that MLflow does not hold open in this process
+    copy.root.mkdir()
+    with contextlib.closing(sqlite3.connect(store.database)) as source:
+        source.execute("VACUUM INTO ?", [str(copy.database)])
+    with contextlib.closing(sqlite3.connect(copy.database)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(TrackingError, match="database is locked"):
+            new_tracker(copy).prepare()
+
+
+def test_a_file_that_is_no_database_is_one_clear_error(store: Store) -> None:
+    store.root.mkdir()
+    store.database.write_text("hello " * 100)
+    with pytest.raises(TrackingError, match="file is not a database"):
+        new_tracker(store).prepare()
+    assert store.database.read_text() == "hello " * 100
+
+
+def test_a_password_is_never_shown() -> None:
+    shown = without_password("postgresql://me:secret@db:5432/mlflow")
+    assert shown == "postgresql://me:***@db:5432/mlflow"
+    assert without_password("http://127.0.0.1:5000/a@b") == "http://127.0.0.1:5000/a@b"
