@@ -2,7 +2,6 @@ import contextlib
 import dataclasses
 import json
 import logging
-import os
 import sqlite3
 import subprocess
 import sys
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from builders import build_epoch
-from journals import build_sized_result, write_journal
+from journals import build_sized_result, make_database, write_journal
 from tfbench import projection
 from tfbench.errors import TrackingError
 from tfbench.measure.summary import summarize
-from tfbench.results import RunExit, RunResult, Summary, TrackedRun
+from tfbench.results import RunExit, RunResult, TrackedRun
 from tfbench.tracking import database, fields, mlflow_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker, without_password
 from tfbench.tracking.store import Store
@@ -30,9 +29,9 @@ FINISH = """
 import os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from journals import build_sized_result, write_journal
-from tfbench import projection
+from journals import build_sized_result
 from tfbench.errors import TrackingError
+from tfbench.measure.summary import summarize
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.store import Store
@@ -40,13 +39,20 @@ store = Store(Path({root!r}))
 tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
 {before}
 result = build_sized_result(int(sys.argv[1]))
-projection.project(result, store, tracker, write_journal(store, result))
+tracker.finish(result, summarize(result, warmup_steps=1), Path(sys.argv[2]))
 """
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def new_store(tmp_path: Path) -> Store:
     return Store(tmp_path / "mlruns")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "mlruns")
+    make_database(store)
+    return store
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,12 +69,10 @@ def new_tracker(store: Store, experiment: str = "tfbench") -> MlflowTracker:
 
 
 def finish(store: Store, result: RunResult, tracker: MlflowTracker | None = None) -> TrackedRun:
-    """Tracks a run to its end as the parent of a run does."""
-    return projection.project(result, store, tracker or new_tracker(store), write_journal(store, result))
-
-
-def summary_of(result: RunResult) -> Summary:
-    return summarize(result, warmup_steps=1)
+    """Tracks a run to its end; without files, which take a second to draw."""
+    files = store.root.parent / "files"
+    files.mkdir(exist_ok=True)
+    return (tracker or new_tracker(store)).finish(result, summarize(result, warmup_steps=1), files)
 
 
 def client_of(store: Store) -> "MlflowClient":
@@ -90,14 +94,15 @@ def count_rows(store: Store) -> dict[str, int]:
 
 def run_script(store: Store, index: int = 0, before: str = "") -> "subprocess.Popen[str]":
     """Starts a process that tracks one run."""
+    files = store.root.parent / "files"
+    files.mkdir(exist_ok=True)
     script = FINISH.format(tests=str(Path(__file__).parents[1]), root=str(store.root), before=before)
     return subprocess.Popen(
-        [sys.executable, "-c", script, str(index)],
+        [sys.executable, "-c", script, str(index), str(files)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=store.root.parent,
-        env=os.environ | {"MPLBACKEND": "agg"},
     )
 
 
@@ -106,9 +111,9 @@ def test_importing_the_tracker_does_not_import_mlflow() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_preparing_leaves_nothing_in_the_store(store: Store) -> None:
-    new_tracker(store).prepare()
-    assert not store.root.exists()
+def test_preparing_leaves_nothing_in_the_store(new_store: Store) -> None:
+    new_tracker(new_store).prepare()
+    assert not new_store.root.exists()
 
 
 def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) -> None:
@@ -152,7 +157,7 @@ def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
 
 def test_the_files_of_a_run_are_its_artifacts(store: Store) -> None:
     result = build_sized_result(0)
-    tracked = finish(store, result)
+    tracked = projection.project(result, store, new_tracker(store), write_journal(store, result))
     folder = store.artifacts / tracked.run_id / "artifacts"
     names = {path.name for path in folder.iterdir()}
     assert names >= {"recipe.json", "journal.jsonl", "environment.json", "result.json", "loss.png", "accuracy.png"}
@@ -222,8 +227,7 @@ def test_sending_a_run_again_changes_nothing(store: Store) -> None:
     tracked = finish(store, result)
     before, run = count_rows(store), client_of(store).get_run(tracked.run_id)
     for _ in range(2):
-        tracker = new_tracker(store)
-        assert projection.project(result, store, tracker, store.journal_path(result.request.run_id)) == tracked
+        assert finish(store, result) == tracked
     assert count_rows(store) == before
     assert client_of(store).get_run(tracked.run_id).to_dictionary() == run.to_dictionary()
 
@@ -240,7 +244,7 @@ def test_a_run_that_was_deleted_in_mlflow_stays_deleted(store: Store) -> None:
     result = build_sized_result(0)
     tracked = finish(store, result)
     client_of(store).delete_run(tracked.run_id)
-    new_tracker(store).finish(result, summary_of(result), store.root)
+    finish(store, result)
     assert runs_of(store) == []
 
 
@@ -258,29 +262,29 @@ def test_one_tracker_serves_several_runs(store: Store) -> None:
     assert {run.info.run_name for run in runs_of(store)} == {"mlp-100-b32-0-synthetic", "mlp-1000-b32-1-synthetic"}
 
 
-def test_the_experiment_carries_the_view_and_keeps_files_in_the_store(store: Store) -> None:
-    finish(store, build_sized_result(0))
-    experiment = client_of(store).get_experiment_by_name("tfbench")
+def test_the_experiment_carries_the_view_and_keeps_files_in_the_store(new_store: Store) -> None:
+    finish(new_store, build_sized_result(0))
+    experiment = client_of(new_store).get_experiment_by_name("tfbench")
     assert experiment is not None
     key, value = mlflow_view.view_tag()
     assert experiment.tags[key] == value
-    assert experiment.artifact_location == store.artifacts.as_uri()
-    assert client_of(store).get_experiment("0").artifact_location == store.artifacts.as_uri()
+    assert experiment.artifact_location == new_store.artifacts.as_uri()
+    assert client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()
 
 
-def test_the_database_lets_readers_and_writers_pass_each_other(store: Store) -> None:
-    finish(store, build_sized_result(0))
-    with contextlib.closing(sqlite3.connect(store.database)) as connection:
+def test_the_database_lets_readers_and_writers_pass_each_other(new_store: Store) -> None:
+    finish(new_store, build_sized_result(0))
+    with contextlib.closing(sqlite3.connect(new_store.database)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_four_processes_bring_the_store_into_being_at_once(store: Store) -> None:
-    processes = [run_script(store, index) for index in range(4)]
+def test_four_processes_bring_the_store_into_being_at_once(new_store: Store) -> None:
+    processes = [run_script(new_store, index) for index in range(4)]
     outcomes = [process.communicate(timeout=120) for process in processes]
     assert outcomes == [("", "")] * 4  # MLflow says nothing either
-    assert len(runs_of(store)) == 4
-    assert count_rows(store)["experiments"] == 2
-    assert {path.name for path in store.root.parent.iterdir()} == {"mlruns"}
+    assert len(runs_of(new_store)) == 4
+    assert count_rows(new_store)["experiments"] == 2
+    assert {path.name for path in new_store.root.parent.iterdir()} == {"mlruns", "files"}
 
 
 @pytest.mark.parametrize(
@@ -291,17 +295,17 @@ def test_four_processes_bring_the_store_into_being_at_once(store: Store) -> None
     ],
     ids=["while it is migrated", "while it is copied"],
 )
-def test_a_process_killed_while_it_makes_the_database_leaves_a_store_that_works(store: Store, before: str) -> None:
-    process = run_script(store, before=before)
+def test_a_process_killed_while_it_makes_the_database_leaves_a_store_that_works(new_store: Store, before: str) -> None:
+    process = run_script(new_store, before=before)
     process.communicate(timeout=120)
     assert process.returncode == -9
-    assert not store.database.exists()
-    finish(store, build_sized_result(0))
-    assert len(runs_of(store)) == 1
-    assert not list(store.root.glob("*.part"))
+    assert not new_store.database.exists()
+    finish(new_store, build_sized_result(0))
+    assert len(runs_of(new_store)) == 1
+    assert not list(new_store.root.glob("*.part"))
 
 
-def test_a_full_disk_is_one_clear_error(store: Store) -> None:
+def test_a_full_disk_is_one_clear_error(new_store: Store) -> None:
     limit = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
@@ -310,21 +314,23 @@ try:
 except TrackingError as error:
     sys.exit(str(error))
 """
-    process = run_script(store, before=limit)
+    process = run_script(new_store, before=limit)
     output, errors = process.communicate(timeout=120)
     assert output == ""
-    assert errors.startswith(f"MLflow at {store.tracking_uri}: ")
+    assert errors.startswith(f"MLflow at {new_store.tracking_uri}: ")
     assert "`tfbench recover` brings MLflow up to date later." in errors
     assert len(errors.splitlines()) == 1
 
 
-def test_a_store_that_cannot_be_written_to_is_one_clear_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_written_to_is_one_clear_error(
+    new_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(template: Path, target: Path) -> None:
         raise OSError(30, "Read-only file system", str(target))
 
     monkeypatch.setattr(database, "publish", refuse)
     with pytest.raises(TrackingError, match="Read-only file system"):
-        new_tracker(store).update(build_sized_result(0), None)
+        new_tracker(new_store).update(build_sized_result(0), None)
 
 
 def test_a_locked_database_is_one_clear_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,12 +346,12 @@ def test_a_locked_database_is_one_clear_error(store: Store, monkeypatch: pytest.
             new_tracker(copy).prepare()
 
 
-def test_a_file_that_is_no_database_is_one_clear_error(store: Store) -> None:
-    store.root.mkdir()
-    store.database.write_text("hello " * 100)
+def test_a_file_that_is_no_database_is_one_clear_error(new_store: Store) -> None:
+    new_store.root.mkdir()
+    new_store.database.write_text("hello " * 100)
     with pytest.raises(TrackingError, match="file is not a database"):
-        new_tracker(store).prepare()
-    assert store.database.read_text() == "hello " * 100
+        new_tracker(new_store).prepare()
+    assert new_store.database.read_text() == "hello " * 100
 
 
 def test_a_password_is_never_shown() -> None:

@@ -1,5 +1,4 @@
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
-
 from tfbench.measure.checks import find_cautions
 from tfbench.results import DatasetSummary, RunResult
 

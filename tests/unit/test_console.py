@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+
 from builders import (
     build_environment,
     build_epoch,
@@ -15,8 +17,6 @@ from builders import (
     build_settings,
     build_span,
 )
-from rich.console import Console
-
 from tfbench.measure.summary import summarize
 from tfbench.report import tables
 from tfbench.report.console import RunConsole

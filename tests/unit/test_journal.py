@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from builders import (
     build_environment,
     build_epoch,
@@ -19,7 +20,6 @@ from builders import (
     build_settings,
     build_span,
 )
-
 from tfbench import journal as journal_module
 from tfbench.errors import TrackingError
 from tfbench.journal import (

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from matplotlib.figure import Figure
 
+from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from tfbench.report.plots import write_plots
 from tfbench.results import DatasetSummary, RunResult
 

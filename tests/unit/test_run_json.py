@@ -3,7 +3,6 @@ import json
 import math
 
 from builders import build_epoch, build_recipe, build_request, build_result
-
 from tfbench import recipe_file
 from tfbench.measure.summary import summarize
 from tfbench.report.run_json import to_json

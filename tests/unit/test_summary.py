@@ -1,8 +1,8 @@
 import math
 
 import pytest
-from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
 
+from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
 from tfbench.measure.spans import step_time_quantile
 from tfbench.measure.summary import epoch_samples_per_second, samples_per_second, steady_spans, summarize
 from tfbench.metrics import METRICS

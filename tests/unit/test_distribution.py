@@ -1,0 +1,101 @@
+import os
+
+import pytest
+
+from tfbench.distribution import Device, parse_devices, require_possible
+from tfbench.errors import DeviceError
+from tfbench.recipe import DistributionConfig, TrainingConfig
+
+
+def config(strategy: str, *devices: str, **values: str) -> DistributionConfig:
+    return DistributionConfig(strategy=strategy, devices=devices, **values)  # type: ignore[arg-type]
+
+
+def training(batch: int = 128, **values: object) -> TrainingConfig:
+    return TrainingConfig(global_batch_size=batch, epochs=1, **values)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _restore_visible_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+
+
+def test_reads_devices_by_kind_and_number() -> None:
+    assert parse_devices(config("mirrored", "gpu:0", "GPU:2")) == (Device("gpu", 0), Device("gpu", 2))
+    assert parse_devices(config("one_device", "cpu")) == (Device("cpu", 0),)
+    assert parse_devices(config("default")) == ()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "message"),
+    [
+        ("mirrored", ("tpu:0",), "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
+        ("mirrored", ("cpu:-1",), "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'cpu:-1'."),
+        ("mirrored", ("cpu:1", "cpu:1"), "devices: each may be named once. Received: cpu:1, cpu:1."),
+        ("mirrored", ("cpu", "cpu:0"), "devices: each may be named once. Received: cpu, cpu:0."),
+        (
+            "mirrored",
+            ("cpu:0", "gpu:0"),
+            "devices: replicas on CPU and GPU at once are not comparable. Received: cpu:0, gpu:0.",
+        ),
+        (
+            "mirrored",
+            ("gpu", "gpu:0"),
+            "devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.",
+        ),
+        (
+            "one_device",
+            ("cpu:0", "cpu:1"),
+            "strategy one_device takes one device. Received: cpu:0, cpu:1. Use --strategy mirrored for several.",
+        ),
+        (
+            "default",
+            ("cpu:1",),
+            "strategy default always places on cpu:0. Received: cpu:1. Use --strategy one_device for it.",
+        ),
+    ],
+)
+def test_refuses_devices_that_cannot_be_used(strategy: str, devices: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        parse_devices(config(strategy, *devices))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("batch", "use"), [(100, "99 or 102"), (1, "3"), (2, "3")])
+def test_rejects_a_batch_not_divisible_by_the_replicas(batch: int, use: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        require_possible(config("mirrored", "cpu:0", "cpu:1", "cpu:2"), training(batch))
+    assert str(caught.value) == (
+        f"training.global_batch_size: must be divisible by num_replicas. Received: {batch} with 3 replicas. Use {use}."
+    )
+
+
+def test_rejects_a_validation_batch_not_divisible_by_the_replicas() -> None:
+    with pytest.raises(
+        DeviceError, match=r"^training.validation_batch_size: .* Received: 9 with 2 replicas. Use 8 or 10."
+    ):
+        require_possible(config("mirrored", "cpu:0", "cpu:1"), training(8, validation_batch_size=9))
+
+
+def test_rejects_xla_over_several_cpu_replicas_and_names_the_cause() -> None:
+    with pytest.raises(
+        DeviceError, match=r"^training.jit_compile: XLA cannot compile a step over several CPU replicas"
+    ):
+        require_possible(config("mirrored", "cpu:0", "cpu:1"), training(jit_compile=True))
+    require_possible(config("mirrored", "cpu:0"), training(jit_compile=True))
+
+
+def test_rejects_nccl_on_the_cpu() -> None:
+    with pytest.raises(DeviceError, match="nccl moves data between GPUs only"):
+        require_possible(config("mirrored", "cpu:0", "cpu:1", cross_device_ops="nccl"), training())
+
+
+def test_a_run_on_the_cpu_hides_the_gpus_before_tensorflow_starts() -> None:
+    require_possible(config("one_device", "cpu:0"), training())
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+@pytest.mark.parametrize("devices", [(), ("gpu",), ("gpu:0",)])
+def test_a_run_that_may_use_a_gpu_leaves_them_visible(devices: tuple[str, ...]) -> None:
+    require_possible(config("default", *devices), training())
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0"

@@ -1,0 +1,88 @@
+"""Every model at its full size against a count worked out by hand, and at its smallest."""
+
+from typing import Any
+
+import pytest
+
+from tfbench import registry
+from tfbench.benchmark import build_compiled_model
+from tfbench.recipe import ModelConfig, TrainingConfig
+from tfbench.results import DatasetSpec
+
+DIGITS = registry.load("datasets", "mnist").describe(registry.load("datasets", "mnist").Config())
+WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
+
+# (model, options, data, parameters)
+SIZES = [
+    # 784*1000+1000 + 1000*1000+1000 + 1000*10+10
+    ("mlp", {}, DIGITS, 1_796_010),
+    # 784*100+100 + 100*10+10
+    ("mlp", {"hidden_units": (100,)}, DIGITS, 79_510),
+    # 784*10+10
+    ("mlp", {"hidden_units": ()}, DIGITS, 7_850),
+    # 9*1*32+32 + 9*32*64+64 + 9216*128+128 + 128*10+10
+    ("keras_mnist_cnn", {}, DIGITS, 1_199_882),
+    # 28*100 + 100*100 + 100 + 100*10+10
+    ("simple_rnn", {}, DIGITS, 13_910),
+    # 1*5+5 + 4*5*(5+5+1) + 5*1+1
+    ("sine_lstm", {}, WAVE, 236),
+]
+
+SMALLEST: dict[str, tuple[dict[str, Any], DatasetSpec]] = {
+    "mlp": ({"hidden_units": (1,)}, DIGITS),
+    "keras_mnist_cnn": ({"filters": (1, 1), "dense_units": 1}, DIGITS),
+    "simple_rnn": ({"units": 1}, DIGITS),
+    "sine_lstm": ({"units": 1}, WAVE),
+}
+
+
+def build(name: str, options: dict[str, Any], spec: DatasetSpec) -> Any:
+    module = registry.load("models", name)
+    return module.build_model(module.Config(**options), spec)
+
+
+@pytest.mark.parametrize(("name", "options", "spec", "count"), SIZES)
+def test_parameters_are_those_worked_out_by_hand(
+    name: str, options: dict[str, Any], spec: DatasetSpec, count: int
+) -> None:
+    assert build(name, options, spec).count_params() == count
+
+
+@pytest.mark.parametrize("name", registry.list_names("models"))
+def test_builds_at_its_smallest_size_and_gives_what_the_loss_expects(name: str) -> None:
+    import numpy as np
+
+    options, spec = SMALLEST[name]
+    outputs = build(name, options, spec)(np.zeros((2, *spec.input_shape), "float32"))
+    expected = (spec.num_classes,) if spec.num_classes else spec.target_shape
+    assert outputs.shape == (2, *expected)
+
+
+def test_kernels_start_as_chainers_do_untruncated() -> None:
+    import numpy as np
+
+    kernel = build("mlp", {"hidden_units": (1000,)}, DIGITS).layers[1].kernel.numpy()
+    deviation = (1 / 784) ** 0.5
+    assert kernel.std() == pytest.approx(deviation, rel=0.01)
+    assert np.abs(kernel).max() > 3 * deviation  # a truncated normal ends at two
+
+
+def test_layers_of_one_model_do_not_start_alike() -> None:
+    import numpy as np
+
+    first, second = build("mlp", {"hidden_units": (784, 784)}, DIGITS).layers[1:3]
+    assert not np.allclose(first.kernel.numpy(), second.kernel.numpy())
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adadelta", "rmsprop"])
+def test_optimizer_gets_every_value_of_its_table(optimizer: str) -> None:
+    training = TrainingConfig(
+        global_batch_size=8,
+        epochs=1,
+        optimizer={"name": optimizer, "learning_rate": 0.125},
+        steps_per_execution=3,
+    )
+    model = build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)
+    assert type(model.optimizer).__name__.lower() == optimizer
+    assert float(model.optimizer.learning_rate) == 0.125
+    assert (model.jit_compile, model.steps_per_execution) == (False, 3)
