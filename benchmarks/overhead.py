@@ -5,9 +5,9 @@
 
 Both arms train the same model on the same synthetic data through the same tf.data pipeline, each run in a fresh
 process; the bare arm has no callback but one that reads the clock at the end of an epoch. Runs are made in pairs, in
-alternating order, so that drift of the machine hits both alike. An epoch is the time from the end of one to the end of the next,
-validation, journal and tracking included; the first is left out, since it holds compilation. A pair's ratio is that of
-the two runs' median epochs.
+alternating order, so that drift of the machine hits both alike. An epoch is the time from the end of one to the end of
+the next, validation, journal and tracking included; the first is left out, since it holds compilation. A pair's ratio
+is that of the two runs' median epochs.
 """
 
 import datetime

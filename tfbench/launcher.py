@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from tfbench.errors import ExitCode
 from tfbench.journal import Follower, Record, request_fields
 from tfbench.results import RunExit, RunRequest, RunResult
 
@@ -104,6 +105,8 @@ def describe_exit(
         return RunExit(status="KILLED", reason=f"interrupted by {stopped_by.name}")
     if result.error is not None:
         return RunExit(status="FAILED", reason=f"{result.error['type']}: {result.error['message']}")
+    if returncode == ExitCode.INTERRUPTED:
+        return RunExit(status="KILLED", reason="the measuring process was asked to stop, by another process")
     if returncode < 0:
         name = signal.Signals(-returncode).name
         if name in ("SIGKILL", "SIGTERM"):
@@ -117,4 +120,9 @@ def describe_exit(
 
 def _environment() -> dict[str, str]:
     """Returns the worker's environment: the user's, with TensorFlow's information messages off."""
-    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "KERAS_BACKEND": "tensorflow", "PYTHONUNBUFFERED": "1"}
+    fixed = {
+        "KERAS_BACKEND": "tensorflow",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONSAFEPATH": "1",  # a json.py in the current folder must not stand for Python's own
+    }
+    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **fixed}

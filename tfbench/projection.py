@@ -197,7 +197,7 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
         reason_to_wait = _why_wait(records)
         if reason_to_wait:
             return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
-        if not any(record["kind"] == "ready" for record in records):
+        if not _is_kept(records):
             store.discard(run_id)
             return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
         if not any(record["kind"] == "exit" for record in records):
@@ -211,6 +211,12 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
         TypeError,
     ) as error:  # a damaged journal must not stop the others
         return RecoveredRun(run_id=run_id, outcome="failed", message=_describe(error))
+
+
+def _is_kept(records: Sequence[Record]) -> bool:
+    """Says whether a run left a result; a crash before the first step is one, too."""
+    kinds = {record["kind"] for record in records}
+    return "refused" not in kinds and not kinds.isdisjoint({"ready", "failed", "exit"})
 
 
 def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:

@@ -1,21 +1,22 @@
 """One run from request to stored result: the measuring process, the console and the tracker brought together."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import platform
 import signal
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import psutil
 
 from tfbench import errors
-from tfbench.errors import DeviceError, TfbenchError, TrackingError
-from tfbench.journal import Journal, Record, Replay, request_fields
+from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
+from tfbench.journal import DiskFullError, Journal, Record, Replay, request_fields
 from tfbench.launcher import STOP_SECONDS, Worker, describe_exit
 from tfbench.measure.summary import summarize
 from tfbench.projection import project
@@ -49,26 +50,40 @@ def execute_run(
         console: Told what happens.
 
     Raises:
-        TfbenchError: The run was refused: nothing was measured and nothing is left in the store.
+        TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
+            the store.
     """
-    journal_path = store.create_journal(request.run_id)
+    with _StopSignals() as stop:
+        journal = _open_journal(request, state, store)
+        with _start_worker(request, journal.path, store) as worker:
+            run = _Run(request, tracker, console, _start_preparing(tracker), worker, stop)
+            refusal = run.follow()
+            if refusal is None:
+                return run.conclude(journal, store)
+        store.discard(request.run_id)
+        raise refusal
+
+
+def _open_journal(request: RunRequest, state: TrackingState, store: Store) -> Journal:
+    path = store.create_journal(request.run_id)
     try:
-        journal = Journal(journal_path)
+        journal = Journal(path)
         journal.reserve()
         journal.append("request", parent=_describe_this_process(), **request_fields(request))
         store.write_state(request.run_id, state)
     except OSError as error:
         store.discard(request.run_id)
-        raise TrackingError(f"{journal_path}: cannot be written: {error.strerror}.") from error
-    with _StopSignals() as stop, _preparing(tracker) as preparation, Worker(request, journal_path) as worker:
-        run = _Run(request, tracker, console, preparation, worker, stop)
-        refusal = run.follow()
-        if refusal is None:
-            outcome = run.conclude(journal, store)
-    if refusal is not None:
+        raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+    return journal
+
+
+def _start_worker(request: RunRequest, journal_path: Path, store: Store) -> Worker:
+    try:
+        return Worker(request, journal_path)
+    except OSError as error:
         store.discard(request.run_id)
-        raise refusal
-    return outcome
+        where = f": {error.filename}" if error.filename else ""
+        raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
 
 
 class _Run:
@@ -95,13 +110,13 @@ class _Run:
         self._tracking_problem: str | None = None
 
     def follow(self) -> TfbenchError | None:
-        """Follows the journal to the end of the worker; returns why the run was refused, if it was."""
+        """Follows the journal to the end of the worker; returns why nothing came of the run, if nothing did."""
         asked_to_stop_at: float | None = None
         while True:
             returncode = self._worker.returncode  # before reading, so that nothing written before the end is missed
-            refusal = self._take_in(self._worker.read())
+            refusal = self._take_in(self._read())
             if refusal or returncode is not None:
-                return refusal
+                return refusal or self._interruption()
             if self._stop.received and asked_to_stop_at is None:
                 self._console.stage(f"stopping ({self._stop.received.name})")
                 self._worker.terminate()
@@ -121,11 +136,13 @@ class _Run:
         )
         record = {"status": end.status, "reason": end.reason}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
+        problems = []
         try:
-            journal.append("exit", **record)
+            with contextlib.suppress(DiskFullError):  # written all the same
+                journal.append("exit", **record)
             journal.close()
         except OSError as error:
-            self._tracking_problem = f"{journal.path}: the end of the run could not be written: {error.strerror}"
+            problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
         result = self._replay.result()
         summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
         self._console.stage("storing the run")
@@ -133,12 +150,27 @@ class _Run:
             self._await_preparation()
             self._tracked = project(result, store, self._tracker, journal.path)
         except TrackingError as error:
-            self._tracking_problem = str(error)
-        if self._tracking_problem:
-            caution = f"not tracked: {self._tracking_problem}"
-            summary = dataclasses.replace(summary, cautions=(*summary.cautions, caution))
+            problems.append(f"not tracked: {error}")
+        summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
         self._console.finish(result, summary, self._tracked, str(journal.path))
         return RunOutcome(result=result, summary=summary, tracked=self._tracked)
+
+    def _read(self) -> list[Record]:
+        try:
+            return self._worker.read()
+        except OSError as error:
+            raise MeasurementError(
+                f"{error.filename}: the journal cannot be read any more: {error.strerror}. The run was stopped."
+            ) from error
+
+    def _interruption(self) -> TfbenchError | None:
+        """Returns an error if the run was stopped before there was anything to keep."""
+        result = self._replay.result()
+        if self._stop.received is None or result.placement or result.error:
+            return None
+        return InterruptedRunError(
+            f"interrupted by {self._stop.received.name} before anything was measured; nothing was stored."
+        )
 
     def _take_in(self, records: list[Record]) -> TfbenchError | None:
         has_new_epochs = False
@@ -156,7 +188,8 @@ class _Run:
                 case "started":
                     self._progress.start(self._replay.result(), record["time"])
                 case "spans":
-                    self._progress.advance(self._console, *record["spans"][-1][:3:2], time=record["time"])
+                    epoch, _, last_step, _ = record["spans"][-1]
+                    self._progress.advance(self._console, epoch, last_step, time_=record["time"])
                 case "epoch":
                     has_new_epochs = True
                     self._console.epoch_row(self._replay.result().epochs[-1])
@@ -173,10 +206,15 @@ class _Run:
             self._tracked = self._tracker.update(self._replay.result(), None)
         except TrackingError as error:
             self._tracking_problem = str(error)
-            self._console.warn(f"{error} The run goes on; what it measures is kept in its journal.")
+            self._console.warn(f"{error} The run goes on.")
 
     def _await_preparation(self) -> None:
-        while not self._preparation.done() and not self._stop.received:
+        stopped_at: float | None = None
+        while not self._preparation.done():
+            if self._stop.received:
+                stopped_at = stopped_at or time.monotonic()
+                if time.monotonic() - stopped_at > STOP_SECONDS:
+                    raise TrackingError("MLflow did not answer until the run was stopped.")
             time.sleep(POLL_SECONDS)
         self._preparation.result()
 
@@ -188,27 +226,33 @@ class _Progress:
         self._started_at = 0.0
         self._steps_per_epoch = 1
         self._total_steps: int | None = None
+        self._limit_seconds: float | None = None
 
     def start(self, result: RunResult, time_: float) -> None:
         recipe = result.request.recipe
         self._started_at = time_
         self._steps_per_epoch = result.steps_per_epoch or 1
+        self._limit_seconds = recipe.measurement.seconds
         if not recipe.measurement.is_limited:
             self._total_steps = self._steps_per_epoch * recipe.training.epochs
         elif recipe.measurement.steps:
             self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
 
-    def advance(self, console: RunConsole, epoch: int, step: int, *, time: float) -> None:
-        elapsed = max(time - self._started_at, 1e-9)
-        total = max(self._total_steps or step, step)
+    def advance(self, console: RunConsole, epoch: int, step: int, *, time_: float) -> None:
+        elapsed = max(time_ - self._started_at, 1e-9)
+        left = []
+        if self._total_steps:
+            left.append(max(0.0, (self._total_steps - step) * elapsed / step))
+        if self._limit_seconds:
+            left.append(max(0.0, self._limit_seconds - elapsed))
         console.progress(
             step=step,
-            total_steps=total,
+            total_steps=self._total_steps,
             epoch=epoch,
             step_in_epoch=min(step - (epoch - 1) * self._steps_per_epoch, self._steps_per_epoch),
             steps_per_epoch=self._steps_per_epoch,
             steps_per_second=step / elapsed,
-            seconds_left=(total - step) * elapsed / step,
+            seconds_left=min(left, default=None),
         )
 
 
@@ -222,7 +266,9 @@ class _StopSignals:
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "_StopSignals":
-        self._previous = {number: signal.signal(number, self._note) for number in self._SIGNALS}
+        # What the caller had ignored stays so: nohup ignores SIGHUP, a shell SIGINT for what runs in the background.
+        heard = [number for number in self._SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        self._previous = {number: signal.signal(number, self._note) for number in heard}
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -235,14 +281,21 @@ class _StopSignals:
         self.received = self.received or signal.Signals(number)
 
 
-@contextmanager
-def _preparing(tracker: Tracker) -> "Iterator[concurrent.futures.Future[None]]":
+def _start_preparing(tracker: Tracker) -> "concurrent.futures.Future[None]":
     """Lets the tracker connect while the worker starts, so that neither waits for the other's imports."""
-    executor = concurrent.futures.ThreadPoolExecutor(max_workers=1)
-    try:
-        yield executor.submit(tracker.prepare)
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
+    future: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    def prepare() -> None:
+        try:
+            tracker.prepare()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    # A daemon, no executor: a server that does not answer must not hold up the end of the program.
+    threading.Thread(target=prepare, daemon=True).start()
+    return future
 
 
 def _refusal(record: Record) -> TfbenchError:
