@@ -141,6 +141,8 @@ def import_journals(
         TrackingError: A file is no whole journal, or the store cannot be written to.
     """
     results = {path: _read_whole(path) for path in paths}
+    for result in results.values():
+        store.journal_path(result.request.run_id)  # refuses an id that would lead out of the store
     known = set(store.run_ids())
     trackers = _Trackers(make_tracker)
     entries = []

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,11 @@ def find_recipe(name: str) -> Path:
         UnknownNameError: There is no such file and no shipped recipe of this name.
     """
     path = Path(name)
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:
+        raise UnknownNameError(f"{name}: cannot be read: {error.strerror}.") from error
     if path.suffix or len(path.parts) > 1:
         near = did_you_mean(path.stem, [p.stem for p in list_recipes().values()])
         raise UnknownNameError(f"{name}: no such file.{near} `tfbench list` shows the recipes.")
@@ -90,11 +93,17 @@ def load_recipe(path: Path, overrides: Mapping[str, Any] | None = None) -> Recip
         raise RecipeError(f"{path}: is not valid TOML: {error}") from error
     for key, value in (overrides or {}).items():
         _set(tables, key, value)
-    return from_tables(tables, name=path.stem, source=str(path))
+    return from_tables(tables, name=path.stem, source=str(path), overridden=tuple(overrides or ()))
 
 
-def from_tables(tables: Mapping[str, Any], *, name: str, source: str) -> Recipe:
+def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = ()) -> Recipe:
     """Builds a recipe from plain tables, as read from TOML or from a journal.
+
+    Args:
+        tables: What a recipe file holds.
+        name: Of the recipe.
+        source: Where the tables are from, for messages.
+        overridden: Dotted keys whose values are not from there, but from the command line.
 
     Raises:
         RecipeError: Naming every problem, each line with `source` in front.
@@ -120,7 +129,7 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str) -> Recipe:
     if not problems:
         problems = _find_conflicts(sections)
     if problems:
-        raise RecipeError("\n".join(f"{source}: {problem}" for problem in problems))
+        raise RecipeError("\n".join(f"{_origin(problem, overridden, source)}: {problem}" for problem in problems))
     return Recipe(name=name, reference=references, **sections)
 
 
@@ -151,6 +160,18 @@ def parse_override(text: str) -> tuple[str, Any]:
         if re.fullmatch(r"[\w./:-]+", value.strip()):
             return key, value.strip()
         raise RecipeError(f"--set {text}: the value is not valid TOML: {error}") from error
+
+
+def _origin(problem: str, overridden: Collection[str], source: str) -> str:
+    """Says whether the file or the command line holds what a problem is about."""
+    steps = problem.partition(":")[0].split(".")
+
+    def is_meant(typed: Sequence[str]) -> bool:
+        is_within = all(one == other for one, other in zip(steps, typed, strict=False))
+        # The path of a problem with an optimizer holds the optimizer's name, too.
+        return is_within or (steps[:2], steps[-1]) == (list(typed[:2]), typed[-1])
+
+    return "command line" if any(is_meant(key.split(".")) for key in overridden) else source
 
 
 def _set(tables: dict[str, Any], key: str, value: Any) -> None:

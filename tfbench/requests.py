@@ -4,6 +4,7 @@ import time
 import uuid
 from pathlib import Path
 
+from tfbench.errors import DatasetError
 from tfbench.recipe import Recipe
 from tfbench.results import RunRequest
 
@@ -17,9 +18,16 @@ def new_request(
         name=name or _default_name(recipe),
         created=time.time(),
         recipe=recipe,
-        data_dir=None if data_dir is None else str(data_dir.expanduser().absolute()),
+        data_dir=None if data_dir is None else _absolute(data_dir),
         tags=tags or {},
     )
+
+
+def _absolute(folder: Path) -> str:
+    try:
+        return str(folder.expanduser().absolute())
+    except RuntimeError as error:  # "~name", and there is nobody of that name
+        raise DatasetError(f"data folder {folder}: there is no such home directory.") from error
 
 
 def _default_name(recipe: Recipe) -> str:

@@ -5,6 +5,7 @@ number, `1.5` is no count) and by range.
 """
 
 import dataclasses
+import re
 import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar, dataclass_transform
@@ -101,8 +102,10 @@ def _explain(cls: type, problem: Any, where: str) -> str:
             known = [choice.strip("'") for choice in problem["ctx"]["expected"].replace(" or ", ", ").split(", ")]
             hint = did_you_mean(str(problem["input"]), known)
             return f"{path}: must be one of {', '.join(known)}. Received: {_show(problem['input'])}.{hint}"
+        case "dataclass_type" | "model_attributes_type":
+            return f"{path}: must be a table. Received: {_show(problem['input'])}."
         case _:
-            message = problem["msg"].replace("Input should", "must", 1)
+            message = re.sub(r"^\w+ should", "must", problem["msg"])
             return f"{path}: {message}. Received: {_show(problem['input'])}."
 
 

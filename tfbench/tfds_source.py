@@ -56,6 +56,13 @@ def load_tfds(
             raise DatasetError(
                 f"data set {name}: could not be fetched into {folder}: {error}. {_ways_out(name)}"
             ) from error
+    for split_name, wanted in zip(splits, (spec.train_samples, spec.validation_samples), strict=True):
+        found = builder.info.splits[split_name].num_examples if split_name in builder.info.splits else 0
+        if found != wanted:
+            raise DatasetError(
+                f"data set {name}: {folder}, split {split_name}: expected {wanted} samples, found {found}. "
+                "Remove it and prepare it again."
+            )
     train, validation = (_load_split(builder, name, folder, split) for split in splits)
     for split_name, split in zip(splits, (train, validation), strict=True):
         problem = is_plausible(split, spec)

@@ -83,3 +83,10 @@ def test_what_the_worker_noted_is_passed_on_once() -> None:
     placement = build_placement(notes=("no GPU found: mirrored runs on the CPU",))
     result = build_result(placement=placement, notes=("another run", "another run"))
     assert find_cautions(result) == ("no GPU found: mirrored runs on the CPU", "another run")
+
+
+def test_an_epoch_that_executions_do_not_divide_is_pointed_out() -> None:
+    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 1, "steps_per_execution": 3})
+    assert only_caution(build_result(request=build_request(recipe=recipe))).startswith(
+        "an epoch takes 21 steps instead of 20: training.steps_per_execution (3) does not divide it"
+    )

@@ -1,12 +1,13 @@
 """`tfbench run`: measure one recipe, and track it."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tfbench.cli._options import format_option, recipe_argument, set_option
-from tfbench.errors import ExitCode
+from tfbench.errors import ExitCode, TfbenchError
 
 _DIRECT = {
     # option -> recipe key
@@ -20,6 +21,21 @@ _DIRECT = {
     "seconds": "measurement.seconds",
     "clock": "measurement.clock",
 }
+
+
+class _Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
+    """A number as it was typed; whether it may have a fraction is for the recipe's own check to say."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """Reads "20", "2e3" or "0.5"."""
+        with contextlib.suppress(ValueError):
+            return int(value)
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
 
 
 @click.command("run")
@@ -36,12 +52,12 @@ _DIRECT = {
     show_envvar=True,
     help="Folder of data prepared by tensorflow-datasets; its own default folder otherwise.",
 )
-@click.option("--global-batch-size", metavar="N", type=float, help="Samples of a step, over all replicas.")
-@click.option("--epochs", metavar="N", type=float, help="Passes over the training data.")
-@click.option("--steps", metavar="N", type=float, help="Stop after the warm-up and N more steps.")
-@click.option("--seconds", metavar="S", type=float, help="Stop after the warm-up and S more seconds.")
+@click.option("--global-batch-size", metavar="N", type=_Number(), help="Samples of a step, over all replicas.")
+@click.option("--epochs", metavar="N", type=_Number(), help="Passes over the training data.")
+@click.option("--steps", metavar="N", type=_Number(), help="Stop after the warm-up and N more steps.")
+@click.option("--seconds", metavar="S", type=_Number(), help="Stop after the warm-up and S more seconds.")
 @click.option("--clock", metavar="MODE", help="span (default), or step: percentiles of single steps.")
-@click.option("--seed", metavar="N", type=float, help="Of weights, data order and synthetic data.")
+@click.option("--seed", metavar="N", type=_Number(), help="Of weights, data order and synthetic data.")
 @set_option
 @click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
 @click.option(
@@ -106,14 +122,20 @@ def command(
     if output_format == "json":
         import json
 
-        click.echo(json.dumps(to_json(outcome.result, outcome.summary, outcome.tracked), indent=2, allow_nan=False))
+        document = to_json(outcome.result, outcome.summary, outcome.tracked)
+        try:
+            click.echo(json.dumps(document, indent=2, allow_nan=False))
+        except OSError as error:
+            raise TfbenchError(
+                f"stdout cannot be written: {error.strerror}. The run is stored as {outcome.result.request.run_id}."
+            ) from error
     context.exit(_exit_code(outcome.result.status, outcome.result.exit.reason if outcome.result.exit else ""))
 
 
 def _value(option: str, value: Any) -> Any:
     """Turns what Click read into what the recipe's own check expects, so that one place judges all values."""
     if option == "devices":
-        return [part.strip() for part in value.split(",") if part.strip()]
+        return [part.strip() for part in value.split(",")]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

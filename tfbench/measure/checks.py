@@ -20,6 +20,7 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
         *_check_devices(result),
         *_check_clock(result),
         *_check_length(result),
+        *_check_executions(result),
         *_check_loss(result),
         *_check_steady_spans(result, warmup_steps),
         *(result.placement.notes if result.placement else ()),
@@ -66,6 +67,17 @@ def _check_length(result: RunResult) -> Iterator[str]:
             f"limited to {' or '.join(limits)} after the warm-up, not trained to the recipe's "
             f"{_count(recipe.training.epochs, 'epoch')}: loss and accuracy are not those of a trained model, and "
             "nothing was validated. Leave out --steps and --seconds to train to the end."
+        )
+
+
+def _check_executions(result: RunResult) -> Iterator[str]:
+    recipe, per_epoch = result.request.recipe, result.steps_per_epoch
+    per_execution = recipe.training.steps_per_execution
+    if per_epoch and per_epoch % per_execution and not recipe.measurement.is_limited:
+        executed = per_epoch + -per_epoch % per_execution
+        yield (
+            f"an epoch takes {executed} steps instead of {per_epoch}: training.steps_per_execution ({per_execution}) "
+            "does not divide it, and an execution is not cut short. Choose one that does to compare epochs."
         )
 
 

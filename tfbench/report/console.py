@@ -1,6 +1,10 @@
 """What `tfbench run` shows of a run: a live display on a terminal, plain lines elsewhere."""
 
-from collections.abc import Iterable
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -9,6 +13,45 @@ from rich.text import Text
 
 from tfbench.report import tables
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
+
+
+class _PatientFile:
+    """Passes text on to stdout or stderr, and falls silent once that fails: no run is lost for want of a reader."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._is_broken = False
+
+    def write(self, text: str) -> int:
+        """Writes, with "?" for what the stream's encoding cannot say."""
+        with self._guarded():
+            try:
+                self._file.write(text)
+            except UnicodeEncodeError as error:
+                self._file.write(text.encode(error.encoding, "replace").decode(error.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hands on what was written."""
+        with self._guarded():
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self._is_broken:
+                return
+            self._is_broken = True
+            with contextlib.suppress(OSError, ValueError):
+                # Python would try to write the rest when it ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._file.fileno())
+                if self._file is sys.stdout and sys.stderr:
+                    sys.stderr.write(f"warning: stdout cannot be written: {error.strerror}. The run goes on.\n")
 
 
 class RunConsole:
@@ -23,7 +66,7 @@ class RunConsole:
     """
 
     def __init__(self, *, quiet_stdout: bool, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=quiet_stdout)
+        self._console = console or _open_console(stderr=quiet_stdout)
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
         self._is_synthetic = False
@@ -163,6 +206,12 @@ class RunConsole:
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
         for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
             self._console.print(Text(line, style=style or ""), soft_wrap=True)
+
+
+def _open_console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    file: Any = _PatientFile(stream) if stream else None  # None: closed by the caller
+    return Console(file=file, stderr=stderr)
 
 
 def _percentage(part: int, whole: int) -> int:

@@ -89,6 +89,11 @@ class Store:
             TrackingError: The store cannot be written to, or its disk is full.
         """
         path = self.journal_path(run_id)
+        if "?" in str(self.root.absolute()):
+            raise TrackingError(
+                f"store {self.root.absolute()}: a path with a '?' cannot be written as the address of a database. "
+                "Choose another one with --store."
+            )
         try:
             self.journals.mkdir(parents=True, exist_ok=True)
             if not os.access(self.journals, os.W_OK | os.X_OK):

@@ -1,0 +1,189 @@
+"""The same step, the same data and the same validation, whatever the strategy; each arm in a process of its own.
+
+TensorFlow takes its logical devices once a process, so every arm is a child that does all there is to compare.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runs import DEADLINE_SECONDS, clean_environment
+
+pytestmark = pytest.mark.slow
+
+NUM_TRAIN, NUM_VALIDATION, BATCH = 20, 9, 8  # a pass wraps inside its third batch; the last validation batch is of 1
+
+ARM = """
+import json, sys
+import numpy as np
+from tfbench import distribution, input_pipeline
+from tfbench.benchmark import build_compiled_model
+from tfbench.recipe import DistributionConfig, ModelConfig, SgdConfig, TrainingConfig
+from tfbench.results import DatasetSpec
+from tfbench.splits import Split, Splits
+
+arm = json.loads(sys.argv[1])
+training = TrainingConfig(
+    global_batch_size=arm["batch"], epochs=1, optimizer=SgdConfig(learning_rate=0.1), seed=arm["seed"]
+)
+resolved = distribution.resolve(DistributionConfig(strategy=arm["strategy"], devices=tuple(arm["devices"])), training)
+
+import keras
+
+def make_split(rng, count, shape):
+    return Split(inputs=rng.integers(0, 256, (count, *shape), np.uint8), targets=rng.integers(0, 10, count),
+                 num_samples=count)
+
+def arrays(model):
+    return [np.asarray(weight.value.numpy() if not hasattr(weight.value, "values") else weight.value.values[0].numpy())
+            for weight in model.weights]
+
+def build_cnn(spec):
+    layers = [keras.Input(spec.input_shape), keras.layers.Conv2D(4, 3, activation="relu"),
+              keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dense(10)]
+    model = keras.Sequential(layers)
+    model.compile(keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  [keras.metrics.SparseCategoricalAccuracy(name="accuracy")], jit_compile=False)
+    return model
+
+kept, facts = {}, {"placement": list(resolved.placement.devices)}
+for name, shape in (("mlp", (28, 28, 1)), ("cnn", (12, 12, 1))):
+    spec = DatasetSpec(input_shape=shape, input_dtype="uint8", target_shape=(), num_classes=10,
+                       train_samples=arm["num_train"], validation_samples=arm["num_validation"], input_scale=1 / 255)
+    rng = np.random.default_rng(1)
+    splits = Splits(spec=spec, train=make_split(rng, arm["num_train"], shape),
+                    validation=make_split(rng, arm["num_validation"], shape), source="test")
+    keras.utils.set_random_seed(3)
+    with resolved.strategy.scope():
+        if name == "mlp":
+            config = ModelConfig(name="mlp", options={"hidden_units": (16, 16)})
+            model = build_compiled_model(config, training, spec)
+        else:
+            model = build_cnn(spec)
+    kept |= {f"{name}_before_{i}": array for i, array in enumerate(arrays(model))}
+    batches = input_pipeline.build_training_dataset(splits, global_batch_size=arm["batch"], seed=training.seed)
+    model.fit(batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0)
+    kept |= {f"{name}_after_{i}": array for i, array in enumerate(arrays(model))}
+    validation = input_pipeline.build_validation_dataset(splits, batch_size=arm["batch"])
+    facts[name] = model.evaluate(validation, verbose=0, return_dict=True)
+    logits = keras.ops.convert_to_numpy(model(splits.validation.inputs.astype("float32") / 255))
+    facts[f"{name}_accuracy"] = float(np.mean(np.argmax(logits, -1) == splits.validation.targets))
+
+# The order: samples that are their own number, seen as the replicas see them.
+numbers = np.arange(arm["num_train"], dtype=np.float32)[:, None]
+spec = DatasetSpec(input_shape=(1,), input_dtype="float32", target_shape=(1,), num_classes=None,
+                   train_samples=arm["num_train"], validation_samples=1)
+split = Split(inputs=numbers, targets=numbers, num_samples=arm["num_train"])
+splits = Splits(spec=spec, train=split, validation=split, source="test")
+def order(count):
+    batches = input_pipeline.build_training_dataset(splits, global_batch_size=arm["batch"], seed=training.seed)
+    distributed = iter(resolved.strategy.experimental_distribute_dataset(batches))
+    seen = []
+    for _ in range(count):
+        inputs, _ = next(distributed)
+        parts = resolved.strategy.experimental_local_results(inputs)
+        seen.append([int(number) for part in parts for number in np.ravel(part.numpy())])
+    return seen
+facts["order"], facts["order_again"] = order(5), order(5)
+np.savez(arm["output"], **kept)
+print("FACTS" + json.dumps(facts))
+"""
+
+
+class Arm:
+    """What one strategy made of the same input."""
+
+    def __init__(self, folder: Path, strategy: str, devices: list[str]) -> None:
+        self._output = folder / f"{strategy}{len(devices)}.npz"
+        arm = {"strategy": strategy, "devices": devices, "output": str(self._output), "batch": BATCH, "seed": 5}
+        arm |= {"num_train": NUM_TRAIN, "num_validation": NUM_VALIDATION}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", ARM, json.dumps(arm)],
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait(self) -> "Arm":
+        stdout, stderr = self._process.communicate(timeout=DEADLINE_SECONDS)
+        assert self._process.returncode == 0, stderr
+        self.facts: dict[str, Any] = json.loads(stdout.partition("FACTS")[2])
+        self.weights = dict(np.load(self._output))
+        return self
+
+
+@pytest.fixture(scope="module")
+def arms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Arm]:
+    folder = tmp_path_factory.mktemp("arms")
+    found = {}
+    for pair in (("default", "one_device"), ("two", "four")):  # as many at a time as a small machine has cores
+        started = {
+            name: Arm(
+                folder,
+                *{
+                    "default": ("default", []),
+                    "one_device": ("one_device", ["cpu:1"]),
+                    "two": ("mirrored", ["cpu:0", "cpu:1"]),
+                    "four": ("mirrored", ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]),
+                }[name],
+            )
+            for name in pair
+        }
+        found |= {name: arm.wait() for name, arm in started.items()}
+    return found
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["one_device", "two", "four"])
+def test_one_step_gives_the_weights_of_a_single_device(arms: dict[str, Arm], name: str, model: str) -> None:
+    single, other = arms["default"].weights, arms[name].weights
+    keys = [key for key in single if key.startswith(f"{model}_after")]
+    assert len(keys) >= 4
+    for key in keys:
+        before = key.replace("after", "before")
+        np.testing.assert_array_equal(other[before], single[before])
+        np.testing.assert_allclose(other[key], single[key], rtol=0, atol=1e-5)
+        assert np.abs(single[key] - single[before]).max() > 1e-4  # the step moved what is compared
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["one_device", "two", "four"])
+def test_validation_counts_every_sample_once_in_a_last_batch_of_one(
+    arms: dict[str, Arm], name: str, model: str
+) -> None:
+    single, other = arms["default"].facts, arms[name].facts
+    assert NUM_VALIDATION % BATCH == 1
+    assert other[model] == pytest.approx(single[model], abs=1e-5)
+    assert other[model]["accuracy"] == pytest.approx(other[f"{model}_accuracy"], abs=1e-6)
+
+
+def test_the_data_order_is_the_same_in_all_strategies_and_at_every_start(arms: dict[str, Arm]) -> None:
+    expected = arms["default"].facts["order"]
+    for arm in arms.values():
+        assert arm.facts["order"] == expected
+        assert arm.facts["order_again"] == expected
+
+
+def test_a_pass_holds_every_sample_once_and_wraps_inside_a_batch(arms: dict[str, Arm]) -> None:
+    batches = arms["two"].facts["order"]
+    assert [len(batch) for batch in batches] == [BATCH] * 5
+    numbers = [number for batch in batches for number in batch]
+    first, second = numbers[:NUM_TRAIN], numbers[NUM_TRAIN : 2 * NUM_TRAIN]
+    assert sorted(first) == sorted(second) == list(range(NUM_TRAIN))
+    assert first != second
+    assert first != sorted(first)
+
+
+def test_an_arm_ran_where_it_was_told_to(arms: dict[str, Arm]) -> None:
+    assert {name: arm.facts["placement"] for name, arm in arms.items()} == {
+        "default": ["cpu:0"],
+        "one_device": ["cpu:1"],
+        "two": ["cpu:0", "cpu:1"],
+        "four": ["cpu:0", "cpu:1", "cpu:2", "cpu:3"],
+    }

@@ -1,0 +1,398 @@
+import contextlib
+import dataclasses
+import fcntl
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from journals import DEAD, build_sized_result, make_database, this_process, write_journal
+from tfbench import cli
+from tfbench.errors import TfbenchError, TrackingError
+from tfbench.journal import read_records, replay
+from tfbench.projection import RecoveredRun, recover
+from tfbench.report import plots
+from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.store import Store, TrackingState
+
+
+class FakeTracker:
+    """A tracking server in memory."""
+
+    def __init__(self) -> None:
+        self.finished: dict[str, RunResult] = {}
+        self.refused: set[str] = set()
+        self.is_down = False
+        self.connections = 0
+
+    def prepare(self) -> None:
+        self.connections += 1
+        if self.is_down:
+            raise TrackingError("server is down")
+
+    def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
+        if result.request.run_id in self.refused:
+            raise TrackingError("server refuses this run")
+        return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
+
+    def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
+        assert (files / "journal.jsonl").is_file()
+        self.finished[result.request.run_id] = result
+        return self.update(result, summary)
+
+
+@pytest.fixture
+def tracker(monkeypatch: pytest.MonkeyPatch) -> FakeTracker:
+    monkeypatch.setattr(plots, "write_plots", lambda result, folder: [])  # they take a second
+    return FakeTracker()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+def run_id_of(index: int) -> str:
+    return build_sized_result(index).request.run_id
+
+
+def recover_with(store: Store, tracker: FakeTracker, *, everything: bool = False) -> dict[str, RecoveredRun]:
+    found = recover(store, lambda uri, experiment: tracker, everything=everything)
+    return {run.run_id: run for run in found}
+
+
+def invoke(*arguments: str) -> Result:
+    """Runs a command as `main` does, errors turned into messages and exit codes."""
+    result = CliRunner().invoke(cli.cli, [*arguments])
+    if isinstance(result.exception, TfbenchError):
+        result.exit_code = result.exception.exit_code
+    return result
+
+
+def test_a_store_that_is_not_there_has_nothing_to_recover_and_is_not_made(store: Store, tracker: FakeTracker) -> None:
+    assert recover_with(store, tracker) == {}
+    assert not store.root.exists()
+
+
+def test_a_run_that_was_not_sent_is_sent_once(store: Store, tracker: FakeTracker) -> None:
+    path = write_journal(store, build_sized_result(0))
+    run = recover_with(store, tracker)[run_id_of(0)]
+    assert (run.outcome, run.message) == ("recovered", "FINISHED")
+    assert tracker.finished[run_id_of(0)] == replay(read_records(path))
+    before = {file: file.read_bytes() for file in store.journals.iterdir()}
+    assert recover_with(store, tracker) == {}
+    assert {file: file.read_bytes() for file in store.journals.iterdir()} == before
+
+
+def test_a_journal_that_grew_since_it_was_sent_is_sent_again(store: Store, tracker: FakeTracker) -> None:
+    path = write_journal(store, build_sized_result(0))
+    recover_with(store, tracker)
+    with path.open("ab") as file:
+        file.write(b'{"kind":"note","time":1.0,"text":"late"}\n')
+    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+    assert tracker.finished[run_id_of(0)].notes == ("late",)
+
+
+def test_all_sends_every_run_again(store: Store, tracker: FakeTracker) -> None:
+    write_journal(store, build_sized_result(0))
+    recover_with(store, tracker)
+    assert recover_with(store, tracker, everything=True)[run_id_of(0)].outcome == "recovered"
+
+
+def test_a_run_that_noted_its_success_but_not_its_end_is_finished(store: Store, tracker: FakeTracker) -> None:
+    write_journal(store, build_sized_result(0), without={"exit"})
+    assert recover_with(store, tracker)[run_id_of(0)].message == "FINISHED"
+
+
+def test_a_run_that_noted_a_failure_but_not_its_end_is_failed_with_the_error(
+    store: Store, tracker: FakeTracker
+) -> None:
+    error = {"type": "ResourceExhaustedError", "message": "out of memory", "traceback": ""}
+    write_journal(store, build_sized_result(0, stage="training", error=error, exit=None))
+    assert recover_with(store, tracker)[run_id_of(0)].message == "FAILED: ResourceExhaustedError: out of memory"
+
+
+def test_a_run_that_ended_without_a_word_is_killed_at_its_last_sign_of_life(store: Store, tracker: FakeTracker) -> None:
+    path = write_journal(store, build_sized_result(0), without={"exit", "finished"})
+    last = read_records(path)[-1]["time"]
+    run = recover_with(store, tracker)[run_id_of(0)]
+    assert run.message.startswith("KILLED: the process that tracked it and the worker ended without a word")
+    result = tracker.finished[run_id_of(0)]
+    assert (result.status, result.ended_at) == ("KILLED", last)
+    assert len(result.epochs) == 2
+
+
+def test_a_line_that_was_half_written_is_cut_off_before_the_end_is_noted(store: Store, tracker: FakeTracker) -> None:
+    path = write_journal(store, build_sized_result(0), without={"exit", "finished"})
+    with path.open("ab") as file:
+        file.write(b'{"kind":"epoch","time":17')
+    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+    assert [record["kind"] for record in read_records(path)][-2:] == ["epoch", "exit"]
+
+
+def test_a_run_that_measured_nothing_is_discarded(store: Store, tracker: FakeTracker) -> None:
+    write_journal(store, build_sized_result(0), without={"ready", "spans", "epoch", "finished", "exit"})
+    run = recover_with(store, tracker)[run_id_of(0)]
+    assert (run.outcome, run.message) == ("discarded", "it ended before anything was measured")
+    assert store.run_ids() == []
+    assert tracker.finished == {}
+
+
+def test_a_run_that_still_runs_is_left_alone(store: Store, tracker: FakeTracker) -> None:
+    path = write_journal(store, build_sized_result(0), without={"exit"}, parent=this_process())
+    path.with_suffix(".reserve").touch()
+    before = path.read_bytes()
+    for everything in (False, True):
+        run = recover_with(store, tracker, everything=everything)[run_id_of(0)]
+        assert (run.outcome, run.message) == ("left", "it is still running")
+    assert path.read_bytes() == before
+    assert path.with_suffix(".reserve").exists()
+    assert tracker.finished == {}
+
+
+def test_a_run_that_is_just_starting_is_left_alone(store: Store, tracker: FakeTracker) -> None:
+    path = store.create_journal(run_id_of(0))
+    path.write_bytes(b'{"kind":"requ')
+    assert recover_with(store, tracker)[run_id_of(0)].outcome == "left"
+    assert path.exists()
+
+
+def test_a_run_on_another_host_is_left_alone_until_it_was_silent_for_an_hour(
+    store: Store, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = build_sized_result(0)
+    late = dataclasses.replace(result, epochs=(dataclasses.replace(result.epochs[0], finished_at=time.time()),))
+    write_journal(store, late, without={"exit", "finished"}, parent=DEAD | {"host": "elsewhere"})
+    run = recover_with(store, tracker)[run_id_of(0)]
+    assert (run.outcome, run.message) == (
+        "left",
+        "it may still be running on elsewhere; recover it there, or in an hour",
+    )
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3700)
+    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+
+
+def test_a_run_on_another_host_that_has_ended_is_sent(store: Store, tracker: FakeTracker) -> None:
+    write_journal(store, build_sized_result(0), parent=DEAD | {"host": "elsewhere"})
+    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+
+
+def test_a_damaged_journal_does_not_stop_the_others(store: Store, tracker: FakeTracker) -> None:
+    for index in (0, 1, 2):
+        write_journal(store, build_sized_result(index))
+    path = store.journal_path(run_id_of(0))
+    path.write_bytes(path.read_bytes().replace(b'"placement":{', b'"placement":{"surprise":1,'))
+    store.journal_path(run_id_of(1)).write_bytes(b"no journal\n")
+    outcomes = {run.run_id: run.outcome for run in recover_with(store, tracker).values()}
+    assert outcomes == {run_id_of(0): "failed", run_id_of(1): "failed", run_id_of(2): "recovered"}
+
+
+def test_a_run_that_the_server_refuses_does_not_stop_the_others(store: Store, tracker: FakeTracker) -> None:
+    for index in (0, 1):
+        write_journal(store, build_sized_result(index))
+    tracker.refused.add(run_id_of(0))
+    runs = recover_with(store, tracker)
+    assert (runs[run_id_of(0)].outcome, runs[run_id_of(0)].message) == ("failed", "server refuses this run")
+    assert runs[run_id_of(1)].outcome == "recovered"
+
+
+def test_a_server_that_is_down_is_waited_for_once_and_the_runs_are_sent_later(
+    store: Store, tracker: FakeTracker
+) -> None:
+    for index in (0, 1, 2):
+        write_journal(store, build_sized_result(index))
+    tracker.is_down = True
+    assert {run.outcome for run in recover_with(store, tracker).values()} == {"failed"}
+    assert tracker.connections == 1
+    tracker.is_down = False
+    assert {run.outcome for run in recover_with(store, tracker).values()} == {"recovered"}
+
+
+def test_runs_go_to_the_server_and_experiment_that_they_were_made_for(store: Store, tracker: FakeTracker) -> None:
+    write_journal(store, build_sized_result(0))
+    write_journal(store, build_sized_result(1))
+    store.write_state(run_id_of(1), TrackingState(tracking_uri="http://server:5000", experiment="mine"))
+    asked: list[tuple[str, str]] = []
+
+    def make_tracker(uri: str, experiment: str) -> FakeTracker:
+        asked.append((uri, experiment))
+        return tracker
+
+    recover(store, make_tracker)
+    assert asked == [(store.tracking_uri, "tfbench"), ("http://server:5000", "mine")]
+    state = store.read_state(run_id_of(1))
+    assert state is not None
+    assert (state.experiment, state.run and state.run.run_id) == ("mine", f"m-{run_id_of(1)}")
+
+
+def test_space_set_aside_by_a_dead_run_is_given_back(store: Store, tracker: FakeTracker) -> None:
+    reserve = write_journal(store, build_sized_result(0), without={"exit"}).with_suffix(".reserve")
+    reserve.write_bytes(b"\0" * 1000)
+    recover_with(store, tracker)
+    assert not reserve.exists()
+
+
+def test_a_second_recover_waits_for_the_first(store: Store) -> None:
+    write_journal(store, build_sized_result(0))
+    with store.lock("recover"), (store.root / ".recover.lock").open("ab") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_store_that_cannot_be_written_to_is_an_error(
+    store: Store, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(store, build_sized_result(0))
+
+    def refuse(self: Store, name: str) -> contextlib.AbstractContextManager[None]:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Store, "lock", refuse)
+    with pytest.raises(TrackingError, match=f"store {store.root}: cannot be written to: Read-only file system"):
+        recover_with(store, tracker)
+
+
+def test_recover_rebuilds_a_database_that_was_deleted(store: Store) -> None:
+    write_journal(store, build_sized_result(0))
+    command = [sys.executable, "-m", "tfbench", "recover", "--all", "--store", str(store.root)]
+    outputs = []
+    for _ in range(2):
+        # Processes of their own, as a process goes on writing to a database that was deleted under it.
+        outputs.append(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300))
+        with contextlib.closing(sqlite3.connect(store.database)) as connection:
+            assert connection.execute("SELECT name, status FROM runs").fetchall() == [
+                ("mlp-100-b32-0-synthetic", "FINISHED")
+            ]
+        for file in store.root.glob("mlflow.db*"):
+            file.unlink()
+    assert {output.stdout for output in outputs} == {f"{run_id_of(0)}  recovered  FINISHED\n"}
+    assert {output.stderr for output in outputs} == {""}
+
+
+def test_recovering_twice_into_mlflow_changes_nothing(store: Store) -> None:
+    make_database(store)
+    write_journal(store, build_sized_result(0), without={"exit", "finished"})
+    make: Callable[[str, str], MlflowTracker] = lambda uri, name: MlflowTracker(uri, name, store)  # noqa: E731
+
+    def dump() -> list[str]:
+        with contextlib.closing(sqlite3.connect(store.database)) as connection:
+            return sorted(connection.iterdump())
+
+    assert [run.outcome for run in recover(store, make)] == ["recovered"]
+    before = dump()
+    assert recover(store, make) == []
+    assert [run.outcome for run in recover(store, make, everything=True)] == ["recovered"]
+    assert dump() == before
+
+
+def test_the_command_prints_one_json_object(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_journal(store, build_sized_result(0), parent=this_process())
+    result = invoke("recover", "--store", str(store.root), "--format", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "runs": [{"run_id": run_id_of(0), "outcome": "left", "message": "it is still running", "tracked": None}]
+    }
+
+
+def test_the_command_says_that_there_is_nothing_to_do(store: Store) -> None:
+    result = invoke("recover", "--store", str(store.root))
+    assert (result.exit_code, result.stdout) == (0, f"Store {store.root}: nothing to recover.\n")
+
+
+def test_the_command_ends_with_exit_code_2_if_a_run_could_not_be_recovered(store: Store) -> None:
+    write_journal(store, build_sized_result(0))
+    store.journal_path(run_id_of(0)).write_bytes(b"no journal\n")
+    result = invoke("recover", "--store", str(store.root))
+    assert result.exit_code == 2
+    assert "1 of 1 runs could not be brought into MLflow" in str(result.exception)
+
+
+def test_an_exported_run_can_be_imported_into_another_store(store: Store, tmp_path: Path) -> None:
+    path = write_journal(store, build_sized_result(0))
+    file = tmp_path / "run.jsonl"
+    assert invoke("export", "@last", "-o", str(file), "--store", str(store.root)).exit_code == 0
+    assert file.read_bytes() == path.read_bytes()
+
+    other = Store(tmp_path / "other")
+    make_database(other)
+    result = invoke("import", str(file), "--store", str(other.root))
+    assert (result.exit_code, result.stdout) == (0, f"{run_id_of(0)}  recovered  FINISHED\n")
+    assert other.journal_path(run_id_of(0)).read_bytes() == path.read_bytes()
+    again = invoke("import", str(file), "--store", str(other.root))
+    assert (again.exit_code, again.stdout) == (0, f"{run_id_of(0)}  known      it is in the store already\n")
+
+
+def test_export_to_stdout_writes_the_journal_and_nothing_else(store: Store) -> None:
+    path = write_journal(store, build_sized_result(0))
+    result = invoke("export", "mlp-100-b32-0", "-o", "-", "--store", str(store.root))
+    assert result.stdout_bytes == path.read_bytes()
+
+
+def test_export_does_not_overwrite_a_file_unless_told_to(store: Store, tmp_path: Path) -> None:
+    write_journal(store, build_sized_result(0))
+    file = tmp_path / "run.jsonl"
+    file.write_text("precious")
+    refused = invoke("export", "@last", "-o", str(file), "--store", str(store.root))
+    assert refused.exit_code == 2
+    assert str(refused.exception).startswith(f"{file}: is there already. Use --force")
+    assert file.read_text() == "precious"
+    assert invoke("export", "@last", "-o", str(file), "--force", "--store", str(store.root)).exit_code == 0
+    assert file.read_text() != "precious"
+
+
+def test_export_to_a_folder_that_is_not_there_is_one_clear_error(store: Store, tmp_path: Path) -> None:
+    write_journal(store, build_sized_result(0))
+    result = invoke("export", "@last", "-o", str(tmp_path / "none" / "run.jsonl"), "--store", str(store.root))
+    assert result.exit_code == 2
+    assert str(result.exception).endswith("cannot be written: No such file or directory.")
+
+
+def test_a_run_without_an_end_is_exported_with_a_warning_and_not_imported(store: Store, tmp_path: Path) -> None:
+    write_journal(store, build_sized_result(0), without={"exit"})
+    file = tmp_path / "run.jsonl"
+    exported = invoke("export", "@last", "-o", str(file), "--store", str(store.root))
+    assert exported.exit_code == 0
+    assert "has not ended, or not been recovered" in exported.stderr
+    imported = invoke("import", str(file), "--store", str(tmp_path / "other"))
+    assert imported.exit_code == 2
+    assert "Run `tfbench recover` where it was measured" in str(imported.exception)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: b"not a journal\n",
+        lambda data: data[10:],
+        lambda data: data.replace(b'"spans":[[', b'"spams":[['),
+        lambda data: data.replace(b"[1,1,10", b'["one",1,10'),
+        lambda data: data.replace(b'"run_id":"', b'"run_id":"../../'),
+        lambda data: data.replace(b'"format_version":1', b'"format_version":99'),
+    ],
+    ids=["empty", "text", "cut at the front", "missing key", "wrong type", "id that is a path", "newer format"],
+)
+def test_nothing_is_imported_if_one_file_is_damaged(
+    store: Store, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_bytes(write_journal(store, build_sized_result(0)).read_bytes())
+    data = write_journal(store, build_sized_result(1)).read_bytes()
+    bad.write_bytes(damage(data))
+    assert bad.read_bytes() != data
+    result = invoke("import", str(good), str(bad), "--store", str(tmp_path / "other"))
+    assert result.exit_code == 2, result.output
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
+    result = invoke("import", str(tmp_path / "none.jsonl"), "--store", str(tmp_path / "store"))
+    assert result.exit_code == 2
+    assert str(result.exception).endswith("none.jsonl: cannot be read: No such file or directory")
