@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
 import psutil
@@ -33,7 +33,9 @@ class Finished(NamedTuple):
 class Command:
     """A `tfbench` command under way."""
 
-    def __init__(self, *arguments: str, cwd: Path, store: Path | None = None, **environment: str) -> None:
+    def __init__(
+        self, *arguments: str, cwd: Path, store: Path | None = None, stdout: IO[bytes] | None = None, **environment: str
+    ) -> None:
         self.store = store or cwd / "mlruns"
         self._output = cwd / f"{time.monotonic_ns()}.out"
         self._errors = self._output.with_suffix(".err")
@@ -43,7 +45,7 @@ class Command:
                 cwd=cwd,
                 env=clean_environment() | environment,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=stdout or output,
                 stderr=errors,
             )
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 import threading
@@ -35,7 +36,7 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """Appends to one run's journal. Lines are written whole or not at all; several processes may append to one file."""
+    """Appends to one run's journal, as several processes may at once. Lines are written whole or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,21 +57,22 @@ class Journal:
             OSError: The disk is full or the file cannot be written; nothing of the record is in the file then.
         """
         with self._lock:
-            self._flush_spans()
-            self._write({"kind": kind, "time": time.time(), **fields})
+            self._write(*self._held_back(), {"kind": kind, "time": time.time(), **fields})
 
     def append_span(self, span: StepSpan) -> None:
         """Holds a span back, to be written at most a second later or with the next record."""
         with self._lock:
             self._spans.append([span.epoch, span.first_step, span.last_step, span.seconds])
             if time.monotonic() - self._flushed >= FLUSH_SECONDS:
-                self._flush_spans()
+                self._write(*self._held_back())
 
     def close(self) -> None:
         """Writes what was held back, and gives the reserved space back."""
         with self._lock:
-            self._flush_spans()
-            os.close(self._file)
+            try:
+                self._write(*self._held_back())
+            finally:
+                os.close(self._file)
         self.release_reserve()
 
     def release_reserve(self) -> None:
@@ -81,29 +83,33 @@ class Journal:
     def _reserve_path(self) -> Path:
         return self.path.with_suffix(".reserve")
 
-    def _flush_spans(self) -> None:
+    def _held_back(self) -> list[Record]:
+        spans, self._spans = self._spans, []
         self._flushed = time.monotonic()
-        if self._spans:
-            spans, self._spans = self._spans, []
-            self._write({"kind": "spans", "time": time.time(), "spans": spans})
+        return [{"kind": "spans", "time": time.time(), "spans": spans}] if spans else []
 
-    def _write(self, record: Record) -> None:
-        line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    def _write(self, *records: Record) -> None:
+        lines = [json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n" for record in records]
+        data = b"".join(lines)
         try:
-            self._write_whole(line)
+            self._write_whole(data)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self.release_reserve()
-            self._write_whole(line)
+            self._write_whole(data)
             raise DiskFullError(error.errno, os.strerror(error.errno), str(self.path)) from error
 
-    def _write_whole(self, line: bytes) -> None:
-        size = os.fstat(self._file).st_size
-        written = os.write(self._file, line)
-        if written < len(line):  # a full disk can take a part of the line
-            os.ftruncate(self._file, size)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+    def _write_whole(self, data: bytes) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # what is cut off below must be our own
+        try:
+            size = os.fstat(self._file).st_size
+            written = os.write(self._file, data)
+            if written < len(data):  # a full disk can take a part
+                os.ftruncate(self._file, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
 class DiskFullError(OSError):

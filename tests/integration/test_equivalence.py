@@ -6,6 +6,7 @@ TensorFlow takes its logical devices once a process, so every arm is a child tha
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def build_cnn(spec):
               keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dense(10)]
     model = keras.Sequential(layers)
     model.compile(keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                  [keras.metrics.SparseCategoricalAccuracy(name="accuracy")], jit_compile=False)
+                  metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")], jit_compile=False)
     return model
 
 kept, facts = {}, {"placement": list(resolved.placement.devices)}
@@ -95,48 +96,35 @@ print("FACTS" + json.dumps(facts))
 """
 
 
+PLACEMENTS = {
+    "default": ("default", []),
+    "one_device": ("one_device", ["cpu:1"]),
+    "two": ("mirrored", ["cpu:0", "cpu:1"]),
+    "four": ("mirrored", ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]),
+}
+
+
 class Arm:
     """What one strategy made of the same input."""
 
-    def __init__(self, folder: Path, strategy: str, devices: list[str]) -> None:
-        self._output = folder / f"{strategy}{len(devices)}.npz"
-        arm = {"strategy": strategy, "devices": devices, "output": str(self._output), "batch": BATCH, "seed": 5}
+    def __init__(self, output: Path, strategy: str, devices: list[str]) -> None:
+        arm = {"strategy": strategy, "devices": devices, "output": str(output), "batch": BATCH, "seed": 5}
         arm |= {"num_train": NUM_TRAIN, "num_validation": NUM_VALIDATION}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", ARM, json.dumps(arm)],
-            env=clean_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        command = [sys.executable, "-P", "-c", ARM, json.dumps(arm)]
+        done = subprocess.run(
+            command, env=clean_environment(), capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
         )
-
-    def wait(self) -> "Arm":
-        stdout, stderr = self._process.communicate(timeout=DEADLINE_SECONDS)
-        assert self._process.returncode == 0, stderr
-        self.facts: dict[str, Any] = json.loads(stdout.partition("FACTS")[2])
-        self.weights = dict(np.load(self._output))
-        return self
+        assert done.returncode == 0, done.stderr
+        self.facts: dict[str, Any] = json.loads(done.stdout.partition("FACTS")[2])
+        self.weights = dict(np.load(output))
 
 
 @pytest.fixture(scope="module")
 def arms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Arm]:
     folder = tmp_path_factory.mktemp("arms")
-    found = {}
-    for pair in (("default", "one_device"), ("two", "four")):  # as many at a time as a small machine has cores
-        started = {
-            name: Arm(
-                folder,
-                *{
-                    "default": ("default", []),
-                    "one_device": ("one_device", ["cpu:1"]),
-                    "two": ("mirrored", ["cpu:0", "cpu:1"]),
-                    "four": ("mirrored", ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]),
-                }[name],
-            )
-            for name in pair
-        }
-        found |= {name: arm.wait() for name, arm in started.items()}
-    return found
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        futures = {name: pool.submit(Arm, folder / f"{name}.npz", *args) for name, args in PLACEMENTS.items()}
+        return {name: future.result() for name, future in futures.items()}
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
@@ -182,8 +170,5 @@ def test_a_pass_holds_every_sample_once_and_wraps_inside_a_batch(arms: dict[str,
 
 def test_an_arm_ran_where_it_was_told_to(arms: dict[str, Arm]) -> None:
     assert {name: arm.facts["placement"] for name, arm in arms.items()} == {
-        "default": ["cpu:0"],
-        "one_device": ["cpu:1"],
-        "two": ["cpu:0", "cpu:1"],
-        "four": ["cpu:0", "cpu:1", "cpu:2", "cpu:3"],
+        name: devices or ["cpu:0"] for name, (_, devices) in PLACEMENTS.items()
     }

@@ -234,7 +234,6 @@ def test_writes_the_record_from_the_reserve_when_the_disk_is_full(path: Path, fu
     assert not path.with_suffix(".reserve").exists()
 
 
-@pytest.mark.xfail(reason="the record behind spans that were held back is not written")
 @pytest.mark.usefixtures("spans_are_held_back")
 def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(path: Path, full_disk: Journal) -> None:
     full_disk.append_span(build_span())

@@ -1,0 +1,283 @@
+import contextlib
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from builders import build_result
+from journals import write_journal
+from runs import Command, journal_of, of_kind, run, tracked_files, tracked_runs, wait_until
+from tfbench.results import RunExit
+from tfbench.tracking.store import Store
+
+pytestmark = pytest.mark.slow
+
+ENDLESS = ("run", "sine_lstm", "--epochs", "1000000")
+SHORT = ("run", "sine_lstm", "--epochs", "2")
+ORPHAN_SECONDS = 2.0  # a worker may outlive its parent by so much; a busy machine is given twice that
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[Command]:
+    """A run that trains until it is stopped; two epochs are in its journal."""
+    command = Command(*ENDLESS, cwd=tmp_path)
+    with ended(command):
+        command.wait_for("epoch", count=2)
+        yield command
+
+
+@contextlib.contextmanager
+def ended(command: Command) -> Iterator[None]:
+    """Leaves no process behind, whatever a test finds."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(psutil.Error):
+            for process in [*psutil.Process(command.process.pid).children(recursive=True), command.process]:
+                process.kill()
+        command.process.wait()
+
+
+def wait_for_the_end_of(worker: psutil.Process, seconds: float = 2 * ORPHAN_SECONDS) -> None:
+    wait_until(
+        lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "the worker has ended", seconds
+    )
+
+
+def epochs_in(store: Path) -> list[int]:
+    return [record["epoch"]["epoch"] for record in of_kind(journal_of(store), "epoch")]
+
+
+def epochs_tracked(store: Path, run_id: str) -> list[int]:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{store}/mlflow.db")
+    (name,) = [
+        name
+        for name in client.get_run(run_id).data.metrics
+        if name.rpartition("/")[2] == "epoch_seconds" and not name.startswith("summary")
+    ]
+    return [metric.step for metric in client.get_metric_history(run_id, name)]
+
+
+def test_a_killed_worker_is_a_recorded_result(endless: Command) -> None:
+    endless.worker().kill()
+    done = endless.wait()
+    assert done.exit_code == 1
+    assert "Traceback" not in done.stderr
+    assert "killed by SIGKILL" in done.stdout
+    (tracked,) = tracked_runs(endless.store)
+    assert tracked.info.status == "KILLED"
+    assert any("killed by SIGKILL" in value for value in tracked.data.tags.values())
+    epochs = epochs_in(endless.store)
+    assert epochs == list(range(1, len(epochs) + 1))
+    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs
+    shown = [line.split()[0] for line in done.stdout.splitlines() if line[:1].isdigit()]
+    assert [int(number) for number in shown] == epochs
+    assert (tracked_files(tracked) / "journal.jsonl").is_file()
+
+
+def test_a_killed_parent_takes_its_worker_along_and_recover_brings_the_rest(endless: Command, tmp_path: Path) -> None:
+    worker = endless.worker()
+    endless.send(signal.SIGKILL)
+    wait_for_the_end_of(worker)
+    endless.wait()
+    epochs = epochs_in(endless.store)
+    assert len(epochs) >= 2
+
+    recovered = run("recover", cwd=tmp_path)
+    assert recovered.exit_code == 0, recovered.stderr
+    assert "KILLED" in recovered.stdout
+    (tracked,) = tracked_runs(endless.store)
+    assert tracked.info.status == "KILLED"
+    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs
+
+    files = {path: path.read_bytes() for path in (endless.store / "journals").iterdir()}
+    again = run("recover", cwd=tmp_path)
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert "nothing to recover" in again.stdout
+    assert {path: path.read_bytes() for path in (endless.store / "journals").iterdir()} == files
+    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs
+    assert not list(endless.store.rglob("*.reserve"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_keeps_its_epochs(endless: Command, number: signal.Signals) -> None:
+    worker = endless.worker()
+    endless.send(number)
+    done = endless.wait()
+    assert done.exit_code == 130
+    assert "Traceback" not in done.stderr
+    assert f"interrupted by {number.name}" in done.stdout
+    assert not worker.is_running()
+    (tracked,) = tracked_runs(endless.store)
+    assert tracked.info.status == "KILLED"
+    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs_in(endless.store)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_stopped_before_it_is_ready_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    command = Command(*SHORT, "--format", "json", cwd=tmp_path)
+    with ended(command):
+        worker = command.worker()
+        assert not of_kind(command.journal(), "ready")
+        command.send(number)
+        done = command.wait()
+    assert done.exit_code == 130
+    assert done.stdout == ""
+    assert f"Error: interrupted by {number.name} before anything was measured" in done.stderr
+    assert "Traceback" not in done.stderr
+    wait_for_the_end_of(worker)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_hang_up_that_the_caller_ignores_stops_nothing(tmp_path: Path) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+
+    previous = signal.getsignal(signal.SIGHUP)
+    ignore()
+    try:
+        command = Command(*SHORT, cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+    with ended(command):
+        command.wait_for("worker")
+        command.send(signal.SIGHUP)
+        assert command.wait().exit_code == 0
+
+
+def test_a_worker_that_crashes_before_it_is_ready_is_a_recorded_result(tmp_path: Path) -> None:
+    command = Command(*SHORT, "--format", "json", cwd=tmp_path)
+    with ended(command):
+        worker = command.worker()
+        assert not of_kind(command.journal(), "ready")
+        worker.kill()
+        done = command.wait()
+    assert done.exit_code == 1
+    assert done.document["status"] == "KILLED"
+    assert "killed by SIGKILL" in done.document["error"]
+    (tracked,) = tracked_runs(command.store)
+    assert tracked.info.status == "KILLED"
+
+
+@pytest.mark.parametrize("mode", ["no memory", "no worker's word"])
+def test_recover_keeps_a_run_that_failed_before_it_was_ready(tmp_path: Path, mode: str) -> None:
+    error = {"type": "ResourceExhaustedError", "message": "no memory left", "traceback": ""}
+    fields = {"error": error, "exit": None} if mode == "no memory" else {"exit": RunExit(status="KILLED", reason="x")}
+    write_journal(
+        Store(tmp_path / "mlruns"),
+        build_result(**fields),
+        without=("ready", "started", "spans", "epoch", "finished"),
+    )
+    recovered = run("recover", cwd=tmp_path)
+    assert recovered.exit_code == 0, recovered.stderr
+    (tracked,) = tracked_runs(tmp_path / "mlruns")
+    assert tracked.info.status == ("FAILED" if mode == "no memory" else "KILLED")
+
+
+def test_a_full_disk_ends_the_run_and_keeps_what_was_measured(tmp_path: Path) -> None:
+    store = tmp_path / "small"
+    store.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(store)], check=False)
+    if mounted.returncode:
+        pytest.skip("only root can make a small disk")
+    try:
+        command = Command(*ENDLESS, "--store", str(store), cwd=tmp_path, store=store)
+        with ended(command):
+            command.wait_for("epoch", count=2)
+            with (store / "filler").open("wb") as filler, contextlib.suppress(OSError):
+                while True:
+                    filler.write(b"\0" * 4096)
+            done = command.wait()
+        assert done.exit_code == 1
+        assert "No space left on device" in done.stdout
+        assert "Traceback" not in done.stdout + done.stderr
+        epochs = epochs_in(store)
+        assert epochs == list(range(1, len(epochs) + 1))
+        assert of_kind(journal_of(store), "exit")[0]["status"] == "FAILED"
+
+        (store / "filler").unlink()
+        assert run("recover", "--store", str(store), cwd=tmp_path).exit_code == 0
+        (tracked,) = tracked_runs(store)
+        assert tracked.info.status == "FAILED"
+        assert epochs_tracked(store, tracked.info.run_id) == epochs
+    finally:
+        subprocess.run(["umount", str(store)], check=True)
+
+
+def test_a_server_that_is_down_costs_one_warning_and_no_figure(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    done = run(*SHORT, "--format", "json", "--tracking-uri", uri, cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("warning: ") == 1
+    assert uri in done.stderr
+    document = done.document
+    assert document["status"] == "FINISHED"
+    assert document["mlflow"] is None
+    assert any(caution.startswith("not tracked: ") for caution in document["cautions"])
+    assert len(document["epochs"]) == 2
+
+
+def test_a_database_that_is_deleted_under_a_run_is_made_anew_by_recover(endless: Command, tmp_path: Path) -> None:
+    for path in endless.store.glob("mlflow.db*"):
+        path.unlink()
+    shutil.rmtree(endless.store / "artifacts", ignore_errors=True)
+    count = len(epochs_in(endless.store))
+    endless.wait_for("epoch", count=count + 20)
+    endless.send(signal.SIGTERM)
+    done = endless.wait()
+    assert done.exit_code == 130
+    assert "Traceback" not in done.stderr
+    assert run("recover", "--all", cwd=tmp_path).exit_code == 0
+    (tracked,) = tracked_runs(endless.store)
+    assert tracked.info.status == "KILLED"
+    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs_in(endless.store)
+
+
+def test_a_database_that_is_locked_does_not_stop_a_run(endless: Command, tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(endless.store / "mlflow.db", timeout=60)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        count = len(epochs_in(endless.store))
+        endless.wait_for("epoch", count=count + 20)
+        endless.worker().kill()
+        done = endless.wait()
+    assert done.exit_code == 1
+    assert "Traceback" not in done.stderr
+    assert run("recover", cwd=tmp_path).exit_code == 0
+    (tracked,) = tracked_runs(endless.store)
+    assert tracked.info.status == "KILLED"
+    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs_in(endless.store)
+
+
+def test_a_store_that_is_deleted_under_a_run_ends_it_with_a_message(endless: Command) -> None:
+    worker = endless.worker()
+    shutil.rmtree(endless.store)
+    done = endless.wait()
+    assert done.exit_code == 1
+    assert "Error: " in done.stderr
+    assert "Traceback" not in done.stderr
+    wait_for_the_end_of(worker)
+
+
+def test_a_reader_that_goes_away_does_not_cost_the_run(tmp_path: Path) -> None:
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    assert reader.stdin
+    reader.wait()
+    command = Command(*SHORT, cwd=tmp_path, stdout=reader.stdin)
+    with ended(command):
+        done = command.wait()
+    reader.stdin.close()
+    assert done.exit_code == 0
+    assert done.stderr.count("warning: stdout cannot be written") == 1
+    assert "Traceback" not in done.stderr
+    (tracked,) = tracked_runs(command.store)
+    assert tracked.info.status == "FINISHED"
