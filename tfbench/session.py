@@ -227,6 +227,7 @@ class _Progress:
         self._steps_per_epoch = 1
         self._total_steps: int | None = None
         self._limit_seconds: float | None = None
+        self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
 
     def start(self, result: RunResult, time_: float) -> None:
         recipe = result.request.recipe
@@ -239,19 +240,21 @@ class _Progress:
             self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
 
     def advance(self, console: RunConsole, epoch: int, step: int, *, time_: float) -> None:
-        elapsed = max(time_ - self._started_at, 1e-9)
+        self._first = self._first or (step, time_)
+        first_step, first_time = self._first
+        rate = (step - first_step) / (time_ - first_time) if step > first_step and time_ > first_time else None
         left = []
-        if self._total_steps:
-            left.append(max(0.0, (self._total_steps - step) * elapsed / step))
+        if self._total_steps and rate:
+            left.append(max(0.0, (self._total_steps - step) / rate))
         if self._limit_seconds:
-            left.append(max(0.0, self._limit_seconds - elapsed))
+            left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
         console.progress(
             step=step,
             total_steps=self._total_steps,
             epoch=epoch,
             step_in_epoch=min(step - (epoch - 1) * self._steps_per_epoch, self._steps_per_epoch),
             steps_per_epoch=self._steps_per_epoch,
-            steps_per_second=step / elapsed,
+            steps_per_second=rate,
             seconds_left=min(left, default=None),
         )
 

@@ -192,7 +192,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_measured(tmp_path: Path) ->
         command = Command(*ENDLESS, "--store", str(store), cwd=tmp_path, store=store)
         with ended(command):
             command.wait_for("epoch", count=2)
-            with (store / "filler").open("wb") as filler, contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), (store / "filler").open("wb", buffering=0) as filler:
                 while True:
                     filler.write(b"\0" * 4096)
             done = command.wait()
@@ -209,7 +209,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_measured(tmp_path: Path) ->
         assert tracked.info.status == "FAILED"
         assert epochs_tracked(store, tracked.info.run_id) == epochs
     finally:
-        subprocess.run(["umount", str(store)], check=True)
+        subprocess.run(["umount", "--lazy", str(store)], check=True)
 
 
 def test_a_server_that_is_down_costs_one_warning_and_no_figure(tmp_path: Path) -> None:

@@ -74,6 +74,9 @@ def is_refused(outcome: Any, *words: str) -> bool:
         (("mine.toml", "--store", "mine.toml"), ["store mine.toml", "Not a directory", "--store"]),
         (("mine.toml", "--store", "/proc/store"), ["store /proc/store", "--store"]),
         (("mine.toml", "--store", "what?"), ["'?'", "--store"]),
+        (("mine.toml", "--store", "100%20"), ["'%'", "--store"]),
+        (("mine.toml", "--tracking-uri", "nonsense"), ["tracking URI nonsense", "http://127.0.0.1:5000"]),
+        (("mine.toml", "--tracking-uri", "foo://host"), ["tracking URI foo://host", "sqlite"]),
         (("mine.toml", "--unknown"), ["--unknown"]),
     ],
 )

@@ -34,6 +34,7 @@ _SETTINGS = {
 }
 # MLflow's own values let a call to a server that is down last four minutes.
 _DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")  # of mlflow, but for files
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
@@ -50,9 +51,14 @@ class _Progress:
 
 
 class MlflowTracker:
-    """Sends runs to one MLflow experiment; may serve several runs, one after another."""
+    """Sends runs to one MLflow experiment; may serve several runs, one after another.
+
+    Raises:
+        TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
+    """
 
     def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
+        _require_address(tracking_uri)
         self._database = _database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
@@ -226,7 +232,7 @@ class MlflowTracker:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, ImportError) as error:  # a driver of another database may not be installed
             raise self._explain(error) from error
         except Exception as error:
             if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
@@ -254,6 +260,16 @@ def _quiet_mlflow() -> None:
 
     for name in _NOISY:  # all that matters is raised, too
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _require_address(tracking_uri: str) -> None:
+    """Raises TrackingError for what can never be the address of an MLflow server or database."""
+    scheme = tracking_uri.partition("://" if "://" in tracking_uri else ":")[0].partition("+")[0].lower()
+    if scheme not in _SCHEMES:
+        raise TrackingError(
+            f"tracking URI {without_password(tracking_uri)}: must begin with one of {', '.join(_SCHEMES)}, for example "
+            "http://127.0.0.1:5000 or sqlite:////data/mlflow.db."
+        )
 
 
 def _database_of(tracking_uri: str) -> Path | None:

@@ -89,9 +89,9 @@ class Store:
             TrackingError: The store cannot be written to, or its disk is full.
         """
         path = self.journal_path(run_id)
-        if "?" in str(self.root.absolute()):
+        if set("?%") & set(str(self.root.absolute())):
             raise TrackingError(
-                f"store {self.root.absolute()}: a path with a '?' cannot be written as the address of a database. "
+                f"store {self.root.absolute()}: a path with '?' or '%' cannot be written as the address of a database. "
                 "Choose another one with --store."
             )
         try:
