@@ -71,6 +71,7 @@ def build_placement(**fields: Any) -> Placement:
         **{
             "strategy": "one_device",
             "devices": ("cpu:0",),
+            "hardware": ("Example CPU 3000",),
             "num_replicas": 1,
             "global_batch_size": 32,
             "per_replica_batch_size": 32,
@@ -86,6 +87,7 @@ def build_settings(**fields: Any) -> EffectiveSettings:
         **{
             "jit_compile": False,
             "precision": "float32",
+            "tensor_float_32": False,
             "steps_per_execution": 1,
             "intra_op_threads": 0,
             "inter_op_threads": 0,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfbench import distribution, environment, input_pipeline, registry, synthetic
-from tfbench.errors import DatasetError
+from tfbench.errors import DatasetError, DeviceError
 from tfbench.journal import Journal, plain_fields
 from tfbench.measure.recorder import SpanClock, build_callbacks
 from tfbench.recipe import DatasetConfig, ModelConfig, OptimizerConfig, Recipe, TrainingConfig
@@ -87,6 +87,9 @@ def build_compiled_model(config: ModelConfig, training: TrainingConfig, spec: Da
     """Builds and compiles the model; to be called in the strategy's scope.
 
     Everything that Keras would otherwise choose by device and strategy (XLA above all) is given explicitly.
+
+    Raises:
+        DeviceError: Keras would not use XLA although it was asked for.
     """
     import keras
 
@@ -104,6 +107,11 @@ def build_compiled_model(config: ModelConfig, training: TrainingConfig, spec: Da
         jit_compile=training.jit_compile,
         steps_per_execution=training.steps_per_execution,
     )
+    if bool(model.jit_compile) != training.jit_compile:  # Keras drops it with no more than a Python warning
+        names = ", ".join(layer.name for layer in model.layers if not layer.supports_jit) or "the model"
+        raise DeviceError(
+            f"training.jit_compile: Keras does not compile {names} with XLA on this device. Use jit_compile = false."
+        )
     return model
 
 
@@ -169,6 +177,11 @@ def _set_process_wide(training: TrainingConfig) -> None:
     keras.utils.set_random_seed(training.seed)
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
+    tf.config.experimental.enable_tensor_float_32_execution(training.tensor_float_32)
+    # Keras reads these from a file in the user's home folder.
+    keras.config.set_floatx("float32")
+    keras.config.set_epsilon(1e-7)
+    keras.config.set_image_data_format("channels_last")
     keras.config.set_dtype_policy(training.precision)
 
 

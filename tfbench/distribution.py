@@ -6,11 +6,17 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from tfbench.environment import cpu_model
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe import DistributionConfig, TrainingConfig
 from tfbench.results import Placement
 
+MAX_LOGICAL_CPUS = 64
 _HOST = "cpu:0"  # input pipeline and bookkeeping run here, whatever the device of the model
+
+
+# Operations that a step is made of; on the host they would be a fallback. Its input pipeline has none of them.
+_COMPUTES = re.compile(r"MatMul|Conv|Pool|Einsum|RNN|LSTM|GRU|ResourceApply|BatchNorm|SoftmaxCross|BiasAdd")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
             raise DeviceError(f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{text}'.")
         kind, index = match.groups()
         devices.append(Device(kind, int(index) if index else (-1 if kind == "gpu" else 0)))
+        if kind == "cpu" and devices[-1].index >= MAX_LOGICAL_CPUS:
+            raise DeviceError(f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{text}'.")
     if len(set(devices)) < len(devices):
         raise DeviceError(f"devices: each may be named once. Received: {', '.join(config.devices)}.")
     if len({device.kind for device in devices}) > 1:
@@ -107,6 +115,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
         global_batch_size=training.global_batch_size,
         per_replica_batch_size=training.global_batch_size // len(devices),
         cross_device_ops=cross_device_ops,
+        hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
     )
     return ResolvedDistribution(strategy, placement, {name: device for device, name in logical.items()})
@@ -123,15 +132,15 @@ class DeviceWatch:
         self._is_watching = True
         return self
 
-    def stop(self) -> set[str]:
-        """Stops watching, and returns full TensorFlow device names."""
+    def stop(self) -> set[tuple[str, str]]:
+        """Stops watching, and returns the full TensorFlow device name and the operation of each node."""
         from tensorflow.python.eager import context
 
         metadata = context.export_run_metadata()
         context.disable_run_metadata()
         self._is_watching = False
         graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
-        return {node.device for graph in graphs for node in graph.node if node.device}
+        return {(node.device, node.op) for graph in graphs for node in graph.node if node.device}
 
     def __exit__(self, *exception: object) -> None:
         if self._is_watching:
@@ -145,26 +154,40 @@ def synchronize() -> None:
     tf.test.experimental.sync_devices()
 
 
-def verify_placement(resolved: ResolvedDistribution, model: Any, step_devices: Iterable[str]) -> None:
+def verify_placement(resolved: ResolvedDistribution, model: Any, nodes: Iterable[tuple[str, str]]) -> None:
     """Compares where the variables live and where the step ran with the devices of the placement.
 
     Args:
         resolved: What was resolved before the model was built.
         model: The model, built.
-        step_devices: Full TensorFlow names of all devices that nodes of the executed training step were placed on.
+        nodes: Device and operation of each node of the executed training step, as of `DeviceWatch.stop`.
 
     Raises:
         MeasurementError: Variables or the step are elsewhere.
     """
     wanted = set(resolved.placement.devices)
-    variables = {_short(name, resolved) for v in model.variables for name in _variable_devices(v.value)}
+    variables = {
+        _short(name, resolved)
+        for v in [*model.variables, *model.optimizer.variables]
+        for name in _variable_devices(v.value)
+    }
     # Random seeds of dropout and the like are integers, which TensorFlow keeps on the host.
-    trained = {_short(name, resolved) for v in model.trainable_variables for name in _variable_devices(v.value)}
+    trainable = [*model.trainable_variables, *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape)]
+    trained = {_short(name, resolved) for v in trainable for name in _variable_devices(v.value)}
     if trained != wanted or not variables <= wanted | {_HOST}:
         raise MeasurementError(f"variables were placed on {_names(variables)}, asked for was {_names(wanted)}.")
-    stepped = {_short(name, resolved) for name in step_devices}
-    if not wanted <= stepped or not stepped <= wanted | {_HOST}:
+    stepped: dict[str, set[str]] = {}
+    for name, operation in nodes:
+        stepped.setdefault(_short(name, resolved), set()).add(operation)
+    if not wanted <= stepped.keys() or not stepped.keys() <= wanted | {_HOST}:
         raise MeasurementError(f"the training step ran on {_names(stepped)}, asked for was {_names(wanted)}.")
+    if _HOST not in wanted:
+        strayed = {operation for operation in stepped.get(_HOST, ()) if _COMPUTES.search(operation)}
+        if strayed:
+            raise MeasurementError(
+                f"{', '.join(sorted(strayed))} of the training step ran on {_HOST}, asked for was {_names(wanted)}: "
+                "TensorFlow has no kernel for it there."
+            )
 
 
 def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, ...]]:
@@ -174,16 +197,21 @@ def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, 
     asked = parse_devices(config)
     if asked and asked[0].kind == "cpu":
         return asked, ()
+    # In TensorFlow's order, whatever the order they were named in: it numbers the visible ones so.
+    asked = tuple(sorted(asked, key=lambda device: device.index))
     gpus = tuple(Device("gpu", index) for index in range(len(tf.config.list_physical_devices("GPU"))))
     if not asked:
         if config.strategy == "mirrored":
             if gpus:
-                return gpus, ()
+                return gpus, (f"no devices named: mirrored takes every GPU, {', '.join(map(str, gpus))}",)
             return (Device("cpu", 0),), ("no GPU found: mirrored runs one replica on the CPU",)
         return (gpus[:1] or (Device("cpu", 0),)), ()
-    wanted = gpus if asked == (Device("gpu", -1),) and config.strategy == "mirrored" else asked
-    if wanted == (Device("gpu", -1),):
-        wanted = (Device("gpu", 0),)
+    wanted = gpus if asked == (Device("gpu", -1),) else asked
+    if len(wanted) > 1 and config.strategy != "mirrored":
+        raise DeviceError(
+            f"devices: 'gpu' means every GPU, here {', '.join(map(str, wanted))}, and strategy {config.strategy} takes "
+            "one. Name it, for example gpu:0, or use --strategy mirrored."
+        )
     absent = [str(device) for device in wanted if device not in gpus]
     if absent or not wanted:
         there = ["cpu:0", *map(str, gpus)]
@@ -192,6 +220,15 @@ def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, 
             "`tfbench devices` says why a GPU that is in the machine is not seen."
         )
     return wanted, ()
+
+
+def _hardware_of(device: Device) -> str:
+    import tensorflow as tf
+
+    if device.kind == "cpu":
+        return cpu_model()
+    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[device.index])
+    return str(details.get("device_name", "GPU"))
 
 
 def _require_usable(devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig) -> None:
@@ -207,11 +244,10 @@ def _require_usable(devices: tuple[Device, ...], config: DistributionConfig, tra
                 f"training.{name}: must be divisible by num_replicas. "
                 f"Received: {size} with {num_replicas} replicas. Use {use}."
             )
-    several_cpus = num_replicas > 1 and devices[0].kind == "cpu"
-    if several_cpus and training.jit_compile:
+    if num_replicas > 1 and training.jit_compile:
         raise DeviceError(
-            "training.jit_compile: XLA cannot compile a step over several CPU replicas (TensorFlow: variables on a "
-            "different device). Use jit_compile = false, or one CPU device."
+            "training.jit_compile: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
+            "different device). Use jit_compile = false, or one device."
         )
     if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
         raise DeviceError("distribution.cross_device_ops: nccl moves data between GPUs only. Use hierarchical_copy.")

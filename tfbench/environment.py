@@ -26,7 +26,7 @@ def collect_environment() -> Environment:
     build = tf.sysconfig.get_build_info()
     return Environment(
         hostname=platform.node(),
-        cpu_model=_cpu_model(),
+        cpu_model=cpu_model(),
         num_physical_cores=psutil.cpu_count(logical=False),
         num_logical_cores=os.cpu_count() or 1,
         usable_cores=len(os.sched_getaffinity(0)),
@@ -53,6 +53,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
     return EffectiveSettings(
         jit_compile=bool(model.jit_compile),
         precision=keras.config.dtype_policy().name,
+        tensor_float_32=tf.config.experimental.tensor_float_32_execution_enabled(),
         steps_per_execution=int(model.steps_per_execution),
         intra_op_threads=tf.config.threading.get_intra_op_parallelism_threads(),
         inter_op_threads=tf.config.threading.get_inter_op_parallelism_threads(),
@@ -61,7 +62,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         soft_device_placement=tf.config.get_soft_device_placement(),
         image_data_format=keras.config.image_data_format(),
         visible_gpus=tuple(device.name for device in tf.config.get_visible_devices("GPU")),
-        xla_flags=os.environ.get("XLA_FLAGS", ""),
+        xla_flags=" ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
         onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
     )
 
@@ -77,7 +78,8 @@ def count_other_workers() -> int:
     return count
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """Returns the processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

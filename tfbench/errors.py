@@ -47,6 +47,12 @@ class MeasurementError(TfbenchError):
     exit_code = ExitCode.RUN_FAILED
 
 
+class OutputError(TfbenchError):
+    """The run was measured and stored, but what it found cannot be printed."""
+
+    exit_code = ExitCode.RUN_FAILED
+
+
 class InterruptedRunError(TfbenchError):
     """The user, or the system, asked a command to stop."""
 

@@ -119,10 +119,13 @@ def describe_exit(
 
 
 def _environment() -> dict[str, str]:
-    """Returns the worker's environment: the user's, with TensorFlow's information messages off."""
+    """Returns the worker's environment: the user's, without what would change the run behind the recipe's back."""
     fixed = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
         "KERAS_BACKEND": "tensorflow",
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",  # a json.py in the current folder must not stand for Python's own
     }
-    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **fixed}
+    limits = ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH")
+    users = {name: value for name, value in os.environ.items() if name not in limits}
+    return {"TF_CPP_MIN_LOG_LEVEL": "2", **users, **fixed}

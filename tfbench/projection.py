@@ -284,7 +284,7 @@ def _read_whole(path: Path) -> RunResult:
         result = replay(records)
     except (ValueError, KeyError, TypeError) as error:
         raise TrackingError(f"{path}: is damaged: {_describe(error)}") from error
-    if result.exit is None or result.placement is None:
+    if result.exit is None:
         raise TrackingError(
             f"{path}: the run has no end in it. Run `tfbench recover` where it was measured, then export it again."
         )

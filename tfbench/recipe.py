@@ -112,6 +112,9 @@ class TrainingConfig:
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
     jit_compile: Flag = False
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    tensor_float_32: Flag = (
+        False  # TensorFlow's own default, true, makes "float32" mean less on some GPUs than on a CPU
+    )
     deterministic: Flag = False
     seed: Seed = 0
     intra_op_threads: Threads = 0

@@ -232,10 +232,16 @@ def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     training: TrainingConfig = sections["training"]
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
+    problems = []
+    if training.global_batch_size > spec.train_samples:
+        problems.append(
+            f"training.global_batch_size: must be at most {spec.train_samples}, the training samples of "
+            f"{dataset.name}. Received: {training.global_batch_size}."
+        )
     wanted = "mean_squared_error" if spec.num_classes is None else "sparse_categorical_crossentropy"
     if training.loss != wanted:
         kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
-        return [
+        problems.append(
             f"training.loss: must be {wanted}, since the data set {dataset.name} {kind}. Received: {training.loss}."
-        ]
-    return []
+        )
+    return problems

@@ -36,10 +36,11 @@ class DatasetSpec:
 
 @schema
 class Placement:
-    """Where a run really took place: read back from the variables and the executed step, not from what was asked."""
+    """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
 
     strategy: str
-    devices: tuple[str, ...]  # "cpu:0", "gpu:1": the machine's numbering
+    devices: tuple[str, ...]  # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
+    hardware: tuple[str, ...] = ()  # of each device, as its driver or the kernel names it
     num_replicas: int
     global_batch_size: int
     per_replica_batch_size: int
@@ -53,6 +54,7 @@ class EffectiveSettings:
 
     jit_compile: bool
     precision: str
+    tensor_float_32: bool
     steps_per_execution: int
     intra_op_threads: int  # 0: TensorFlow's own choice, one a core
     inter_op_threads: int
@@ -61,7 +63,7 @@ class EffectiveSettings:
     soft_device_placement: bool
     image_data_format: str
     visible_gpus: tuple[str, ...]
-    xla_flags: str
+    xla_flags: str  # XLA_FLAGS and TF_XLA_FLAGS, "" when not set
     onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
 
 

@@ -8,6 +8,7 @@ import platform
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +26,7 @@ from tfbench.results import RunRequest, RunResult, Summary, TrackedRun
 from tfbench.tracking.store import Store, TrackingState
 from tfbench.tracking.tracker import Tracker
 
+STORE_SECONDS = 30.0  # for MLflow to take in a run that was stopped
 POLL_SECONDS = 0.2  # between looks at the journal: the parent must not take time from the measurement
 
 
@@ -35,6 +37,7 @@ class RunOutcome:
     result: RunResult
     summary: Summary
     tracked: TrackedRun | None
+    was_interrupted: bool  # by a signal to this process
 
 
 def execute_run(
@@ -56,7 +59,7 @@ def execute_run(
     with _StopSignals() as stop:
         journal = _open_journal(request, state, store)
         with _start_worker(request, journal.path, store) as worker:
-            run = _Run(request, tracker, console, _start_preparing(tracker), worker, stop)
+            run = _Run(request, tracker, console, worker, stop)
             refusal = run.follow()
             if refusal is None:
                 return run.conclude(journal, store)
@@ -94,13 +97,12 @@ class _Run:
         request: RunRequest,
         tracker: Tracker,
         console: RunConsole,
-        preparation: "concurrent.futures.Future[None]",
         worker: Worker,
         stop: "_StopSignals",
     ) -> None:
         self._tracker = tracker
         self._console = console
-        self._preparation = preparation
+        self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare)
         self._worker = worker
         self._stop = stop
         self._replay = Replay()
@@ -117,6 +119,7 @@ class _Run:
             refusal = self._take_in(self._read())
             if refusal or returncode is not None:
                 return refusal or self._interruption()
+            self._note_tracking()
             if self._stop.received and asked_to_stop_at is None:
                 self._console.stage(f"stopping ({self._stop.received.name})")
                 self._worker.terminate()
@@ -147,13 +150,15 @@ class _Run:
         summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
         self._console.stage("storing the run")
         try:
-            self._await_preparation()
-            self._tracked = project(result, store, self._tracker, journal.path)
+            work = _in_background(lambda: project(result, store, self._tracker, journal.path))
+            self._tracked = self._await(work, STORE_SECONDS)
         except TrackingError as error:
             problems.append(f"not tracked: {error}")
         summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
         self._console.finish(result, summary, self._tracked, str(journal.path))
-        return RunOutcome(result=result, summary=summary, tracked=self._tracked)
+        return RunOutcome(
+            result=result, summary=summary, tracked=self._tracked, was_interrupted=self._stop.received is not None
+        )
 
     def _read(self) -> list[Record]:
         try:
@@ -183,7 +188,7 @@ class _Run:
                     self._console.stage(record["name"])
                 case "ready":
                     self._console.header(self._replay.result())
-                    self._track()
+                    self._wait_for_tracker()
                     self._worker.begin()
                 case "started":
                     self._progress.start(self._replay.result(), record["time"])
@@ -198,25 +203,48 @@ class _Run:
         return None
 
     def _track(self) -> None:
-        """Brings the tracker up to date; a tracker that failed once is left alone until the end."""
-        if self._tracking_problem:
-            return
-        try:
-            self._await_preparation()
-            self._tracked = self._tracker.update(self._replay.result(), None)
-        except TrackingError as error:
-            self._tracking_problem = str(error)
-            self._console.warn(f"{error} The run goes on.")
+        """Lets the tracker be brought up to date, unless it still is at it; one that failed is left alone."""
+        if self._tracking_problem is None and self._update.done():
+            result = self._replay.result()
+            self._update = _in_background(lambda: self._tracker.update(result, None))
 
-    def _await_preparation(self) -> None:
+    def _wait_for_tracker(self) -> None:
+        """Connects and creates the run before the measurement begins, so that neither disturbs it."""
+        with contextlib.suppress(TrackingError):
+            self._await(self._update, STOP_SECONDS)
+        self._note_tracking()
+        self._track()
+        with contextlib.suppress(TrackingError):
+            self._await(self._update, STOP_SECONDS)
+
+    def _note_tracking(self) -> None:
+        """Says once what went wrong with the tracker."""
+        error = self._update.exception() if self._update.done() else None
+        if error and self._tracking_problem is None:
+            self._tracking_problem = (
+                str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
+            )
+            self._console.warn(f"{self._tracking_problem} The run goes on.")
+
+    def _await(self, work: "concurrent.futures.Future[Any]", patience_seconds: float) -> Any:
+        """Returns what comes of `work`, for which it waits no longer than `patience_seconds` once a stop was asked for.
+
+        Raises:
+            TrackingError: It failed, or took too long.
+        """
         stopped_at: float | None = None
-        while not self._preparation.done():
+        while not work.done():
             if self._stop.received:
                 stopped_at = stopped_at or time.monotonic()
-                if time.monotonic() - stopped_at > STOP_SECONDS:
+                if time.monotonic() - stopped_at > patience_seconds:
                     raise TrackingError("MLflow did not answer until the run was stopped.")
             time.sleep(POLL_SECONDS)
-        self._preparation.result()
+        try:
+            return work.result()
+        except TrackingError:
+            raise
+        except Exception as error:  # a bug must not cost the run that was measured
+            raise TrackingError(f"{type(error).__name__}: {error}") from error
 
 
 class _Progress:
@@ -284,20 +312,17 @@ class _StopSignals:
         self.received = self.received or signal.Signals(number)
 
 
-def _start_preparing(tracker: Tracker) -> "concurrent.futures.Future[None]":
-    """Lets the tracker connect while the worker starts, so that neither waits for the other's imports."""
-    future: concurrent.futures.Future[None] = concurrent.futures.Future()
+def _in_background(work: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
+    """Does something in a thread that does not keep the program alive."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
-    def prepare() -> None:
+    def run() -> None:
         try:
-            tracker.prepare()
+            future.set_result(work())
         except BaseException as error:
             future.set_exception(error)
-        else:
-            future.set_result(None)
 
-    # A daemon, no executor: a server that does not answer must not hold up the end of the program.
-    threading.Thread(target=prepare, daemon=True).start()
+    threading.Thread(target=run, daemon=True).start()
     return future
 
 

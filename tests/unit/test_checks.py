@@ -20,8 +20,7 @@ def test_a_sound_run_needs_no_caution() -> None:
 def test_synthetic_data_is_pointed_out() -> None:
     data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
     assert only_caution(build_result(dataset=data)) == (
-        "synthetic data: accuracy says nothing of the real task, and the speed does not include reading real data. "
-        "Use real data (--data real) to learn either."
+        "synthetic data: accuracy says nothing of the real task. Use real data (--data real) to learn about it."
     )
 
 

@@ -311,8 +311,7 @@ def test_effective_settings_are_shown_not_those_asked_for() -> None:
 def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
     result = build_result(
         request=build_request(recipe=build_recipe(reference=REFERENCES)),
-        placement=build_placement(devices=("gpu:0", "gpu:1"), num_replicas=2),
-        environment=build_environment(gpus=(Gpu(name="H100"), Gpu(name="H100"))),
+        placement=build_placement(devices=("gpu:0", "gpu:1"), hardware=("H100", "H100"), num_replicas=2),
     )
     lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 200)
     assert lines[2].startswith("this run: 2 x H100, gpu:0 gpu:1")

@@ -31,6 +31,7 @@ def test_reads_devices_by_kind_and_number() -> None:
     [
         ("mirrored", ("tpu:0",), "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'tpu:0'."),
         ("mirrored", ("cpu:-1",), "devices: must be cpu, cpu:N, gpu or gpu:N. Received: 'cpu:-1'."),
+        ("mirrored", ("cpu:64",), "devices: cpu:0 to cpu:63. Received: 'cpu:64'."),
         ("mirrored", ("cpu:1", "cpu:1"), "devices: each may be named once. Received: cpu:1, cpu:1."),
         ("mirrored", ("cpu", "cpu:0"), "devices: each may be named once. Received: cpu, cpu:0."),
         (
@@ -77,9 +78,9 @@ def test_rejects_a_validation_batch_not_divisible_by_the_replicas() -> None:
         require_possible(config("mirrored", "cpu:0", "cpu:1"), training(8, validation_batch_size=9))
 
 
-def test_rejects_xla_over_several_cpu_replicas_and_names_the_cause() -> None:
+def test_rejects_xla_over_several_replicas_and_names_the_cause() -> None:
     with pytest.raises(
-        DeviceError, match=r"^training.jit_compile: XLA cannot compile a step over several CPU replicas"
+        DeviceError, match=r"^training.jit_compile: XLA cannot compile a step over several replicas"
     ):
         require_possible(config("mirrored", "cpu:0", "cpu:1"), training(jit_compile=True))
     require_possible(config("mirrored", "cpu:0"), training(jit_compile=True))

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from tfbench.cli._options import format_option, recipe_argument, set_option
-from tfbench.errors import ExitCode, TfbenchError
+from tfbench.cli._store import make_tracker, open_store, store_option
+from tfbench.errors import ExitCode, OutputError
 
 _DIRECT = {
     # option -> recipe key
@@ -60,13 +61,7 @@ class _Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 @click.option("--seed", metavar="N", type=_Number(), help="Of weights, data order and synthetic data.")
 @set_option
 @click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=Path("mlruns"),
-    show_default=True,
-    help="Folder of journals and of the embedded MLflow store.",
-)
+@store_option
 @click.option(
     "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
 )
@@ -80,7 +75,7 @@ def command(
     data_dir: Path | None,
     overrides: tuple[str, ...],
     name: str | None,
-    store: Path,
+    store_root: Path,
     tracking_uri: str | None,
     experiment: str,
     output_format: str,
@@ -103,20 +98,17 @@ def command(
     from tfbench.report.run_json import to_json
     from tfbench.requests import new_request
     from tfbench.session import execute_run
-    from tfbench.tracking.mlflow_tracker import MlflowTracker
-    from tfbench.tracking.store import Store, TrackingState
+    from tfbench.tracking.store import TrackingState
 
     values = dict(parse_override(text) for text in overrides)
     values |= {_DIRECT[option]: _value(option, value) for option, value in direct.items() if value is not None}
     request = new_request(load_recipe(find_recipe(recipe), values), name=name, data_dir=data_dir)
-    run_store = Store(store)
-    state = TrackingState(
-        tracking_uri=tracking_uri or run_store.tracking_uri, experiment=experiment, run=None, projected_bytes=0
-    )
-    tracker = MlflowTracker(state.tracking_uri, experiment, run_store)
+    store = open_store(store_root)
+    state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
+    tracker = make_tracker(state.tracking_uri, experiment, store)
     console = RunConsole(quiet_stdout=output_format == "json")
     try:
-        outcome = execute_run(request, state, run_store, tracker, console)
+        outcome = execute_run(request, state, store, tracker, console)
     finally:
         console.close()
     if output_format == "json":
@@ -126,10 +118,12 @@ def command(
         try:
             click.echo(json.dumps(document, indent=2, allow_nan=False))
         except OSError as error:
-            raise TfbenchError(
+            raise OutputError(
                 f"stdout cannot be written: {error.strerror}. The run is stored as {outcome.result.request.run_id}."
             ) from error
-    context.exit(_exit_code(outcome.result.status, outcome.result.exit.reason if outcome.result.exit else ""))
+    if outcome.result.status == "FINISHED":
+        context.exit(ExitCode.DONE)
+    context.exit(ExitCode.INTERRUPTED if outcome.was_interrupted else ExitCode.RUN_FAILED)
 
 
 def _value(option: str, value: Any) -> Any:
@@ -137,9 +131,3 @@ def _value(option: str, value: Any) -> Any:
     if option == "devices":
         return [part.strip() for part in value.split(",")]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _exit_code(status: str, reason: str) -> int:
-    if status == "FINISHED":
-        return ExitCode.DONE
-    return ExitCode.INTERRUPTED if reason.startswith("interrupted") else ExitCode.RUN_FAILED

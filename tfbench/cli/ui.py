@@ -31,6 +31,7 @@ def command(port: int | None, experiment: str, opens_browser: bool, store_root: 
     """
     import signal
 
+    from tfbench.errors import TrackingError
     from tfbench.tracking import mlflow_view, server
 
     store = open_store(store_root)
@@ -46,7 +47,8 @@ def command(port: int | None, experiment: str, opens_browser: bool, store_root: 
             click.echo("Ctrl-C ends it.", err=True)
             if opens_browser:
                 click.launch(url)
-            process.wait()
+            process.wait()  # ends by itself only if something is wrong
+            raise TrackingError("MLflow's server has ended. Its database may have been moved or removed; try again.")
     except KeyboardInterrupt:
         click.echo("", err=True)
 

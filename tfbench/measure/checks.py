@@ -31,10 +31,7 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
 
 def _check_data(result: RunResult) -> Iterator[str]:
     if result.is_synthetic:
-        yield (
-            "synthetic data: accuracy says nothing of the real task, and the speed does not include reading real data. "
-            "Use real data (--data real) to learn either."
-        )
+        yield ("synthetic data: accuracy says nothing of the real task. Use real data (--data real) to learn about it.")
 
 
 def _check_devices(result: RunResult) -> Iterator[str]:

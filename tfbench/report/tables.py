@@ -205,13 +205,11 @@ def _describe_ours(result: RunResult) -> str:
 
 
 def _describe_hardware(result: RunResult, devices: Sequence[str]) -> str:
-    if not result.environment:
+    names = result.placement.hardware if result.placement else ()
+    if not names:
         return "unknown hardware"
-    numbers = [int(number) for kind, _, number in (device.partition(":") for device in devices) if kind == "gpu"]
-    gpus = [result.environment.gpus[n].name for n in numbers if n < len(result.environment.gpus)]
-    if not gpus:
-        return result.environment.cpu_model
-    return gpus[0] if len(gpus) == 1 else f"{len(gpus)} x {gpus[0]}"
+    is_gpu = devices[0].startswith("gpu")  # logical CPU devices are one processor
+    return f"{len(names)} x {names[0]}" if is_gpu and len(names) > 1 else names[0]
 
 
 def _describe_reference(reference: Reference) -> str:

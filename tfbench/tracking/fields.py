@@ -8,6 +8,7 @@ from typing import Any
 from tfbench import recipe_file
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.results import EpochRecord, RunResult, Summary
+from tfbench.schema import to_plain
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
@@ -41,7 +42,10 @@ def params(result: RunResult) -> dict[str, str]:
             "global_batch_size": placement.global_batch_size,
             "per_replica_batch_size": placement.per_replica_batch_size,
             "clock": result.request.recipe.measurement.clock,
+            "cross_device_ops": placement.cross_device_ops,
         }
+    if result.settings:
+        values |= _flatten({"effective": to_plain(result.settings)})
     if result.model:
         values |= {
             "num_parameters": result.model.num_parameters,
@@ -101,6 +105,8 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "tfbench.recipe": request.recipe.name,
         "tfbench.synthetic": _text(result.is_synthetic),
     }
+    if result.placement:
+        values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:
         values["tfbench.data"] = data_source(result)
     if result.environment:
@@ -109,7 +115,8 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
             "tfbench.version": environment.tfbench,
             "tfbench.host": environment.hostname,
             "tfbench.cpu": environment.cpu_model,
-            "tfbench.gpus": ", ".join(gpu.name for gpu in environment.gpus) or "none",
+            "tfbench.driver": environment.gpus[0].driver if environment.gpus else None,
+            "tfbench.cuda": environment.tensorflow_cuda,
             "tensorflow": environment.tensorflow,
             "keras": environment.keras,
             "python": environment.python,

@@ -28,7 +28,7 @@ COLUMNS = (
     "metrics.`summary/val_accuracy`",
     "tags.`tfbench.data`",
     "tags.`tfbench.cpu`",
-    "tags.`tfbench.gpus`",
+    "tags.`tfbench.hardware`",
 )
 
 
