@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfbench import recipe_file
-from tfbench.errors import TfbenchError, TrackingError
+from tfbench.errors import RecipeError, TfbenchError, TrackingError
 from tfbench.journal import Journal, Record, read_records, replay
 from tfbench.measure.summary import summarize
 from tfbench.report import plots, run_json
@@ -282,7 +282,7 @@ def _read_whole(path: Path) -> RunResult:
     records = read_records(path)
     try:
         result = replay(records)
-    except (ValueError, KeyError, TypeError) as error:
+    except (RecipeError, ValueError, KeyError, TypeError) as error:
         raise TrackingError(f"{path}: is damaged: {_describe(error)}") from error
     if result.exit is None:
         raise TrackingError(

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from tfbench.errors import DatasetError
@@ -10,16 +11,26 @@ from tfbench.results import RunRequest
 
 
 def new_request(
-    recipe: Recipe, *, name: str | None, data_dir: Path | None, tags: dict[str, str] | None = None
+    recipe: Recipe, *, name: str | None, data_dir: Path | None, overrides: Iterable[str] = ()
 ) -> RunRequest:
-    """Builds a request with an id of its own; `name` None gives one like "mnist_mlp-1000x1000-b100-mirrored-cpu:0"."""
+    """Builds a request with an id of its own.
+
+    Args:
+        recipe: What is to be measured.
+        name: None gives one like "mnist_mlp-1000x1000-b100-mirrored-cpu:0".
+        data_dir: Folder of prepared data.
+        overrides: Keys of the recipe that were set from outside, for example "training.epochs".
+
+    Raises:
+        DatasetError: The folder names a home directory that does not exist.
+    """
     return RunRequest(
         run_id=uuid.uuid4().hex[:12],
         name=name or _default_name(recipe),
         created=time.time(),
         recipe=recipe,
         data_dir=None if data_dir is None else _absolute(data_dir),
-        tags=tags or {},
+        overrides=tuple(overrides),
     )
 
 

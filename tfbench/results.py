@@ -19,6 +19,7 @@ class RunRequest:
     recipe: Recipe
     data_dir: str | None = None
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
+    overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
 
 
 @schema

@@ -1,11 +1,12 @@
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runs import run
+from runs import Finished, run
 
 RECIPE = """
 [recipe]
@@ -125,42 +126,47 @@ def test_devices_that_cannot_be_used_together_are_refused_and_nothing_is_stored(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
-@pytest.mark.slow
-def test_a_gpu_that_is_not_there_is_refused_with_what_there_is(tmp_path: Path) -> None:
-    done = run("run", "sine_lstm", "--devices", "gpu:7", "--format", "json", cwd=tmp_path)
-    assert is_refused(done, "gpu:7: not found", "cpu:0", "tfbench devices")
-    assert done.stdout == ""
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_data_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    done = run("run", "mnist_mlp", cwd=tmp_path, TFBENCH_DATA_DIR=str(tmp_path / "none"))
-    assert is_refused(done, f"{tmp_path / 'none'} does not exist", "--data-dir", "--data synthetic")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_missing_data_is_refused_with_the_folder_and_the_ways_out(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    done = run("run", "mnist_mlp", "--data-dir", "data", cwd=tmp_path)
-    assert is_refused(done, f"not found in {tmp_path / 'data' / 'mnist'}", "cannot be fetched", "--data synthetic")
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    assert not list((tmp_path / "data").rglob("*.tfrecord*"))
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Finished]]:
+    """What TensorFlow must be started for, two at a time: name of a case -> its folder, and what it left behind."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("gpu", "no_folder", "no_data", "damaged", "too_few")}
+    (folders["no_data"] / "data").mkdir()
+    _prepare_mnist(folders["damaged"] / "data", 60_000)
+    _prepare_mnist(folders["too_few"] / "data", 3)
+    gpu = ("sine_lstm", "--devices", "gpu:7", "--format", "json")
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        futures = {
+            name: pool.submit(
+                run,
+                "run",
+                *(gpu if name == "gpu" else ("mnist_mlp",)),
+                cwd=folder,
+                TFBENCH_DATA_DIR=str(folder / "data"),
+            )
+            for name, folder in folders.items()
+        }
+        return {name: (folders[name], future.result()) for name, future in futures.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("num_train", "words"),
+    ("name", "words"),
     [
-        (60_000, ["split train", "is damaged", "Remove it and prepare it again."]),
-        (3, ["split train: expected 60000 samples, found 3"]),
+        ("gpu", ["gpu:7: not found", "cpu:0", "tfbench devices"]),
+        ("no_folder", ["{folder}/data does not exist", "--data-dir", "--data synthetic"]),
+        ("no_data", ["not found in {folder}/data/mnist", "cannot be fetched", "--data-dir", "--data synthetic"]),
+        ("damaged", ["{folder}/data/mnist/3.0.1, split train is damaged", "Remove it and prepare it again."]),
+        ("too_few", ["{folder}/data/mnist/3.0.1, split train: expected 60000 samples, found 3"]),
     ],
 )
-def test_damaged_data_is_refused_with_the_folder(tmp_path: Path, num_train: int, words: list[str]) -> None:
-    folder = _prepare_mnist(tmp_path / "data", num_train)
-    done = run("run", "mnist_mlp", "--data-dir", "data", cwd=tmp_path)
-    assert is_refused(done, str(folder), *words)
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+def test_what_only_the_worker_can_see_is_refused_and_nothing_is_stored(
+    refused: dict[str, tuple[Path, Finished]], name: str, words: list[str]
+) -> None:
+    folder, done = refused[name]
+    assert is_refused(done, *(word.format(folder=folder) for word in words))
+    assert {path.name for path in folder.iterdir()} <= {"data"}
+    if name == "gpu":
+        assert done.stdout == ""  # no half of a JSON object
 
 
 def _prepare_mnist(data_dir: Path, num_train: int) -> Path:

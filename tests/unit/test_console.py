@@ -317,6 +317,14 @@ def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
     assert lines[2].startswith("this run: 2 x H100, gpu:0 gpu:1")
 
 
+def test_a_run_of_a_changed_recipe_is_not_set_beside_the_published_ones_without_a_word() -> None:
+    recipe = build_recipe(reference=REFERENCES)
+    request = build_request(recipe=recipe, overrides=("model.hidden_units", "distribution.strategy", "training.epochs"))
+    result = build_result(request=request)
+    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 120)
+    assert "Not like with like: this run differs from the recipe in model.hidden_units, training.epochs." in lines
+
+
 def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
     tracked = TrackedRun(tracking_uri="http://127.0.0.1:5000/", experiment_id="7", run_id="abc")
     lines = tables.stored_lines(tracked, "j", 80)

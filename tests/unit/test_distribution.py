@@ -79,9 +79,7 @@ def test_rejects_a_validation_batch_not_divisible_by_the_replicas() -> None:
 
 
 def test_rejects_xla_over_several_replicas_and_names_the_cause() -> None:
-    with pytest.raises(
-        DeviceError, match=r"^training.jit_compile: XLA cannot compile a step over several replicas"
-    ):
+    with pytest.raises(DeviceError, match=r"^training.jit_compile: XLA cannot compile a step over several replicas"):
         require_possible(config("mirrored", "cpu:0", "cpu:1"), training(jit_compile=True))
     require_possible(config("mirrored", "cpu:0"), training(jit_compile=True))
 

@@ -102,7 +102,8 @@ def command(
 
     values = dict(parse_override(text) for text in overrides)
     values |= {_DIRECT[option]: _value(option, value) for option, value in direct.items() if value is not None}
-    request = new_request(load_recipe(find_recipe(recipe), values), name=name, data_dir=data_dir)
+    loaded = load_recipe(find_recipe(recipe), values)
+    request = new_request(loaded, name=name, data_dir=data_dir, overrides=values)
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
     tracker = make_tracker(state.tracking_uri, experiment, store)

@@ -190,6 +190,9 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
         for label, row in zip(labels, figures, strict=True):
             lines += [label, _GAP + row]
     remarks = [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
+    changed = [key for key in result.request.overrides if key.partition(".")[0] in ("model", "dataset", "training")]
+    if changed:
+        remarks.insert(0, f"Not like with like: this run differs from the recipe in {', '.join(changed)}.")
     remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
     return ["Beside published figures", *lines, *(line for text in remarks for line in _wrap(text, width))]
 
