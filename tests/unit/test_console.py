@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 from builders import (
-    build_environment,
     build_epoch,
     build_placement,
     build_recipe,
@@ -20,7 +19,7 @@ from builders import (
 from tfbench.measure.summary import summarize
 from tfbench.report import tables
 from tfbench.report.console import RunConsole
-from tfbench.results import DatasetSummary, Gpu, ModelSummary, RunExit, RunResult, Summary, TrackedRun
+from tfbench.results import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RUN_ID = "0123456789abcdef" * 2
