@@ -5,12 +5,10 @@ import contextlib
 import dataclasses
 import os
 import platform
-import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import psutil
@@ -23,6 +21,7 @@ from tfbench.measure.summary import summarize
 from tfbench.projection import project
 from tfbench.report.console import RunConsole
 from tfbench.results import RunRequest, RunResult, Summary, TrackedRun
+from tfbench.stop_signals import StopSignals
 from tfbench.tracking.store import Store, TrackingState
 from tfbench.tracking.tracker import Tracker
 
@@ -56,7 +55,7 @@ def execute_run(
         TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
-    with _StopSignals() as stop:
+    with StopSignals() as stop:
         journal = _open_journal(request, state, store)
         with _start_worker(request, journal.path, store) as worker:
             run = _Run(request, tracker, console, worker, stop)
@@ -98,7 +97,7 @@ class _Run:
         tracker: Tracker,
         console: RunConsole,
         worker: Worker,
-        stop: "_StopSignals",
+        stop: StopSignals,
     ) -> None:
         self._tracker = tracker
         self._console = console
@@ -285,31 +284,6 @@ class _Progress:
             steps_per_second=rate,
             seconds_left=min(left, default=None),
         )
-
-
-class _StopSignals:
-    """Notes the first request to stop instead of dying of it; a second Ctrl-C ends the program where it is."""
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self) -> None:
-        self.received: signal.Signals | None = None
-        self._previous: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> "_StopSignals":
-        # What the caller had ignored stays so: nohup ignores SIGHUP, a shell SIGINT for what runs in the background.
-        heard = [number for number in self._SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-        self._previous = {number: signal.signal(number, self._note) for number in heard}
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.received = self.received or signal.Signals(number)
 
 
 def _in_background(work: Callable[[], Any]) -> "concurrent.futures.Future[Any]":

@@ -37,6 +37,7 @@ LEVELS = {
     "tfds_source": 3,
     "worker": 3,
     "launcher": 4,
+    "stop_signals": 4,
     "report": 4,
     "tracking": 4,
     "projection": 5,  # brings tracking and report together
