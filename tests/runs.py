@@ -47,6 +47,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout or output,
                 stderr=errors,
+                preexec_fn=_hear_signals,
             )
 
     @property
@@ -98,6 +99,12 @@ class Command:
 def run(*arguments: str, cwd: Path, **environment: str) -> Finished:
     """Runs a `tfbench` command to its end."""
     return Command(*arguments, cwd=cwd, **environment).wait()
+
+
+def _hear_signals() -> None:
+    """Undoes what nohup, or a shell for its background jobs, does to the signals that the tests send."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def clean_environment() -> dict[str, str]:

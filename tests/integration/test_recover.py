@@ -359,7 +359,7 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_not_imported(store:
     file = tmp_path / "run.jsonl"
     exported = invoke("export", "@last", "-o", str(file), "--store", str(store.root))
     assert exported.exit_code == 0
-    assert "has not ended, or not been recovered" in exported.stderr
+    assert "has not ended, or not been recovered" in exported.output
     imported = invoke("import", str(file), "--store", str(tmp_path / "other"))
     assert imported.exit_code == 2
     assert "Run `tfbench recover` where it was measured" in str(imported.exception)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import browser
-from browser import Browser, open_browser, wait_for
+from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
 from journals import build_sized_result, make_database
 from tfbench import cli
 from tfbench.measure.summary import summarize
@@ -108,6 +108,7 @@ def test_ending_the_command_ends_the_server_and_its_children(store: Store) -> No
         output, errors = process.communicate(timeout=60)
         assert process.returncode == 0
         assert (output, "Traceback" in errors) == ("", False)
+        psutil.wait_procs(family, timeout=DEADLINE_SECONDS)
         assert not any(relative.is_running() for relative in family)
 
 
