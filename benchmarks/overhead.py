@@ -1,36 +1,38 @@
 """What tfbench costs the training that it measures: whole-epoch time under `tfbench run` against bare `model.fit`.
 
     python benchmarks/overhead.py                                   # mnist_mlp and mnist_cnn
-    python benchmarks/overhead.py --recipe mnist_mlp --pairs 10 --epochs 4
+    python benchmarks/overhead.py --recipe mnist_mlp --pairs 20
 
-Both arms train the same model on the same synthetic data through the same tf.data pipeline, each run in a fresh
-process; the bare arm has no callback but one that reads the clock at the end of an epoch. Runs are made in pairs, in
-alternating order, so that drift of the machine hits both alike. An epoch is the time from the end of one to the end of
-the next, validation, journal and tracking included; the first is left out, since it holds compilation. A pair's ratio
-is that of the two runs' median epochs.
+Both arms train the same model on the same synthetic data through the same tf.data pipeline, each in a process of its
+own; the bare arm has no callback but one that reads the clock at the end of an epoch. The two take turns, an epoch
+each: the arm whose turn it is not is stopped (SIGSTOP), tfbench's parent process included, so that drift of the machine
+hits both alike. An epoch is the time from the end of one to the end of the next, less the time stopped; validation,
+journal and tracking are included. The first epoch is left out, since it holds compilation.
 """
 
+import contextlib
 import datetime
-import itertools
 import json
 import os
 import platform
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-BARE = "--bare"
+ENDLESS = 1_000_000  # epochs
+POLL_SECONDS = 0.01
 
 
-def bare_fit(recipe_name: str, epochs: int) -> list[float]:
-    """Trains in this process with nothing but Keras; returns the seconds of each epoch after the first."""
-    import time
-
+def bare_fit(recipe_name: str) -> None:
+    """Trains in this process with nothing but Keras; prints the clock at the end of each epoch."""
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
@@ -42,55 +44,117 @@ def bare_fit(recipe_name: str, epochs: int) -> list[float]:
     splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
     model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
     batch = training.global_batch_size
-    ends: list[float] = []
 
     class EpochEnds(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-            ends.append(time.perf_counter())
+            print(time.perf_counter(), flush=True)
 
     model.fit(
         input_pipeline.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
-        epochs=epochs,
+        epochs=ENDLESS,
         steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, batch),
         validation_data=input_pipeline.build_validation_dataset(splits, batch_size=batch),
         callbacks=[EpochEnds()],
         shuffle=False,
         verbose=0,
     )
-    return [later - earlier for earlier, later in itertools.pairwise(ends)]
 
 
-def run_bare(recipe: str, epochs: int) -> float:
-    """Returns the median epoch of a bare run in a fresh process, in seconds."""
-    command = [sys.executable, __file__, BARE, "--recipe", recipe, "--epochs", str(epochs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
-    return statistics.median(json.loads(done.stdout))
+class Arm:
+    """One of the two trainings, stopped between its turns."""
+
+    def __init__(self, command: list[str], output: Path) -> None:
+        self._output = output
+        with output.open("wb") as stdout:
+            self._process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL)
+        self._num_epochs = 0
+        self._stopped_at: float | None = None
+        self.run_epoch()
+
+    def run_epoch(self) -> float:
+        """Lets it run to the end of its next epoch, then stops it; returns the seconds that the epoch took."""
+        stopped_seconds = 0.0
+        if self._stopped_at is not None:
+            stopped_seconds = time.perf_counter() - self._stopped_at
+            self._signal(signal.SIGCONT)
+        while len(self.epoch_ends()) == self._num_epochs:
+            if self._process.poll() is not None:
+                raise SystemExit(f"an arm has ended: {self._process.args}")
+            time.sleep(POLL_SECONDS)
+        self._num_epochs = len(self.epoch_ends())
+        self._signal(signal.SIGSTOP)
+        self._stopped_at = time.perf_counter()
+        *_, before, end = [0.0, *self.epoch_ends()]
+        return end - before - stopped_seconds
+
+    def epoch_ends(self) -> list[float]:
+        """Returns the arm's own clock at the end of each epoch, in seconds."""
+        return [float(line) for line in self._output.read_text().splitlines()]
+
+    def pids(self) -> list[int]:
+        """Returns its processes."""
+        return [self._process.pid]
+
+    def close(self) -> None:
+        """Ends it."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
-def run_tfbench(recipe: str, epochs: int) -> float:
-    """Returns the median epoch of a `tfbench run` with tracking to a fresh store, in seconds."""
-    with tempfile.TemporaryDirectory() as store:
-        command = [sys.executable, "-m", "tfbench", "run", recipe, "--data", "synthetic", "--strategy", "default"]
-        command += ["--devices", "cpu:0", "--epochs", str(epochs), "--store", store, "--format", "json"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
-    ends = [epoch["elapsed_seconds"] for epoch in json.loads(done.stdout)["epochs"]]
-    return statistics.median(later - earlier for earlier, later in itertools.pairwise(ends))
+class TfbenchArm(Arm):
+    """`tfbench run`, with its journal and a fresh MLflow store."""
+
+    def __init__(self, recipe: str, folder: Path) -> None:
+        self._store = folder / "mlruns"
+        command = [sys.executable, "-m", "tfbench", "run", recipe, "--data", "synthetic", "--devices", "cpu:0"]
+        command += ["--epochs", str(ENDLESS), "--store", str(self._store)]
+        super().__init__(command, folder / "console.txt")
+
+    def epoch_ends(self) -> list[float]:
+        """Returns the seconds from the start of training to the end of each epoch."""
+        return [record["epoch"]["elapsed_seconds"] for record in self._records("epoch")]
+
+    def pids(self) -> list[int]:
+        """Returns the measuring process and its parent."""
+        return [*(record["pid"] for record in self._records("worker")), *super().pids()]
+
+    def _records(self, kind: str) -> list[dict]:
+        lines = [line for path in self._store.glob("journals/*.jsonl") for line in path.read_text().split("\n")[:-1]]
+        return [json.loads(line) for line in lines if f'"kind":"{kind}"' in line]
 
 
-def compare(recipe: str, pairs: int, epochs: int) -> str:
+@contextlib.contextmanager
+def both_arms(recipe: str) -> Iterator[dict[str, Arm]]:
+    """Starts both arms, each past its first epoch and stopped."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        bare = Arm([sys.executable, __file__, "--bare", "--recipe", recipe], folder / "bare.txt")
+        stack.callback(bare.close)
+        tfbench = TfbenchArm(recipe, folder)
+        stack.callback(tfbench.close)
+        yield {"bare": bare, "tfbench": tfbench}
+
+
+def compare(recipe: str, pairs: int) -> str:
     """Measures the pairs of one recipe; returns a row of the result's table."""
     ratios, bare_seconds = [], []
-    for number in range(pairs):
-        arms = [("bare", run_bare), ("tfbench", run_tfbench)]
-        seconds = {name: measure(recipe, epochs) for name, measure in (arms if number % 2 else arms[::-1])}
-        ratios.append(seconds["tfbench"] / seconds["bare"])
-        bare_seconds.append(seconds["bare"])
-        click.echo(f"{recipe} pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}", err=True)
+    with both_arms(recipe) as arms:
+        for number in range(pairs):
+            order = list(arms) if number % 2 else list(reversed(arms))
+            seconds = {name: arms[name].run_epoch() for name in order}
+            ratios.append(seconds["tfbench"] / seconds["bare"])
+            bare_seconds.append(seconds["bare"])
+            click.echo(f"{recipe} pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}", err=True)
     quartiles = statistics.quantiles(ratios, n=4)
     low, high = bootstrap_median(ratios)
     return (
-        f"| {recipe} | {pairs} x {epochs - 1} | {statistics.median(bare_seconds):.3f} s "
-        f"| **{statistics.median(ratios):.4f}** | {low:.4f} to {high:.4f} | {quartiles[0]:.4f} to {quartiles[2]:.4f} "
+        f"| {recipe} | {pairs} | {statistics.median(bare_seconds):.3f} s | **{statistics.median(ratios):.4f}** "
+        f"| {low:.4f} to {high:.4f} | {quartiles[0]:.4f} to {quartiles[2]:.4f} "
         f"| {min(ratios):.4f} to {max(ratios):.4f} |"
     )
 
@@ -104,19 +168,18 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
 
 @click.command()
 @click.option("--recipe", "recipes", multiple=True, default=["mnist_mlp", "mnist_cnn"], show_default=True)
-@click.option("--pairs", default=9, show_default=True)
-@click.option("--epochs", default=4, show_default=True, help="Of each run; the first is left out.")
-@click.option(BARE, "is_bare", is_flag=True, hidden=True)
-def main(recipes: tuple[str, ...], pairs: int, epochs: int, is_bare: bool) -> None:
+@click.option("--pairs", default=20, show_default=True, help="Pairs of epochs.")
+@click.option("--bare", "is_bare", is_flag=True, hidden=True)
+def main(recipes: tuple[str, ...], pairs: int, is_bare: bool) -> None:
     """Prints a Markdown table of epoch time under tfbench over bare epoch time."""
     if is_bare:
-        click.echo(json.dumps(bare_fit(recipes[0], epochs)))
+        bare_fit(recipes[0])
         return
-    rows = [compare(recipe, pairs, epochs) for recipe in recipes]
+    rows = [compare(recipe, pairs) for recipe in recipes]
     cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
     click.echo(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, {cpu.partition(': ')[2]}, ", nl=False)
     click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}\n")
-    click.echo("| recipe | pairs x epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |")
+    click.echo("| recipe | pairs of epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |")
     click.echo("| --- | --- | --- | --- | --- | --- | --- |")
     click.echo("\n".join(rows))
 

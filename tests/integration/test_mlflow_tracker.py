@@ -280,11 +280,28 @@ def test_the_database_lets_readers_and_writers_pass_each_other(new_store: Store)
 
 def test_four_processes_bring_the_store_into_being_at_once(new_store: Store) -> None:
     processes = [run_script(new_store, index) for index in range(4)]
-    outcomes = [process.communicate(timeout=120) for process in processes]
+    outcomes = [process.communicate(timeout=300) for process in processes]
     assert outcomes == [("", "")] * 4  # MLflow says nothing either
     assert len(runs_of(new_store)) == 4
     assert count_rows(new_store)["experiments"] == 2
     assert {path.name for path in new_store.root.parent.iterdir()} == {"mlruns", "files"}
+
+
+def test_a_view_that_another_process_sets_at_the_same_moment_is_no_error(
+    new_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    set_tag = MlflowClient.set_experiment_tag
+
+    def lose_the_race(client: MlflowClient, experiment_id: str, key: str, value: str) -> None:
+        set_tag(client, experiment_id, key, value)
+        raise MlflowException("UNIQUE constraint failed: experiment_tags.key, experiment_tags.experiment_id")
+
+    monkeypatch.setattr(MlflowClient, "set_experiment_tag", lose_the_race)
+    finish(new_store, build_sized_result(0))
+    assert len(runs_of(new_store)) == 1
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,11 @@ class MlflowTracker:
                 )
             key, value = mlflow_view.view_tag()
             if experiment.tags.get(key) != value:
-                client.set_experiment_tag(experiment.experiment_id, key, value)
+                try:
+                    client.set_experiment_tag(experiment.experiment_id, key, value)
+                except MlflowException:  # two processes that set it at once: the slower one is refused
+                    if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
+                        raise
             self._experiment_id = str(experiment.experiment_id)
         return self._experiment_id
 
