@@ -66,7 +66,8 @@ class Arm:
     def __init__(self, command: list[str], output: Path) -> None:
         self._output = output
         with output.open("wb") as stdout:
-            self._process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL)
+            # A session of its own: when a shell ends, the kernel wakes what is stopped in its session.
+            self._process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, start_new_session=True)
         self._num_epochs = 0
         self._stopped_at: float | None = None
         self.run_epoch()
