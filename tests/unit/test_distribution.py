@@ -8,11 +8,11 @@ from tfbench.recipe import DistributionConfig, TrainingConfig
 
 
 def config(strategy: str, *devices: str, **values: str) -> DistributionConfig:
-    return DistributionConfig(strategy=strategy, devices=devices, **values)  # type: ignore[arg-type]
+    return DistributionConfig(strategy=strategy, devices=devices, **values)
 
 
 def training(batch: int = 128, **values: object) -> TrainingConfig:
-    return TrainingConfig(global_batch_size=batch, epochs=1, **values)  # type: ignore[arg-type]
+    return TrainingConfig(global_batch_size=batch, epochs=1, **values)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ ERROR = {"type": "ResourceExhaustedError", "message": "no memory left", "traceba
 def end(returncode: int, *, stopped_by: signal.Signals | None = None, **result: object) -> RunExit:
     values = {"stage": "training", "exit": None, "error": None} | result
     return describe_exit(
-        build_result(**values),  # type: ignore[arg-type]
+        build_result(**values),
         returncode,
         stopped_by=stopped_by,
         stderr_tail="last words",
@@ -46,4 +46,4 @@ def test_an_error_in_the_journal_is_the_reason() -> None:
     ],
 )
 def test_a_process_that_left_no_word_is_described_by_its_exit(returncode: int, status: str, reason: str) -> None:
-    assert end(returncode) == RunExit(status=status, reason=reason)  # type: ignore[arg-type]
+    assert end(returncode) == RunExit(status=status, reason=reason)

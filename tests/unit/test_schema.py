@@ -50,7 +50,7 @@ class Outer:
     mode: Literal["fast", "slow"] = "fast"
     widths: tuple[Count, ...] = (1, 2)
     inner: Inner = dataclasses.field(default_factory=Inner)
-    shape: one_of(Square, Circle) = dataclasses.field(default_factory=Square)  # type: ignore[valid-type]
+    shape: one_of(Square, Circle) = dataclasses.field(default_factory=Square)
 
     def __post_init__(self) -> None:
         if self.flag and self.mode == "slow":
@@ -140,4 +140,4 @@ def test_plain_values_build_the_same_instance_again() -> None:
 
 def test_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Outer().count = 2  # type: ignore[misc]
+        Outer().count = 2

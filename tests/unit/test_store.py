@@ -19,7 +19,7 @@ RUN = "0" * 31 + "1"
 
 def build_state(store: Store, **fields: object) -> TrackingState:
     values: dict[str, object] = {"tracking_uri": store.tracking_uri, "experiment": "tfbench"}
-    return TrackingState(**values | fields)  # type: ignore[arg-type]
+    return TrackingState(**values | fields)
 
 
 def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_read_only_store_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_full_disk_is_refused_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 2**20))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 2**20))
     with pytest.raises(TrackingError, match=r"its disk is full: 1\.0 MiB are free, 4 are needed"):
         Store(tmp_path / "mlruns").create_journal(RUN)
     assert list(tmp_path.iterdir()) == []
