@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
@@ -34,7 +35,13 @@ class Command:
     """A `tfbench` command under way."""
 
     def __init__(
-        self, *arguments: str, cwd: Path, store: Path | None = None, stdout: IO[bytes] | None = None, **environment: str
+        self,
+        *arguments: str,
+        cwd: Path,
+        store: Path | None = None,
+        stdout: IO[bytes] | None = None,
+        ignored: tuple[signal.Signals, ...] = (),
+        **environment: str,
     ) -> None:
         self.store = store or cwd / "mlruns"
         self._output = cwd / f"{time.monotonic_ns()}.out"
@@ -47,7 +54,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout or output,
                 stderr=errors,
-                preexec_fn=_hear_signals,
+                preexec_fn=partial(_inherit_signals, ignored),
             )
 
     @property
@@ -101,10 +108,10 @@ def run(*arguments: str, cwd: Path, **environment: str) -> Finished:
     return Command(*arguments, cwd=cwd, **environment).wait()
 
 
-def _hear_signals() -> None:
-    """Undoes what nohup, or a shell for its background jobs, does to the signals that the tests send."""
+def _inherit_signals(ignored: tuple[signal.Signals, ...]) -> None:
+    """Lets a command inherit these signals as ignored and no others, whatever started the tests (nohup does)."""
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
 
 def clean_environment() -> dict[str, str]:

@@ -237,11 +237,7 @@ def test_neither_a_reader_that_goes_away_nor_a_hang_up_that_is_ignored_costs_the
     reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
     assert reader.stdin
     reader.wait()
-    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a child inherits it
-    try:
-        command = Command(*SHORT, cwd=tmp_path, stdout=reader.stdin)
-    finally:
-        signal.signal(signal.SIGHUP, previous)
+    command = Command(*SHORT, cwd=tmp_path, stdout=reader.stdin, ignored=(signal.SIGHUP,))  # as under nohup
     with ended(command):
         command.wait_for("worker")
         command.send(signal.SIGHUP)
