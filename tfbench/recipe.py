@@ -14,6 +14,7 @@ from tfbench.schema import (
     Flag,
     Fraction,
     NaturalNumber,
+    NonNegativeNumber,
     Number,
     PositiveNumber,
     Rate,
@@ -24,6 +25,8 @@ from tfbench.schema import (
 
 BatchSize = Annotated[Count, pydantic.Field(le=16_777_216)]
 Threads = Annotated[NaturalNumber, pydantic.Field(le=4096)]
+REGRESSION_LOSSES = ("mean_squared_error", "summed_squared_error")
+Head = Literal["logits", "double_softmax"]
 Seed = Annotated[NaturalNumber, pydantic.Field(le=2**31 - 1)]
 
 
@@ -34,6 +37,7 @@ class RecipeInfo:
     title: Text
     source: Text
     notes: str = ""
+    not_meant_for: tuple[Literal["cpu", "gpu"], ...] = ()  # kinds of devices on which a run is possible, but warned of
 
 
 @schema
@@ -65,13 +69,41 @@ class AdamConfig:
 
 
 @schema
+class StepDecay:
+    """Divides a learning rate by `divide_by` at each of `at`, given as fractions of the recipe's training steps."""
+
+    at: Annotated[tuple[Fraction, ...], pydantic.Field(min_length=1)]
+    divide_by: Annotated[Number, pydantic.Field(gt=1, le=1e6)]
+
+
+@schema
+class ParameterGroup:
+    """Weights that are trained otherwise than the rest; where two groups name a weight, the later one counts.
+
+    `variables` is a pattern with `*` for "LAYER/WEIGHT", such as "*/bias" or "local3/kernel"; a pattern that fits no
+    weight is an error. What is left out stays as it is for all weights.
+    """
+
+    variables: Text
+    learning_rate: Rate | None = None
+    weight_decay: NonNegativeNumber | None = None
+    schedule: StepDecay | None = None
+
+
+@schema
 class SgdConfig:
-    """Keras's stochastic gradient descent."""
+    """Stochastic gradient descent: Keras's own, until weights are grouped or the learning rate has a schedule.
+
+    With weight decay, v = momentum v - learning_rate (gradient + weight_decay w) and w = w + v, as in cuda-convnet.
+    """
 
     name: Literal["sgd"] = "sgd"
     learning_rate: Rate = 0.01
     momentum: Fraction = 0.0
     nesterov: Flag = False
+    weight_decay: NonNegativeNumber = 0.0
+    schedule: StepDecay | None = None
+    groups: tuple[ParameterGroup, ...] = ()
 
 
 @schema
@@ -100,15 +132,33 @@ OptimizerConfig = AdamConfig | SgdConfig | AdadeltaConfig | RmspropConfig
 
 @schema
 class TrainingConfig:
-    """How the model is trained; everything that could differ between two arms is explicit here, never "auto"."""
+    """How the model is trained; everything that could differ between two arms is explicit here, never "auto".
+
+    `head` and `validation_head` say what the cross-entropy is fed with. "logits": the model's output. "double_softmax":
+    its softmax, to which the cross-entropy applies a second one; the loss of n classes then lies between
+    log(n - 1 + e) - 1 and log(n - 1 + e), for ten classes 1.461 and 2.461, and is not comparable with the usual one.
+
+    `loss = "summed_squared_error"` sums the mean squared errors of a sequence's steps, where "mean_squared_error"
+    averages them. `evaluates_training` adds loss and accuracy of the training samples in inference mode after each
+    epoch. Training ends early once the validation accuracy reaches `stop_at_val_accuracy`, or once the training error
+    (1 - accuracy, the loss for a regression; in inference mode if that is evaluated) changes by less than
+    `stop_below_error_change` from one epoch to the next.
+    """
 
     global_batch_size: BatchSize
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
     optimizer: one_of(AdamConfig, SgdConfig, AdadeltaConfig, RmspropConfig) = dataclasses.field(  # type: ignore[valid-type]
         default_factory=AdamConfig
     )
-    loss: Literal["sparse_categorical_crossentropy", "mean_squared_error"] = "sparse_categorical_crossentropy"
+    loss: Literal["sparse_categorical_crossentropy", "mean_squared_error", "summed_squared_error"] = (
+        "sparse_categorical_crossentropy"
+    )
+    head: Head = "logits"
+    validation_head: Head = "logits"
     validation_batch_size: BatchSize | None = None
+    evaluates_training: Flag = False
+    stop_at_val_accuracy: Fraction | None = None
+    stop_below_error_change: PositiveNumber | None = None
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
     jit_compile: Flag = False
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
@@ -126,6 +176,8 @@ class TrainingConfig:
                 "jit_compile cannot be true with deterministic = true: Keras switches XLA off under op determinism, "
                 "so that the run would not be the one asked for. Set one of them to false."
             )
+        if "double_softmax" in (self.head, self.validation_head) and self.loss != "sparse_categorical_crossentropy":
+            raise ValueError(f"head: double_softmax needs sparse_categorical_crossentropy. Received: {self.loss}.")
 
 
 @schema
@@ -159,6 +211,44 @@ class MeasurementConfig:
 
 
 @schema
+class OutputConfig:
+    """What a run leaves besides its figures.
+
+    `snapshot_every_epochs`: a snapshot to resume from, the newest `snapshots_kept` of them; None: none. `saves_model`:
+    the trained model as `model.keras`. `draws_model`: its graph as `model.png`. `num_predictions`: so many labels of
+    the validation set and what the model takes them for. `per_class_accuracy`: of the validation set.
+    """
+
+    snapshot_every_epochs: Count | None = None
+    snapshots_kept: Count = 2
+    saves_model: Flag = False
+    draws_model: Flag = False
+    num_predictions: Annotated[NaturalNumber, pydantic.Field(le=10_000)] = 0
+    per_class_accuracy: Flag = False
+
+
+@schema
+class InstancePrice:
+    """What an hour of another machine costs, and how fast that machine is beside this one."""
+
+    instance: Text
+    price_per_hour: NonNegativeNumber
+    relative_speed: Annotated[PositiveNumber, pydantic.Field(le=1e6)] = 1.0
+
+
+@schema
+class CostConfig:
+    """What the machine costs; prices in `currency`."""
+
+    price_per_hour: NonNegativeNumber | None = None
+    instance: str = ""
+    currency: Annotated[Text, pydantic.Field(max_length=8)] = "USD"
+    storage_gib: NonNegativeNumber = 0.0
+    storage_price_per_gib_month: NonNegativeNumber = 0.0
+    alternatives: tuple[InstancePrice, ...] = ()
+
+
+@schema
 class Reference:
     """Published figures to stand beside ours; `verified = false` where one could not be checked at its source."""
 
@@ -182,4 +272,6 @@ class Recipe:
     training: TrainingConfig
     distribution: DistributionConfig = dataclasses.field(default_factory=DistributionConfig)
     measurement: MeasurementConfig = dataclasses.field(default_factory=MeasurementConfig)
+    output: OutputConfig = dataclasses.field(default_factory=OutputConfig)
+    cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     reference: tuple[Reference, ...] = ()

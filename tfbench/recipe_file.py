@@ -9,10 +9,13 @@ from typing import Any
 from tfbench import registry
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.recipe import (
+    REGRESSION_LOSSES,
+    CostConfig,
     DatasetConfig,
     DistributionConfig,
     MeasurementConfig,
     ModelConfig,
+    OutputConfig,
     Recipe,
     RecipeInfo,
     Reference,
@@ -25,8 +28,10 @@ _SECTIONS = {
     "training": TrainingConfig,
     "distribution": DistributionConfig,
     "measurement": MeasurementConfig,
+    "output": OutputConfig,
+    "cost": CostConfig,
 }
-_TABLES = ("recipe", "model", "dataset", "training", "distribution", "measurement", "reference")
+_TABLES = ("recipe", "model", "dataset", *tuple(_SECTIONS)[1:], "reference")
 
 
 def shipped_folder() -> Path:
@@ -238,10 +243,11 @@ def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:
             f"training.global_batch_size: must be at most {spec.train_samples}, the training samples of "
             f"{dataset.name}. Received: {training.global_batch_size}."
         )
-    wanted = "mean_squared_error" if spec.num_classes is None else "sparse_categorical_crossentropy"
-    if training.loss != wanted:
+    wanted = REGRESSION_LOSSES if spec.num_classes is None else ("sparse_categorical_crossentropy",)
+    if training.loss not in wanted:
         kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
         problems.append(
-            f"training.loss: must be {wanted}, since the data set {dataset.name} {kind}. Received: {training.loss}."
+            f"training.loss: must be {' or '.join(wanted)}, since the data set {dataset.name} {kind}. "
+            f"Received: {training.loss}."
         )
     return problems

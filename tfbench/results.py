@@ -32,7 +32,37 @@ class DatasetSpec:
     num_classes: int | None  # None: regression
     train_samples: int
     validation_samples: int
-    input_scale: float = 1.0  # inputs are multiplied by this once they are float32
+    input_scale: float = 1.0  # inputs are multiplied by this once they are float32 and their mean is subtracted
+    # Shape as stored, where the model sees a crop: a random one in training, the centre otherwise.
+    stored_shape: tuple[int, ...] | None = None
+    mirrors: bool = False  # training images are turned left to right, one in two
+    views: Literal[1, 9, 10] = 1  # crops whose probabilities are averaged in an evaluation after the training
+    shuffled: bool = True  # False: training samples come in their order, batch after batch
+    test_samples: int = 0  # of a third split, evaluated once after the training
+
+
+@schema
+class Evaluation:
+    """What a trained model reached on a split, in inference mode; None: does not exist, or was not finite.
+
+    `name` is "test" for the third split, and "multiview" where the probabilities of several crops were averaged.
+    """
+
+    name: Literal["test", "multiview"]
+    num_samples: int
+    seconds: float
+    loss: float | None
+    accuracy: float | None
+
+
+@schema
+class Predictions:
+    """What a trained model takes the validation samples for."""
+
+    first_labels: tuple[int, ...] = ()
+    first_predictions: tuple[int, ...] = ()
+    class_samples: tuple[int, ...] = ()  # of each class
+    class_correct: tuple[int, ...] = ()
 
 
 @schema

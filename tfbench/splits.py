@@ -24,13 +24,18 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Splits:
-    """Training and validation samples of one data set."""
+    """Training and validation samples of one data set, and those of its test split where it has a third one.
+
+    `mean` is subtracted from the inputs before they are scaled: float32, of the stored shape or broadcast to it.
+    """
 
     spec: DatasetSpec
     train: Split
     validation: Split
     source: str
     synthetic: bool = False
+    test: Split | None = None
+    mean: npt.NDArray[np.float32] | None = None
 
 
 def is_plausible(split: Split, spec: DatasetSpec) -> str | None:

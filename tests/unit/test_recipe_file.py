@@ -133,7 +133,7 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("training__optimizer", "adam", "training.optimizer"),
         ("training__btach", 1, "training.btach: unknown key."),
         ("training__epoch", 1, "training.epoch: unknown key. Did you mean 'epochs'? Known keys: global_batch_size,"),
-        ("training__loss", "mse", "training.loss: must be one of sparse_categorical_crossentropy, mean_squared_error."),
+        ("training__loss", "mse", "training.loss: must be one of sparse_categorical_crossentropy, mean_squared_error, "),
         (
             "training__loss",
             "mean_squared_error",

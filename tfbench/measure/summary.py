@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tfbench.measure.checks import find_cautions
 from tfbench.measure.spans import samples_per_second, steady_spans, step_time_quantile
 from tfbench.metrics import METRICS
+from tfbench.recipe import REGRESSION_LOSSES
 from tfbench.results import RunResult, StepSpan, Summary
 
 __all__ = ["epoch_samples_per_second", "samples_per_second", "steady_spans", "summarize"]
@@ -118,7 +119,7 @@ def _global_batch_size(result: RunResult) -> int:
 
 
 def _is_regression(result: RunResult) -> bool:
-    return result.request.recipe.training.loss == "mean_squared_error" and all(
+    return result.request.recipe.training.loss in REGRESSION_LOSSES and all(
         record.accuracy is None for record in result.epochs
     )
 
