@@ -9,7 +9,7 @@ from tfbench import distribution, environment, input_pipeline, registry, synthet
 from tfbench.errors import DatasetError, DeviceError
 from tfbench.journal import Journal, plain_fields
 from tfbench.measure.recorder import SpanClock, build_callbacks
-from tfbench.recipe import DatasetConfig, ModelConfig, OptimizerConfig, Recipe, TrainingConfig
+from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
 from tfbench.schema import to_plain
 from tfbench.splits import Splits
@@ -89,21 +89,18 @@ def build_compiled_model(config: ModelConfig, training: TrainingConfig, spec: Da
     Everything that Keras would otherwise choose by device and strategy (XLA above all) is given explicitly.
 
     Raises:
+        RecipeError: The optimizer's groups do not fit the model.
         DeviceError: Keras would not use XLA although it was asked for.
     """
-    import keras
+    from tfbench import objective, optimizer
 
     module = registry.load("models", config.name)
-    model = module.build_model(module.Config(**config.options), spec)
-    if training.loss == "mean_squared_error":
-        loss, metrics = keras.losses.MeanSquaredError(), []
-    else:
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        metrics = [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+    model = objective.apply_head(module.build_model(module.Config(**config.options), spec), training)
+    steps_per_epoch = input_pipeline.count_steps_per_epoch(spec.train_samples, training.global_batch_size)
     model.compile(
-        optimizer=_build_optimizer(training.optimizer),
-        loss=loss,
-        metrics=metrics,
+        optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
+        loss=objective.build_loss(training),
+        metrics=objective.build_metrics(training),
         jit_compile=training.jit_compile,
         steps_per_execution=training.steps_per_execution,
     )
@@ -113,19 +110,6 @@ def build_compiled_model(config: ModelConfig, training: TrainingConfig, spec: Da
             f"training.jit_compile: Keras does not compile {names} with XLA on this device. Use jit_compile = false."
         )
     return model
-
-
-def _build_optimizer(config: OptimizerConfig) -> Any:
-    import keras
-
-    classes = {
-        "adam": keras.optimizers.Adam,
-        "sgd": keras.optimizers.SGD,
-        "adadelta": keras.optimizers.Adadelta,
-        "rmsprop": keras.optimizers.RMSprop,
-    }
-    arguments = to_plain(config)
-    return classes[arguments.pop("name")](**arguments)
 
 
 def _train(

@@ -32,6 +32,8 @@ LEVELS = {
     "environment": 3,
     "input_pipeline": 3,
     "measure.recorder": 3,
+    "objective": 3,
+    "optimizer": 3,
     "models": 3,
     "synthetic": 3,
     "tfds_source": 3,
