@@ -1,9 +1,15 @@
-"""From arrays in memory to the batches that training and validation are fed with: the same pipeline in every arm."""
+"""From stored samples to the batches that training and validation are fed with: the same pipeline in every arm."""
 
+import contextlib
 import math
-from typing import TYPE_CHECKING, Any
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
-from tfbench.splits import Split, Splits
+from tfbench.errors import DatasetError
+from tfbench.image_crops import crop_at_random, crop_view
+from tfbench.splits import ALIGNMENT, RecordSplit, Split, Splits
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -11,6 +17,10 @@ if TYPE_CHECKING:
 
 PARALLEL_BATCHES = 2  # batches in the making at a time
 PREFETCHED_BATCHES = 4  # batches waiting to be used
+SHUFFLED_RECORDS = 4096  # encoded records that the next one is drawn from, where they come one after another
+BROKEN = "broken sample"  # in TensorFlow's message about one, before its name
+
+SplitName = Literal["train", "validation", "test"]
 
 
 def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
@@ -18,66 +28,182 @@ def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
     return math.ceil(num_samples / global_batch_size)
 
 
-def build_training_dataset(splits: Splits, *, global_batch_size: int, seed: int) -> "tf.data.Dataset":
-    """Builds an endless stream of full, shuffled batches, whose order depends on the seed and the step alone.
+def build_training_dataset(
+    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0
+) -> "tf.data.Dataset":
+    """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
-    Whole batches are gathered from the arrays, then converted: one gather costs a fraction of slicing every sample,
-    and the arrays stay in their stored type.
+    Order, crops and mirrors of a batch depend on the seed and the number of its step alone. Where samples are in
+    memory, whole batches are gathered from the arrays, then converted: one gather costs a fraction of slicing every
+    sample, and the arrays stay in their stored type.
+
+    Args:
+        splits: The data.
+        global_batch_size: Samples of a batch, for all replicas together.
+        seed: Of the order, the crops and the mirrors.
+        first_step: Steps already done: the stream begins with the batch that would come next. Former passes are left
+            out; of the pass that it falls into, records that only come one after another are read, but not decoded.
 
     Returns:
         Batches (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
     """
     import tensorflow as tf
 
-    num_samples = splits.train.num_samples
+    split, spec = splits.train, splits.spec
+    first_pass, offset = divmod(first_step * global_batch_size, split.num_samples)
 
-    # Not Dataset.shuffle: its order goes on from iterator to iterator, and a strategy makes one more than the default.
-    def order_of_pass(number: Any) -> Any:
-        order = tf.random.experimental.stateless_shuffle(tf.range(num_samples, dtype=tf.int64), seed=[seed, number])
-        return tf.data.Dataset.from_tensor_slices(order)
+    def samples_of_pass(number: Any) -> Any:
+        start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
+        return _one_pass(split, start, [seed, number] if spec.shuffled else None, draws=spec.drawn)
 
-    passes = tf.data.Dataset.counter(dtype=tf.int32).flat_map(order_of_pass)
-    batches = passes.batch(global_batch_size, drop_remainder=True)
-    return _fetch(batches, splits.train, splits.spec.input_scale)
+    samples = tf.data.Dataset.counter(first_pass, dtype=tf.int32).flat_map(samples_of_pass)
+    batches, fetch = _in_batches(split, samples, global_batch_size, drop_remainder=True)
+
+    def prepare(step: Any, batch: Any) -> tuple[Any, Any]:
+        inputs, targets = fetch(batch)
+        return _finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step)), targets
+
+    return _ahead(batches.enumerate(first_step).map(prepare, num_parallel_calls=PARALLEL_BATCHES))
 
 
-def build_validation_dataset(splits: Splits, *, batch_size: int) -> "tf.data.Dataset":
-    """Builds batches that hold every validation sample once, in order, the last batch short.
+def build_validation_dataset(
+    splits: Splits, *, batch_size: int, split: SplitName = "validation", view: int | None = None
+) -> "tf.data.Dataset":
+    """Builds batches that hold every sample of a split once, in order, the last batch short.
+
+    Args:
+        splits: The data.
+        batch_size: Samples of a batch, for all replicas together.
+        split: Which samples; "test" only where the data set has them.
+        view: Which of the `spec.views` crops, from 0; the caller averages the probabilities of all. None: the centre.
 
     Returns:
-        Batches as of `build_training_dataset`; `batch_size` counts the samples of all replicas.
+        Batches as of `build_training_dataset`.
+    """
+    samples = getattr(splits, split)
+    batches, fetch = _in_batches(samples, _one_pass(samples, 0, None), batch_size, drop_remainder=False)
+
+    def prepare(*batch: Any) -> tuple[Any, Any]:
+        inputs, targets = fetch(batch if len(batch) > 1 else batch[0])
+        return _finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
+
+    return _ahead(batches.map(prepare, num_parallel_calls=PARALLEL_BATCHES))
+
+
+@contextlib.contextmanager
+def broken_samples_named(source: str) -> Iterator[None]:
+    """Turns TensorFlow's error about a sample that cannot be read into one that says which.
+
+    Args:
+        source: Of the data, for the message.
+
+    Raises:
+        DatasetError: It could not be read.
     """
     import tensorflow as tf
 
-    batches = tf.data.Dataset.range(splits.validation.num_samples).batch(batch_size)
-    return _fetch(batches, splits.validation, splits.spec.input_scale)
+    try:
+        yield
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+        sample = re.search(rf"\[{BROKEN}\] \[(.+?)\]", str(error))
+        if sample:
+            raise DatasetError(
+                f"{sample[1]}: cannot be read as an image; it is missing, cut off or of another format. "
+                f"Replace or remove it. Data: {source}."
+            ) from error
+        if isinstance(error, tf.errors.DataLossError):
+            raise DatasetError(f"{source}: a file is damaged: {error.message}. Prepare the data again.") from error
+        raise
 
 
-def _fetch(batches: "tf.data.Dataset", split: Split, input_scale: float) -> "tf.data.Dataset":
-    """Turns batches of indices into batches of samples, a few ahead of their use."""
+def _one_pass(
+    split: Split | RecordSplit, start: Any, seed: list[Any] | None, *, draws: bool = False
+) -> "tf.data.Dataset":
+    """Goes once through a split from the sample at `start` on: through numbers of samples, or records.
+
+    In order without a seed; with one, shuffled, or as many as there are drawn with replacement.
+
+    Neither order is left to what Dataset.shuffle does by default: that one goes on from iterator to iterator, and a
+    strategy makes one more than the default.
+    """
+    import tensorflow as tf
+
+    if isinstance(split, RecordSplit):
+        records = split.records
+        if seed:
+            own_seed = tf.random.stateless_uniform([], seed, None, None, tf.int64)
+            records = records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
+        return records.skip(start)
+    order = tf.range(split.num_samples, dtype=tf.int64)
+    if seed and draws:
+        order = tf.random.stateless_uniform(tf.shape(order), seed, 0, split.num_samples, tf.int64)
+    elif seed:
+        order = tf.random.experimental.stateless_shuffle(order, seed=seed)
+    return tf.data.Dataset.from_tensor_slices(order[start:])
+
+
+def _in_batches(
+    split: Split | RecordSplit, samples: "tf.data.Dataset", batch_size: int, *, drop_remainder: bool
+) -> tuple["tf.data.Dataset", Callable[[Any], tuple[Any, Any]]]:
+    """Returns batches, and what makes stored inputs and targets of one: gathers them, unless they are that already."""
+    gather = None if isinstance(split, RecordSplit) else _gather(split)
+    read = split.read
+    if read is None and gather is not None:
+        return samples.batch(batch_size, drop_remainder=drop_remainder), gather
+
+    def decode(*sample: Any) -> tuple[Any, Any]:
+        *where, target = gather(*sample) if gather else sample
+        return read(*where), target  # type: ignore[misc]
+
+    decoded = samples.map(decode, num_parallel_calls=len(os.sched_getaffinity(0)))
+    return decoded.batch(batch_size, drop_remainder=drop_remainder), tuple
+
+
+def _ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Lets a few batches be made ahead of their use."""
     import tensorflow as tf
 
     options = tf.data.Options()
     # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds at times; Keras
     # drops one after each validation. Fixed numbers also keep the pipeline equal in all arms.
     options.autotune.enabled = False
-    gather = _gather(split, input_scale)
-    return batches.map(gather, num_parallel_calls=PARALLEL_BATCHES).prefetch(PREFETCHED_BATCHES).with_options(options)
+    return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
 
 
-def _gather(split: Split, input_scale: float) -> Any:
+def _gather(split: Split) -> Callable[[Any], tuple[Any, Any]]:
     import tensorflow as tf
 
-    # On the host, where the pipeline runs; a plain constant would be copied to the first GPU.
-    with tf.device("/cpu:0"):
-        inputs, targets = tf.constant(split.inputs), tf.constant(split.targets)
+    inputs, targets = _on_host(split.inputs), _on_host(split.targets)
     pool = len(split.inputs)
 
     def gather(indices: Any) -> tuple[Any, Any]:
         rows = indices % pool if pool < split.num_samples else indices
-        batch = tf.cast(tf.gather(inputs, rows), tf.float32)
-        if input_scale != 1.0:
-            batch *= input_scale
-        return batch, tf.gather(targets, rows)
+        return tf.gather(inputs, rows), tf.gather(targets, rows)
 
     return gather
+
+
+def _on_host(array: Any) -> Any:
+    """Returns an array as a tensor on the host, where the pipeline runs; without a copy if its memory allows for it."""
+    import tensorflow as tf
+
+    shareable = array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable
+    if shareable and array.dtype.kind in "uif" and array.size:
+        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    with tf.device("/cpu:0"):  # a plain constant would be copied to the first GPU
+        return tf.constant(array)
+
+
+def _finish(images: Any, splits: Splits, crop: Callable[[Any], Any]) -> Any:
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled."""
+    import tensorflow as tf
+
+    spec = splits.spec
+    if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
+        images = crop(images)
+    images = tf.cast(images, tf.float32)
+    if splits.mean is not None:
+        images -= splits.mean
+    if spec.mean == "image":
+        images = crop(images)
+    return images * spec.input_scale if spec.input_scale != 1.0 else images

@@ -1,6 +1,8 @@
-"""What a data set hands over: arrays in their stored type, with what turns them into a model's input."""
+"""What a data set hands over: samples in their stored type, with what turns them into a model's input."""
 
 import dataclasses
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,18 +10,43 @@ import numpy.typing as npt
 
 from tfbench.results import DatasetSpec
 
+ALIGNMENT = 64  # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Split:
-    """Samples of one split.
+    """Samples of one split, each found by its number.
 
     `inputs` and `targets` may hold fewer samples than `num_samples` (a pool, for synthetic data): sample i is then
-    row i modulo the pool's size.
+    row i modulo the pool's size. Where `inputs` are not the samples but say where they are, as names of files do,
+    `read` turns a row into a sample of the stored shape and type, in TensorFlow's graph.
     """
 
     inputs: npt.NDArray[Any]
     targets: npt.NDArray[Any]
     num_samples: int
+    read: Callable[[Any], Any] | None = None
+
+    def labels(self) -> npt.NDArray[Any]:
+        """Returns the target of every sample, a pool's as often as it is drawn from."""
+        return np.resize(self.targets, (self.num_samples, *self.targets.shape[1:]))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RecordSplit:
+    """Samples of one split that can only be read one after another.
+
+    `records` is a tf.data.Dataset of every record once, in an order of its own: (name, contents, label). `read` turns
+    (name, contents) into a sample of the stored shape and type, in TensorFlow's graph.
+    """
+
+    records: Any
+    num_samples: int
+    read: Callable[[Any, Any], Any]
+
+    def labels(self) -> npt.NDArray[Any]:
+        """Returns the target of every sample; reads all records for it."""
+        return np.array([int(label) for _, _, label in self.records.as_numpy_iterator()])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,12 +57,28 @@ class Splits:
     """
 
     spec: DatasetSpec
-    train: Split
-    validation: Split
+    train: Split | RecordSplit
+    validation: Split | RecordSplit
     source: str
     synthetic: bool = False
-    test: Split | None = None
+    test: Split | RecordSplit | None = None
     mean: npt.NDArray[np.float32] | None = None
+
+
+def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Returns an uninitialised array that TensorFlow can use without a copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def mean_of(inputs: npt.NDArray[Any], spec: DatasetSpec) -> npt.NDArray[np.float32] | None:
+    """Returns the mean of samples in the form that the description of the data asks for, or None."""
+    if spec.mean == "none":
+        return None
+    image = inputs.mean(axis=0, dtype=np.float64)
+    return np.asarray(image if spec.mean == "image" else image.mean(axis=(0, 1)), np.float32)
 
 
 def is_plausible(split: Split, spec: DatasetSpec) -> str | None:
@@ -43,9 +86,10 @@ def is_plausible(split: Split, spec: DatasetSpec) -> str | None:
 
     Costs one pass over the targets.
     """
-    if split.inputs.shape[1:] != spec.input_shape or split.inputs.dtype != spec.input_dtype:
+    shape = spec.stored_shape or spec.input_shape
+    if split.inputs.shape[1:] != shape or split.inputs.dtype != spec.input_dtype:
         return (
-            f"expected inputs of shape {spec.input_shape}, {spec.input_dtype}; "
+            f"expected inputs of shape {shape}, {spec.input_dtype}; "
             f"found {split.inputs.shape[1:]}, {split.inputs.dtype}"
         )
     if len(split.inputs) != len(split.targets):

@@ -4,12 +4,14 @@ import os
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DatasetError
+from tfbench.image_files import read_named
 from tfbench.results import DatasetSpec
-from tfbench.splits import Split, Splits, is_plausible
+from tfbench.splits import RecordSplit, Split, Splits, is_plausible, mean_of
 
 REACH_SECONDS = 8  # for the publisher's host to answer anything at all
 
@@ -24,73 +26,145 @@ def load_tfds(
 ) -> Splits:
     """Loads two splits of a tfds data set whole, in their stored type.
 
+    Args:
+        name: tfds's name of the data set.
+        spec: What the data must look like; its mean, if it has one, is taken of the training split.
+        data_dir: tfds's folder, or None for its default.
+        splits: Names of the training and of the validation split.
+        host: As of `open_tfds`.
+
+    Raises:
+        DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is damaged.
+    """
+    builder = open_tfds(name, data_dir, host=host)
+    for split, wanted in zip(splits, (spec.train_samples, spec.validation_samples), strict=True):
+        require_count(builder, split, wanted, "Remove it and prepare it again.")
+    train, validation = (load_split(builder, split, spec) for split in splits)
+    return Splits(
+        spec=spec, train=train, validation=validation, source=describe_source(builder), mean=mean_of(train.inputs, spec)
+    )
+
+
+def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: str | None = None) -> Any:
+    """Returns the tfds builder of a data set that is prepared.
+
     Prepared data is looked for first, in `data_dir` or in tfds's own default folder. Only if there is none is the
     publisher asked.
 
     Args:
         name: tfds's name of the data set.
-        spec: What the data must look like.
         data_dir: tfds's folder, or None for its default.
-        splits: Names of the training and of the validation split.
-        host: Address asked before a download is begun, since tfds itself would retry for minutes in silence.
+        host: Address asked before a download is begun, since tfds itself would retry for minutes in silence. None:
+            nothing is fetched.
+        accepted: What a folder may hold, for messages.
 
     Raises:
-        DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is damaged.
+        DatasetError: The folder does not exist, or the data is missing and cannot be fetched, or its description is
+            damaged.
     """
     import tensorflow_datasets as tfds
 
     tfds.disable_progress_bar()
+    ways_out = _ways_out(accepted or f"{name}/ as prepared by tensorflow-datasets")
     if data_dir is not None and not Path(data_dir).is_dir():
-        raise DatasetError(f"data set {name}: the folder {data_dir} does not exist. {_ways_out(name)}")
+        raise DatasetError(f"data set {name}: the folder {data_dir} does not exist. {ways_out}")
     try:
         builder = tfds.builder(name, data_dir=data_dir)
         is_prepared = builder.is_prepared()
+    except tfds.core.registered.DatasetNotFoundError as error:
+        raise DatasetError(f"data set {name}: tensorflow-datasets has none of this name. {ways_out}") from error
     except Exception as error:  # tfds reads its own metadata files here and raises what it likes
         raise DatasetError(_damaged(name, data_dir or "tfds's default folder", error)) from error
     folder = str(builder.data_dir)
     if not is_prepared:
-        _require_reachable(host, name, folder)
+        if host is None:
+            raise DatasetError(f"data set {name}: not found in {folder}. {ways_out}")
+        _require_reachable(host, name, folder, ways_out)
         try:
             builder.download_and_prepare()
         except Exception as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
-            raise DatasetError(
-                f"data set {name}: could not be fetched into {folder}: {error}. {_ways_out(name)}"
-            ) from error
-    for split_name, wanted in zip(splits, (spec.train_samples, spec.validation_samples), strict=True):
-        found = builder.info.splits[split_name].num_examples if split_name in builder.info.splits else 0
-        if found != wanted:
-            raise DatasetError(
-                f"data set {name}: {folder}, split {split_name}: expected {wanted} samples, found {found}. "
-                "Remove it and prepare it again."
-            )
-    train, validation = (_load_split(builder, name, folder, split) for split in splits)
-    for split_name, split in zip(splits, (train, validation), strict=True):
-        problem = is_plausible(split, spec)
-        if problem:
-            raise DatasetError(f"data set {name}: {folder}, split {split_name}: {problem}.")
-    return Splits(
-        spec=spec,
-        train=train,
-        validation=validation,
-        source=f"tfds {name} {builder.info.version}, {Path(folder).parents[1]}",
-    )
+            raise DatasetError(f"data set {name}: could not be fetched into {folder}: {error}. {ways_out}") from error
+    return builder
 
 
-def _load_split(builder: Any, name: str, folder: str, split: str) -> Split:
+def count_samples(builder: Any, split: str) -> int:
+    """Returns how many samples a split of prepared data has; 0 if there is no such split."""
+    return int(builder.info.splits[split].num_examples) if split in builder.info.splits else 0
+
+
+def require_count(builder: Any, split: str, expected: int, remedy: str) -> None:
+    """Raises DatasetError unless a split has as many samples as it should."""
+    found = count_samples(builder, split)
+    if found != expected:
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}, split {split}: expected {expected} samples, found {found}. "
+            + remedy
+        )
+
+
+def require_features(builder: Any, names: tuple[str, ...]) -> None:
+    """Raises DatasetError unless the samples of prepared data have these parts."""
+    found = list(builder.info.features)
+    if not set(names) <= set(found):
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}: expected the features {', '.join(names)}; "
+            f"found {', '.join(found)}."
+        )
+
+
+def load_split(builder: Any, split: str, spec: DatasetSpec) -> Split:
+    """Loads a split of images and labels whole, in order.
+
+    Raises:
+        DatasetError: It is damaged, or not what `spec` says.
+    """
     import tensorflow_datasets as tfds
 
-    expected = builder.info.splits[split].num_examples
+    where = f"{builder.data_dir}, split {split}"
     try:
         arrays = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False))
     except Exception as error:  # damaged records surface as TensorFlow errors of several kinds
-        raise DatasetError(_damaged(name, f"{folder}, split {split}", error)) from error
-    if len(arrays["image"]) != expected:
-        found = len(arrays["image"])
-        raise DatasetError(f"data set {name}: {folder}, split {split}: expected {expected} samples, found {found}.")
-    return Split(inputs=arrays["image"], targets=arrays["label"], num_samples=expected)
+        raise DatasetError(_damaged(builder.name, where, error)) from error
+    loaded = Split(inputs=arrays["image"], targets=arrays["label"], num_samples=len(arrays["image"]))
+    expected = count_samples(builder, split)
+    if loaded.num_samples != expected:
+        raise DatasetError(
+            f"data set {builder.name}: {where}: expected {expected} samples, found {loaded.num_samples}."
+        )
+    problem = is_plausible(loaded, spec)
+    if problem:
+        raise DatasetError(f"data set {builder.name}: {where}: {problem}.")
+    return loaded
 
 
-def _require_reachable(host: str, name: str, folder: str) -> None:
+def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> RecordSplit:
+    """Returns a split of images and labels that is read as it is used, never whole.
+
+    Args:
+        builder: Of prepared data whose features are "image" and "label".
+        split: Its name.
+        decode: Turns the bytes of an image file into a sample, in TensorFlow's graph.
+    """
+    import tensorflow_datasets as tfds
+
+    def read(name: Any, contents: Any) -> Any:
+        return read_named(name, lambda: decode(contents))
+
+    config = tfds.ReadConfig(try_autocache=False, add_tfds_id=True)
+    records = builder.as_dataset(
+        split=split, shuffle_files=False, read_config=config, decoders={"image": tfds.decode.SkipDecoding()}
+    ).map(lambda record: (record["tfds_id"], record["image"], record["label"]))
+    return RecordSplit(records=records, num_samples=count_samples(builder, split), read=read)
+
+
+def describe_source(builder: Any) -> str:
+    """Returns where prepared data is, for people."""
+    full_name = builder.info.full_name  # name/version, or name/config/version: folders in tfds's own
+    root = Path(builder.data_dir).parents[full_name.count("/")]
+    return f"tfds {full_name.rpartition('/')[0]} {builder.info.version}, {root}"
+
+
+def _require_reachable(host: str, name: str, folder: str, ways_out: str) -> None:
     """Raises DatasetError within `REACH_SECONDS` if nothing answers at `host`; proxies of the environment are used."""
     answer: list[str | None] = []
 
@@ -111,13 +185,13 @@ def _require_reachable(host: str, name: str, folder: str) -> None:
     problem = answer[0] if answer else f"no answer within {REACH_SECONDS} s"
     if problem:
         raise DatasetError(
-            f"data set {name}: not found in {folder}, and it cannot be fetched: {host}: {problem}. {_ways_out(name)}"
+            f"data set {name}: not found in {folder}, and it cannot be fetched: {host}: {problem}. {ways_out}"
         )
 
 
-def _ways_out(name: str) -> str:
+def _ways_out(accepted: str) -> str:
     return (
-        f"Name the folder that holds {name}/ as prepared by tensorflow-datasets with --data-dir or TFBENCH_DATA_DIR, "
+        f"Name the folder that holds {accepted} with --data-dir or TFBENCH_DATA_DIR, "
         "or measure without it: --data synthetic."
     )
 

@@ -1,10 +1,11 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tfbench import registry
-from tfbench.datasets import sine
+from tfbench.datasets import cifar10, sine
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.results import DatasetSpec
 from tfbench.schema import build
@@ -88,3 +89,30 @@ def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(tm
     )
     assert "--data-dir or TFBENCH_DATA_DIR" in message
     assert message.endswith("--data synthetic.")
+
+
+def test_cifar10_is_whole_and_scaled_to_one_unless_told_otherwise() -> None:
+    spec = cifar10.describe(cifar10.Config())
+    assert (spec.input_shape, spec.stored_shape, spec.mirrors, spec.views) == ((32, 32, 3), None, False, 1)
+    assert (spec.input_scale, spec.mean) == (1 / 255, "none")
+
+
+def test_cifar10_as_cuda_convnet_sees_it() -> None:
+    config = cifar10.Config(crop=24, mirror=True, scaling="mean_image", views=9)
+    spec = cifar10.describe(config)
+    assert (spec.input_shape, spec.stored_shape, spec.mirrors, spec.views) == ((24, 24, 3), (32, 32, 3), True, 9)
+    assert (spec.input_scale, spec.mean) == (1.0, "image")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"views": 9}, "dataset: views = 9 needs a crop, such as crop = 24."),
+        ({"crop": 32}, "dataset.crop: must be less than 32. Received: 32."),
+        ({"scaling": "mean"}, "dataset.scaling: must be one of unit, mean_image. Received: 'mean'."),
+    ],
+)
+def test_cifar10_options_that_do_not_fit_are_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        build(cifar10.Config, options, "dataset")
+    assert str(caught.value).startswith(problem)

@@ -1,6 +1,7 @@
 """A sine wave to be continued: generated, and the whole data of its workload."""
 
-from typing import Annotated
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
@@ -8,17 +9,29 @@ from tfbench.results import DatasetSpec
 from tfbench.schema import Count, PositiveNumber, schema
 from tfbench.splits import Split, Splits
 
+if TYPE_CHECKING:
+    import numpy as np
+
 Points = Annotated[Count, pydantic.Field(le=10_000_000)]
+Rows = Annotated[Count, pydantic.Field(le=65_536)]
 
 
 @schema
 class Config:
-    """x(t) = amplitude * sin(2 t) at `num_points` even steps of t from 0 to 6 pi; the first `train_points` train."""
+    """x(t) = amplitude * sin(2 t) at `num_points` even steps of t from 0 to 6 pi; the first `train_points` train.
+
+    `order` is that of the training windows. "shuffled": each starting point once an epoch. "random_starts": starting
+    points drawn anew for every batch, as the original does. "consecutive": each of the `num_rows` rows of a batch goes
+    on where it ended in the batch before, which makes truncated back-propagation of a stateful model's training;
+    `num_rows` must be the global batch size.
+    """
 
     num_points: Points = 100
     train_points: Points = 80
     sequence_length: Points = 10
     amplitude: PositiveNumber = 0.8
+    order: Literal["shuffled", "random_starts", "consecutive"] = "shuffled"
+    num_rows: Rows = 10
 
     def __post_init__(self) -> None:
         if self.train_points + self.sequence_length >= self.num_points:
@@ -29,14 +42,21 @@ class Config:
 
 
 def describe(config: Config) -> DatasetSpec:
-    """Returns shapes and sizes: a training sample starts at each point, a validation sample where it fits in whole."""
+    """Returns shapes and sizes: a training sample starts at each point, a validation sample where it fits in whole.
+
+    With consecutive windows, an epoch ends when all rows are back where they began.
+    """
+    is_consecutive = config.order == "consecutive"
     return DatasetSpec(
         input_shape=(config.sequence_length, 1),
         input_dtype="float32",
         target_shape=(config.sequence_length, 1),
         num_classes=None,
-        train_samples=config.train_points,
+        train_samples=config.num_rows * _batches_of_a_round(config) if is_consecutive else config.train_points,
         validation_samples=config.num_points - config.train_points - config.sequence_length,
+        shuffled=not is_consecutive,
+        drawn=config.order == "random_starts",
+        num_rows=config.num_rows if is_consecutive else None,
     )
 
 
@@ -55,13 +75,31 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     times = np.linspace(0, 2 * np.pi * 3, config.num_points)
     wave = (config.amplitude * np.sin(2 * times)).astype(np.float32)[:, None]
 
-    def windows(part: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]", count: int) -> Split:
-        rows = np.arange(count)[:, None] + np.arange(config.sequence_length)[None, :]
-        return Split(inputs=part[rows % len(part)], targets=part[(rows + 1) % len(part)], num_samples=count)
+    def windows(part: "np.ndarray[Any, np.dtype[np.float32]]", starts: "np.ndarray[Any, np.dtype[np.int64]]") -> Split:
+        points = starts[:, None] + np.arange(config.sequence_length)[None, :]
+        return Split(inputs=part[points % len(part)], targets=part[(points + 1) % len(part)], num_samples=len(starts))
 
+    starts = _consecutive_starts(config) if config.order == "consecutive" else np.arange(spec.train_samples)
     return Splits(
         spec=spec,
-        train=windows(wave[: config.train_points], spec.train_samples),
-        validation=windows(wave[config.train_points :], spec.validation_samples),
+        train=windows(wave[: config.train_points], starts),
+        validation=windows(wave[config.train_points :], np.arange(spec.validation_samples)),
         source=f"generated, {config.num_points} points",
     )
+
+
+def _batches_of_a_round(config: Config) -> int:
+    """Returns after how many batches a row that moves on by a window each is where it began."""
+    return config.train_points // math.gcd(config.train_points, config.sequence_length)
+
+
+def _consecutive_starts(config: Config) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Returns where the windows start, batch after batch; the rows begin at even distances along the wave.
+
+    So does the iterator of Chainer's example of a recurrent language model.
+    """
+    import numpy as np
+
+    rows = np.arange(config.num_rows) * config.train_points // config.num_rows
+    batches = np.arange(_batches_of_a_round(config)) * config.sequence_length
+    return np.asarray((batches[:, None] + rows[None, :]).ravel())

@@ -1,0 +1,68 @@
+"""CIFAR-10: 50,000 + 10,000 photographs, 32x32 colour, 10 classes; whole, or cropped and mirrored."""
+
+from typing import Annotated, Literal
+
+import pydantic
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import Count, Flag, schema
+from tfbench.splits import Splits
+
+SIZE = 32  # pixels a side
+
+
+@schema
+class Config:
+    """What the model sees of an image.
+
+    `crop`: a part of so many pixels a side, at random in training, the centre in validation. `mirror`: one training
+    image in two turned left to right. `scaling`: "unit" maps bytes to 0..1, "mean_image" subtracts the mean of the
+    training images and leaves it at that. `views`: crops averaged in an evaluation after the training.
+    """
+
+    crop: Annotated[Count, pydantic.Field(lt=SIZE)] | None = None
+    mirror: Flag = False
+    scaling: Literal["unit", "mean_image"] = "unit"
+    views: Literal[1, 9, 10] = 1
+
+    def __post_init__(self) -> None:
+        if self.views > 1 and self.crop is None:
+            raise ValueError(f"views = {self.views} needs a crop, such as crop = 24.")
+
+
+def describe(config: Config) -> DatasetSpec:
+    """Returns shapes and sizes; loads nothing."""
+    size = config.crop or SIZE
+    is_unit = config.scaling == "unit"
+    return DatasetSpec(
+        input_shape=(size, size, 3),
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=10,
+        train_samples=50_000,
+        validation_samples=10_000,
+        input_scale=1 / 255 if is_unit else 1.0,
+        mean="none" if is_unit else "image",
+        stored_shape=(SIZE, SIZE, 3) if config.crop else None,
+        mirrors=config.mirror,
+        views=config.views,
+    )
+
+
+def load_splits(config: Config, data_dir: str | None) -> Splits:
+    """Loads train and test split; the test split is the validation set.
+
+    Source of crop, mirror, mean image and views: the data provider of cuda-convnet's CIFAR-10 networks.
+
+    Raises:
+        DatasetError: The data is missing and cannot be fetched, or is damaged.
+    """
+    from tfbench.tfds_source import load_tfds
+
+    return load_tfds(
+        "cifar10",
+        describe(config),
+        data_dir,
+        splits=("train", "test"),
+        host="https://www.cs.toronto.edu",
+    )

@@ -1,0 +1,82 @@
+"""Random vectors, or sequences of them, and a smooth function of each to be learned: generated."""
+
+from typing import Annotated
+
+import pydantic
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import Count, NaturalNumber, NonNegativeNumber, Width, schema
+from tfbench.splits import Split, Splits
+
+MAX_BYTES = 8 * 2**30  # of all inputs together
+NUM_WAVES = 16  # enough for a function that a straight line does not fit
+
+Samples = Annotated[Count, pydantic.Field(le=100_000_000)]
+
+
+@schema
+class Config:
+    """A sample is `time_steps` vectors of `num_features` values.
+
+    `noise` is the standard deviation of what is added to targets, whose own is about 1. `seed` draws inputs
+    and function; it is not the training's, so that runs with several of those share the data.
+    """
+
+    num_features: Width = 4
+    time_steps: Annotated[Count, pydantic.Field(le=1_000_000)] = 1
+    num_samples: Samples = 10_000
+    validation_samples: Samples = 1_000
+    noise: NonNegativeNumber = 0.0
+    seed: NaturalNumber = 0
+
+    def __post_init__(self) -> None:
+        size = (self.num_samples + self.validation_samples) * self.time_steps * self.num_features * 4
+        if size > MAX_BYTES:
+            raise ValueError(
+                f"(num_samples + validation_samples) * time_steps * num_features must be at most {MAX_BYTES // 4:,} "
+                f"values. Received: {size // 4:,}."
+            )
+
+
+def describe(config: Config) -> DatasetSpec:
+    """Returns shapes and sizes."""
+    return DatasetSpec(
+        input_shape=(config.time_steps, config.num_features),
+        input_dtype="float32",
+        target_shape=(1,),
+        num_classes=None,
+        train_samples=config.num_samples,
+        validation_samples=config.validation_samples,
+    )
+
+
+def load_splits(config: Config, data_dir: str | None) -> Splits:
+    """Generates the samples.
+
+    Inputs are standard normal. With the values of a sample in one vector x of length n, its target is the sum of
+    `NUM_WAVES` waves, a_j sin(w_j x + b_j), with w_j normal of variance 1/n, so that w_j x is standard normal whatever
+    the length, b_j uniform on the circle, and a_j normal, scaled for targets of a variance of about 1.
+    """
+    import numpy as np
+    import numpy.typing as npt
+
+    spec = describe(config)
+    size = config.time_steps * config.num_features
+    function, *samples = (np.random.default_rng(s) for s in np.random.SeedSequence(config.seed).spawn(3))
+    frequencies = function.normal(scale=size**-0.5, size=(size, NUM_WAVES)).astype(np.float32)
+    phases = function.uniform(0, 2 * np.pi, NUM_WAVES)
+    heights = function.normal(size=NUM_WAVES)
+    heights *= np.sqrt(2 / np.sum(heights**2))  # the variance of a sine of uniform phase is 1/2
+
+    def generate(rng: np.random.Generator, count: int) -> Split:
+        inputs: npt.NDArray[np.float32] = rng.standard_normal((count, *spec.input_shape), np.float32)
+        targets = np.sin(inputs.reshape(count, -1) @ frequencies + phases) @ heights
+        targets += config.noise * rng.standard_normal(count)
+        return Split(inputs=inputs, targets=targets.astype(np.float32)[:, None], num_samples=count)
+
+    return Splits(
+        spec=spec,
+        train=generate(samples[0], config.num_samples),
+        validation=generate(samples[1], config.validation_samples),
+        source=f"generated, seed {config.seed}",
+    )

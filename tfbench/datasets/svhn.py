@@ -1,0 +1,83 @@
+"""SVHN: 598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032."""
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import Flag, NaturalNumber, schema
+from tfbench.splits import Splits
+
+IMAGES = {"train": 73_257, "extra": 531_131, "test": 26_032}  # as published
+VALIDATION_PER_CLASS = {"train": 400, "extra": 200}  # of each digit
+
+
+@schema
+class Config:
+    """Which images, and how they are turned and split.
+
+    `complete = false` takes files with fewer images than the publisher's for what they are. `transposed` swaps rows and
+    columns, as the blog article on SVHN with a recurrent CNN does; that network treats both alike and learns as well.
+    `seed` draws the validation images; it is not the training's, so that runs with several of those share them.
+    """
+
+    complete: Flag = True
+    transposed: Flag = True
+    seed: NaturalNumber = 0
+
+
+def describe(config: Config) -> DatasetSpec:
+    """Returns shapes and the sizes of the complete set; loads nothing."""
+    return _describe(IMAGES)
+
+
+def load_splits(config: Config, data_dir: str | None) -> Splits:
+    """Loads the publisher's files, or what tensorflow-datasets made of them.
+
+    Of train and extra images together, 6,000 validate: of each digit the first 400 of the shuffled train images and
+    the first 200 of the shuffled extra ones. The rest train. The mean image of both together, weighted by their size
+    and the validation images included, is subtracted; pixels are not scaled.
+
+    Source of the split: Sermanet, Chintala and LeCun 2012; of mean and split together, the blog article on SVHN with a
+    recurrent CNN.
+
+    Args:
+        config: As above.
+        data_dir: Holds train_32x32.mat, extra_32x32.mat and test_32x32.mat, itself or in svhn/; or svhn_cropped/ as
+            prepared by tensorflow-datasets.
+
+    Raises:
+        DatasetError: The data is missing and cannot be fetched, is damaged, or is not complete.
+    """
+    from tfbench import svhn_source
+
+    source = svhn_source.find_source(data_dir)
+    counts = {part: source.count(part) for part in IMAGES}
+    if config.complete:
+        svhn_source.require_counts(source, IMAGES)
+    train, validation, mean = svhn_source.split_training_images(
+        source, counts, VALIDATION_PER_CLASS, seed=config.seed, transposed=config.transposed
+    )
+    note = "" if counts == IMAGES else f", incomplete: {_sizes(counts)} of {_sizes(IMAGES)} images"
+    return Splits(
+        spec=_describe(counts),
+        train=train,
+        validation=validation,
+        test=svhn_source.load_test(source, transposed=config.transposed),
+        mean=mean,
+        source=f"{source.description}{note}",
+    )
+
+
+def _describe(counts: dict[str, int]) -> DatasetSpec:
+    validation = sum(VALIDATION_PER_CLASS.values()) * 10
+    return DatasetSpec(
+        input_shape=(32, 32, 3),
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=10,
+        train_samples=counts["train"] + counts["extra"] - validation,
+        validation_samples=validation,
+        test_samples=counts["test"],
+        mean="image",
+    )
+
+
+def _sizes(counts: dict[str, int]) -> str:
+    return " + ".join(f"{counts[part]:,}" for part in ("train", "extra", "test"))
