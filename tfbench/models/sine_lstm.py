@@ -1,9 +1,9 @@
 """Small LSTM that continues a sine wave, one value a step."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tfbench.results import DatasetSpec
-from tfbench.schema import Width, schema
+from tfbench.schema import Flag, Width, schema
 
 if TYPE_CHECKING:
     import keras
@@ -11,15 +11,28 @@ if TYPE_CHECKING:
 
 @schema
 class Config:
-    """Width of the first dense layer and of the LSTM."""
+    """Width of the first dense layer and of the LSTM, and what becomes of the LSTM's state.
+
+    `stateful`: the state goes on from batch to batch of the training, row by row, while gradients end at a batch's
+    first step: truncated back-propagation. Otherwise each sequence starts from zero. `reset_state` says when the state
+    of a stateful LSTM is set back to zero: never, or as an epoch begins. Evaluations always start from zero, and leave
+    the state of the training as it was.
+    """
 
     units: Width = 5
+    stateful: Flag = False
+    reset_state: Literal["never", "epoch"] = "never"
+
+    def __post_init__(self) -> None:
+        if self.reset_state == "epoch" and not self.stateful:
+            raise ValueError('reset_state = "epoch" needs stateful = true: no state goes on from batch to batch.')
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """Builds, for each step, Dense(units) without activation -> LSTM(units) -> Dense(1); 236 parameters at 5 units.
 
-    Input shape: (batch, steps, 1), float32.
+    Input shape: (batch, steps, 1), float32; a stateful model's batch is of `spec.per_replica_batch_size` samples, and
+    of one where that is not said.
     Output shape: (batch, steps, 1), the value predicted to come next.
     Source: Qiita article on CPU and GPU speed with Chainer (user AtomJamesScott). As in Chainer's LSTM link, both
     kernels start as untruncated LeCun normals and the forget gate's bias at 1.
@@ -31,11 +44,12 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     initializer = build_initializer("lecun_normal_untruncated")
     return keras.Sequential(
         [
-            keras.Input(spec.input_shape),
+            keras.Input(spec.input_shape, batch_size=(spec.per_replica_batch_size or 1) if config.stateful else None),
             keras.layers.Dense(config.units, kernel_initializer=initializer.clone()),
             keras.layers.LSTM(
                 config.units,
                 return_sequences=True,
+                stateful=config.stateful,
                 kernel_initializer=initializer.clone(),
                 recurrent_initializer=initializer.clone(),
                 unit_forget_bias=True,

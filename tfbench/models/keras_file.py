@@ -1,0 +1,123 @@
+"""A network of your own, saved by Keras: [model] file = "net.keras"."""
+
+import hashlib
+import json
+import pkgutil
+import warnings
+import zipfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfbench.errors import Notice, RecipeError
+from tfbench.results import DatasetSpec
+from tfbench.schema import Text, schema
+
+if TYPE_CHECKING:
+    import keras
+
+# Their state is Python code or a TensorFlow graph. Keras's safe mode refuses the first ones too, but for a function
+# that Keras knows, and the others not in every version.
+_CODE = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
+_MAX_CONFIG_BYTES = 100_000_000
+
+
+@schema
+class Config:
+    """Path of the file; in a recipe file relative to that file, on the command line to the current folder."""
+
+    file: Text
+
+    def __post_init__(self) -> None:
+        if not self.file.endswith(".keras"):
+            raise ValueError(
+                f"file must end in .keras: other formats can hold code. Received: {self.file}. "
+                'model.save("net.keras") writes one.'
+            )
+
+
+def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+    """Loads the network, with the weights in the file: training goes on from them. Its optimizer is left out.
+
+    Nothing in the file is run: layers that hold code are refused, and Keras loads the rest in its safe mode. A softmax
+    at its end is taken off, since the loss applies one.
+
+    Input shape: (batch, *input_shape), float32.
+    Output shape: (batch, num_classes), logits.
+
+    Raises:
+        RecipeError: The file cannot be read, holds code, or does not fit the data.
+    """
+    from tfbench import foreign_model
+
+    where = f"model.file: {config.file}"
+    path = Path(config.file)
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    except OSError as error:
+        raise RecipeError(f"{where}: cannot be read: {error.strerror}.") from error
+    _refuse_code(path, where)
+    model = foreign_model.fit_to_data(_load(path, where), spec, where)
+    foreign_model.require_precision(model, where)
+    warnings.warn(
+        f"{path.name} (SHA-256 {digest}) brings its weights along: training starts from them, not from training.seed.",
+        Notice,
+        stacklevel=2,
+    )
+    if spec.num_classes is not None and foreign_model.ends_in_softmax(model):
+        model = foreign_model.without_softmax(model, where)
+        notice = f"the softmax at the end of {path.name} was taken off: the loss applies it."
+        warnings.warn(notice, Notice, stacklevel=2)
+    return model
+
+
+def _load(path: Path, where: str) -> "keras.Model":
+    import keras
+
+    from tfbench import foreign_model
+    from tfbench.models import layers
+
+    for module in pkgutil.iter_modules(layers.__path__):  # makes the layers that tfbench itself saves known to Keras
+        import_module(f"{layers.__name__}.{module.name}")
+    try:
+        return keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:  # a damaged file, or one from another version, can fail anywhere in Keras or h5py
+        raise RecipeError(
+            f"{where}: cannot be loaded by Keras {keras.__version__}: {type(error).__name__}: "
+            f"{foreign_model.reason_of(error)} "
+            'A network with layers of your own is built by a function: name = "module:function".'
+        ) from error
+
+
+def _refuse_code(path: Path, where: str) -> None:
+    """Raises RecipeError if the file is no Keras archive, or its description names a layer that holds code."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.getinfo("config.json").file_size > _MAX_CONFIG_BYTES:
+                raise RecipeError(f"{where}: its config.json is larger than {_MAX_CONFIG_BYTES} bytes.")
+            description = json.loads(archive.read("config.json"))
+    except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
+        raise RecipeError(f'{where}: is no file as model.save("net.keras") writes it: {error}.') from error
+    for table in _tables_in(description):
+        if table["class_name"] in _CODE:
+            config = table.get("config")
+            name = f" '{config['name']}'" if isinstance(config, dict) and "name" in config else ""
+            raise RecipeError(
+                f"{where}: its layer{name} is a {table['class_name']}, which holds code, and files must not run any. "
+                'Put the code into a function of your own: name = "module:function".'
+            )
+
+
+def _tables_in(node: Any) -> Iterator[dict[str, Any]]:
+    """Yields the descriptions of all objects, at any depth."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "class_name" in node:
+                yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node

@@ -1,0 +1,109 @@
+"""Recurrent convolutional network: each convolution feeds its output back to itself a few times."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import Count, Flag, Fraction, Rate, Width, schema
+
+if TYPE_CHECKING:
+    import keras
+
+
+@schema
+class Config:
+    """Size and form of the network; the defaults are those of the article that the recipe svhn_rcnn follows.
+
+    `num_feedback_steps`: additions of the fed-back output, in each recurrent layer. `recomputes_feed_forward`: the
+    convolution of a layer's input is computed anew in each step instead of once; same values, more work.
+    `rectifies_first`: the state before the first feedback goes through ReLU too, as in Liang & Hu 2015.
+    `rectifies_each_step`: the ReLU follows every step, or the last one alone; the article's code, printed without its
+    indentation, can be read both ways.
+    `normalization`: "bn" after the first convolution and each recurrent layer, "lrn" in each step of the recurrent
+    layers as in Liang & Hu 2015. `batch_statistics_always`: batch normalisation uses the statistics of the batch in
+    validation too, so that the size of its batches matters. `dropout_rate`: after each layer but the last recurrent
+    one; the article's code has 0.5, but runs with dropout switched off. `global_pooling`: before the last layer, over
+    the channels of each position (the article) or over the positions of each channel (Liang & Hu 2015).
+    """
+
+    channels: Width = 128
+    num_feedback_steps: Count = 3
+    recomputes_feed_forward: Flag = True
+    rectifies_first: Flag = False
+    rectifies_each_step: Flag = True
+    normalization: Literal["bn", "lrn", "none"] = "bn"
+    batch_norm_momentum: Fraction = 0.9
+    batch_norm_epsilon: Rate = 2e-5
+    batch_statistics_always: Flag = True
+    dropout_rate: Fraction = 0.0
+    global_pooling: Literal["channel_max", "spatial_max"] = "channel_max"
+
+
+def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+    """Builds conv 5x5 -> max 3/2 -> two recurrent convolutions -> max 3/2 -> two more -> global max -> dense.
+
+    1,192,330 trainable parameters on SVHN, and 1,280 moving averages of the batch normalisation.
+
+    Input shape: (batch, 32, 32, 3), float32.
+    Output shape: (batch, num_classes), logits (the original returns their softmax: a recipe's `head`).
+    Source: blog article on SVHN with a recurrent CNN on an EC2 p2.xlarge, after Liang & Hu 2015, "Recurrent
+        Convolutional Neural Network for Object Recognition".
+    """
+    import keras
+
+    from tfbench.models.layers.ceil_max_pooling import CeilMaxPooling2D
+    from tfbench.models.layers.channel_max import ChannelMax
+    from tfbench.models.layers.initializers import build_initializer
+
+    initializer = build_initializer("lecun_normal_untruncated")
+    inputs = keras.Input(spec.input_shape)
+    x = keras.layers.Conv2D(
+        config.channels, 5, padding="same", activation="relu", kernel_initializer=initializer, name="conv1"
+    )(inputs)
+    x = _normalize(config, x, "bnorm1")
+    x = CeilMaxPooling2D(3, 2, name="pool1")(x)  # rounds up, as Chainer's cover_all
+    x = _drop(config, x, "dropout1")
+    for number in (2, 3, 4, 5):
+        x = _normalize(config, _recur(config, x, f"rcl{number}"), f"bnorm{number}")
+        if number == 3:
+            x = CeilMaxPooling2D(3, 2, name="pool3")(x)
+        if number != 5:
+            x = _drop(config, x, f"dropout{number}")
+    if config.global_pooling == "channel_max":
+        x = ChannelMax(name="gmax")(x)
+    else:
+        x = keras.layers.GlobalMaxPooling2D(name="gmax")(x)
+    outputs = keras.layers.Dense(spec.num_classes or 1, kernel_initializer=initializer.clone(), name="l6")(x)
+    return keras.Model(inputs, outputs, name="rcnn")
+
+
+def _recur(config: Config, x: Any, name: str) -> Any:
+    from tfbench.models.layers.initializers import build_initializer
+    from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
+
+    return RecurrentConvolution2D(
+        config.channels,
+        num_feedback_steps=config.num_feedback_steps,
+        recomputes_feed_forward=config.recomputes_feed_forward,
+        rectifies_first=config.rectifies_first,
+        rectifies_each_step=config.rectifies_each_step,
+        normalization="lrn" if config.normalization == "lrn" else None,
+        kernel_initializer=build_initializer("lecun_normal_untruncated"),
+        name=name,
+    )(x)
+
+
+def _normalize(config: Config, x: Any, name: str) -> Any:
+    import keras
+
+    from tfbench.models.layers.batch_statistics_normalization import BatchStatisticsNormalization
+
+    if config.normalization != "bn":
+        return x
+    layer_class = BatchStatisticsNormalization if config.batch_statistics_always else keras.layers.BatchNormalization
+    return layer_class(momentum=config.batch_norm_momentum, epsilon=config.batch_norm_epsilon, name=name)(x)
+
+
+def _drop(config: Config, x: Any, name: str) -> Any:
+    import keras
+
+    return keras.layers.Dropout(config.dropout_rate, name=name)(x) if config.dropout_rate else x

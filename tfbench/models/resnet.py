@@ -1,0 +1,105 @@
+"""Residual network of bottleneck blocks as in Chainer's documentation; ResNet-152 by default."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pydantic
+
+from tfbench.errors import RecipeError
+from tfbench.results import DatasetSpec
+from tfbench.schema import Count, Fraction, Rate, Width, schema
+
+if TYPE_CHECKING:
+    import keras
+
+Blocks = Annotated[Count, pydantic.Field(le=1000)]
+
+
+@schema
+class Config:
+    """Blocks of the four stages, width of the first one, outputs, and batch normalisation.
+
+    `first_width`: channels of the first convolution and within the blocks of the first stage; each stage has twice its
+    predecessor's, and blocks give out four times what they have within. `num_outputs`: of the last layer; None: the
+    classes of the data set.
+    """
+
+    blocks: tuple[Blocks, Blocks, Blocks, Blocks] = (3, 8, 36, 3)
+    first_width: Width = 64
+    num_outputs: Width | None = None
+    batch_norm_momentum: Fraction = 0.9
+    batch_norm_epsilon: Rate = 2e-5
+
+
+def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+    """Builds conv 7x7/2 -> max 2 -> four stages of bottleneck blocks -> mean over the map -> dense.
+
+    Input shape: (batch, 32, 32, 3), float32, or larger.
+    Output shape: (batch, num_outputs), logits.
+    Source: Chainer's documentation, "Convolutional Network for Visual Recognition Tasks", after He et al. 2015,
+        who pool over 3x3 where this network pools over 2x2.
+
+    Raises:
+        RecipeError: There are fewer outputs than classes.
+    """
+    import keras
+
+    from tfbench.models.layers.initializers import build_initializer
+
+    num_classes = spec.num_classes or 1
+    num_outputs = config.num_outputs or num_classes
+    if num_outputs < num_classes:
+        raise RecipeError(
+            f"model.num_outputs: must be at least {num_classes}, the classes of the data set. Received: {num_outputs}."
+        )
+    inputs = keras.Input(spec.input_shape)
+    # Padded by itself: Keras's "same" would put the odd row and column of a stride of 2 on one side only.
+    x = keras.layers.ZeroPadding2D(3)(inputs)
+    x = _convolve(config, x, config.first_width, 7, stride=2, name="conv1")
+    x = keras.layers.ReLU()(x)
+    # "same" covers the whole of a map of odd size, as Chainer does.
+    x = keras.layers.MaxPooling2D(2, padding="same", name="pool1")(x)
+    for stage, num_blocks in enumerate(config.blocks):
+        width = config.first_width * 2**stage
+        for block in range(num_blocks):
+            stride = 2 if stage > 0 and block == 0 else 1
+            x = _add_bottleneck(
+                config, x, width, stride=stride, projects=block == 0, name=f"res{stage + 2}_{block + 1}"
+            )
+    x = keras.layers.GlobalAveragePooling2D(name="pool5")(x)
+    initializer = build_initializer("lecun_normal_untruncated")
+    outputs = keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="fc6")(x)
+    return keras.Model(inputs, outputs, name="resnet")
+
+
+def _add_bottleneck(config: Config, x: Any, width: int, *, stride: int, projects: bool, name: str) -> Any:
+    """Adds 1x1 -> 3x3 -> 1x1 and the way around them, a 1x1 where size or channels change.
+
+    The stride is the first 1x1's, as in He et al. 2015; later networks give it to the 3x3.
+    """
+    import keras
+
+    shortcut = _convolve(config, x, 4 * width, 1, stride=stride, name=f"{name}_projection") if projects else x
+    x = keras.layers.ReLU()(_convolve(config, x, width, 1, stride=stride, name=f"{name}_conv1"))
+    x = keras.layers.ReLU()(_convolve(config, x, width, 3, name=f"{name}_conv2"))
+    x = _convolve(config, x, 4 * width, 1, name=f"{name}_conv3")
+    return keras.layers.ReLU()(keras.layers.Add(name=f"{name}_add")([x, shortcut]))
+
+
+def _convolve(config: Config, x: Any, filters: int, size: int, *, stride: int = 1, name: str) -> Any:
+    """Adds a convolution without bias and the batch normalisation after it."""
+    import keras
+
+    from tfbench.models.layers.initializers import build_initializer
+
+    x = keras.layers.Conv2D(
+        filters,
+        size,
+        strides=stride,
+        padding="same" if size == 3 else "valid",
+        use_bias=False,
+        kernel_initializer=build_initializer("he_normal_untruncated"),
+        name=name,
+    )(x)
+    return keras.layers.BatchNormalization(
+        momentum=config.batch_norm_momentum, epsilon=config.batch_norm_epsilon, name=f"{name}_bn"
+    )(x)

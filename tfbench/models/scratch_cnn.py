@@ -1,0 +1,68 @@
+"""Small convolutional network, first written from scratch with CuPy; its pooling backward can be chosen."""
+
+from typing import TYPE_CHECKING, Literal
+
+from tfbench.results import DatasetSpec
+from tfbench.schema import PositiveNumber, Width, schema
+
+if TYPE_CHECKING:
+    import keras
+
+
+@schema
+class Config:
+    """Sizes, the deviation that weights and biases start with, and how the pooling's gradient is computed.
+
+    `pooling_backward`: "mask_multiply" multiplies the gradient by a mask of where the maxima were (each of several
+    equal ones gets all of it), "index_scatter" writes it to the index of the first maximum, and "printed_scatter" is
+    what the article's first version does, which is wrong: all four cells of a window get the gradient.
+    """
+
+    filters: Width = 10
+    dense_units: Width = 100
+    weight_width: PositiveNumber = 0.05
+    pooling_backward: Literal["mask_multiply", "index_scatter", "printed_scatter"] = "mask_multiply"
+
+
+def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
+    """Builds conv 3x3 -> max 2 -> dense -> dense; 197,210 parameters.
+
+    Input shape: (batch, 28, 28, 1), float32.
+    Output shape: (batch, num_classes), logits (the original ends in a softmax; the loss applies it here).
+    Source: article "Deep Learning Gaiden: GPU programming" with CuPy. That biases start like the weights is known from
+        a later copy of its library.
+    """
+    import keras
+
+    from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
+
+    def normal() -> keras.initializers.Initializer:
+        return keras.initializers.RandomNormal(stddev=config.weight_width)
+
+    return keras.Sequential(
+        [
+            keras.Input(spec.input_shape),
+            keras.layers.Conv2D(
+                config.filters,
+                3,
+                padding="same",
+                activation="relu",
+                kernel_initializer=normal(),
+                bias_initializer=normal(),
+                name="conv",
+            ),
+            SwitchableMaxPooling2D(2, backward=config.pooling_backward, name="pool"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(
+                config.dense_units,
+                activation="relu",
+                kernel_initializer=normal(),
+                bias_initializer=normal(),
+                name="middle",
+            ),
+            keras.layers.Dense(
+                spec.num_classes or 1, kernel_initializer=normal(), bias_initializer=normal(), name="output"
+            ),
+        ],
+        name="scratch_cnn",
+    )
