@@ -1,30 +1,108 @@
-"""`tfbench show`: a recipe as it would be run."""
+"""`tfbench show`: a recipe's network layer by layer, or the recipe itself."""
+
+from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._options import format_option, load_named_recipe, recipe_argument, set_option
+from tfbench.cli._options import allow_code_option, format_option, load_named_recipe, recipe_argument, set_option
+
+if TYPE_CHECKING:
+    from tfbench.model_table import ModelTable
+    from tfbench.recipe import Recipe
+
+_TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 
 
 @click.command()
 @recipe_argument
 @set_option
+@allow_code_option
+@click.option("--toml", "as_toml", is_flag=True, help="Print the recipe instead, with every default written out.")
 @format_option
-def command(recipe: str, overrides: tuple[str, ...], output_format: str) -> None:
-    """Print a recipe with every default written out, and its published figures.
+def command(recipe: str, overrides: tuple[str, ...], allows_code: bool, as_toml: bool, output_format: str) -> None:
+    """Print a recipe's network: for each layer its outputs, weights, input and floating-point operations.
 
-    RECIPE is a shipped recipe's name or a file. The text is itself a recipe.
+    RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
+    forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected and
+    recurrent layers. "kernels" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
 
     \b
-    tfbench show mnist_mlp
-    tfbench show mnist_mlp --set training.epochs=3 > mine.toml
+    tfbench show mnist_cnn
+    tfbench show mnist_mlp --set model.hidden_units=[4000,4000] --format json
+    tfbench show mnist_mlp --set training.epochs=3 --toml > mine.toml
     """
-    from tfbench.recipe_file import to_tables
-    from tfbench.toml_text import format_toml
+    if as_toml and output_format == "json":
+        raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
+    resolved = load_named_recipe(recipe, overrides)
+    if as_toml:
+        from tfbench.recipe_file import to_tables
+        from tfbench.toml_text import format_toml
 
-    tables = to_tables(load_named_recipe(recipe, overrides))
+        click.echo(format_toml(to_tables(resolved)), nl=False)
+    else:
+        _show_layers(resolved, output_format, allows_code=allows_code)
+
+
+def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> None:
+    from tfbench import registry
+    from tfbench.errors import RecipeError
+
+    if registry.is_code(recipe.dataset.name):
+        raise RecipeError(
+            f"dataset.name: only loading the data of {recipe.dataset.name} would tell its shapes, and `tfbench show` "
+            "loads none. `tfbench show --toml` prints the recipe."
+        )
+    table = _ask(recipe, allows_code=allows_code)
     if output_format == "json":
         import json
 
-        click.echo(json.dumps(tables, indent=2))
-    else:
-        click.echo(format_toml(tables), nl=False)
+        from tfbench.recipe_file import to_tables
+        from tfbench.schema import to_plain
+
+        click.echo(json.dumps(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)}, indent=2))
+        return
+    import shutil
+
+    from tfbench.report.layer_table import describe_model
+
+    data = registry.load("datasets", recipe.dataset.name)
+    spec = data.describe(data.Config(**recipe.dataset.options))
+    for line in describe_model(recipe, spec, table, shutil.get_terminal_size().columns):
+        click.echo(line)
+
+
+def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
+    """Asks in a process of its own, which builds the network without touching a GPU."""
+    import json
+    import os
+    import subprocess
+    import sys
+
+    from tfbench.errors import RecipeError
+    from tfbench.model_table import parse_report
+    from tfbench.recipe_file import require_code_allowed, to_tables
+
+    require_code_allowed(recipe, allows_code=allows_code)
+    fixed = {
+        "CUDA_VISIBLE_DEVICES": "-1",  # a run may be using them
+        "KERAS_BACKEND": "tensorflow",
+        "PYTHONSAFEPATH": "1",  # a json.py in the current folder must not stand for Python's own
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tfbench.model_table"],
+            input=json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code}),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_SECONDS,
+            env=os.environ | fixed,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RecipeError(
+            f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show --toml` prints the "
+            "recipe without building it."
+        ) from error
+    return parse_report(done.stdout, done.stderr, done.returncode)

@@ -1,0 +1,115 @@
+"""What `tfbench show` asks for, prints and says when it gets no answer."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from tfbench.cli import cli
+
+Cli = Callable[..., Any]
+
+# What the process that builds the network of mnist_hidden100_mlp says, but for its rows.
+SUMS = {
+    "num_parameters": 79_510,
+    "num_trainable_parameters": 79_510,
+    "num_kernel_weights": 79_400,
+    "num_outputs": 905,
+    "flops_per_sample": 158_800,
+    "notes": [],
+}
+DENSE = {"name": "dense", "kind": "Dense", "output_shape": [100], "num_outputs": 100, "input_shape": [28, 28, 1]}
+
+
+@pytest.fixture(autouse=True)
+def anywhere(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COLUMNS", "80")
+    return in_tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Stands in for the process that builds the network; holds what that is called with."""
+    calls: list[dict[str, Any]] = []
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        calls.append({"command": command, **options})
+        return subprocess.CompletedProcess(command, 0, json.dumps({"layers": [DENSE], **SUMS}), "chatter\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return calls
+
+
+def test_show_prints_layers_and_sums_below_what_the_recipe_is(tfbench: Cli, asked: list[Any]) -> None:
+    done = tfbench("show", "mnist_hidden100_mlp", "--set", "training.global_batch_size=10")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0].endswith("(mnist_hidden100_mlp)")
+    assert "\n  data          mnist: samples of 28x28x1, 10 classes; 60,000 to train," in done.stdout
+    assert ["dense", "100", "100", "1", "x", "28"] in [line.split() for line in done.stdout.splitlines()]
+    assert done.stdout.endswith(
+        "  forward       158.8 kFLOP a sample\n  step          4.764 MFLOP (3 x forward x 10 samples)\n"
+    )
+
+
+def test_the_process_that_is_asked_gets_the_recipe_as_resolved_and_no_gpu(tfbench: Cli, asked: list[Any]) -> None:
+    tfbench("show", "mnist_mlp", "--set", "model.hidden_units=[7]")
+    assert json.loads(asked[0]["input"])["tables"]["model"] == {"name": "mlp"} | {
+        "hidden_units": [7],
+        "activation": "relu",
+        "kernel_initializer": "lecun_normal_untruncated",
+    }
+    assert asked[0]["env"]["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+def test_show_gives_the_layers_and_the_recipe_as_json(tfbench: Cli, asked: list[Any]) -> None:
+    shown = json.loads(tfbench("show", "mnist_cnn", "--format", "json").stdout)
+    assert shown.items() >= (SUMS | {"name": "mnist_cnn"}).items()
+    assert shown["layers"][0].items() >= DENSE.items()
+    assert shown["recipe"]["reference"][0]["curve"]["val_accuracy"][11] == 0.8356
+    assert shown["recipe"]["training"]["validation_batch_size"] is None
+
+
+def test_the_recipe_itself_is_printed_without_building_its_network(tfbench: Cli, asked: list[Any]) -> None:
+    assert tfbench("show", "mnist_mlp", "--toml").stdout.startswith("[recipe]\n")
+    assert asked == []
+
+
+def test_a_network_that_cannot_be_built_is_one_message_and_exit_code_2(
+    tfbench: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = {"type": "RecipeError", "message": "model.first_map: needs images of 224x224."}
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 0, json.dumps({"error": error}), "Traceback ...\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    done = tfbench("show", "mnist_mlp")
+    assert done == (2, "", "Error: model.first_map: needs images of 224x224.\n")
+
+
+def test_a_network_that_takes_too_long_is_given_up(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], **options: Any) -> None:
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(subprocess, "run", run)
+    done = tfbench("show", "mnist_mlp")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: mnist_mlp: the network was not built within 300 s. `tfbench show --toml`")
+
+
+def test_show_builds_the_network_in_a_process_whose_chatter_is_kept_from_the_user(tfbench: Cli) -> None:
+    done = tfbench("show", "mnist_hidden100_mlp", "--format", "json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    shown = json.loads(done.stdout)
+    assert shown.items() >= SUMS.items()
+    assert [row["name"] for row in shown["layers"]] == ["data", "labels", "dense", "dense_1", "probs"]
+
+
+def test_the_shell_completes_recipes_and_options() -> None:
+    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
+    assert "cifar10_convnet" in [item.value for item in completer.get_completions(["show"], "cifar10_c")]
+    assert [item.value for item in completer.get_completions(["show", "mnist_mlp"], "--t")] == ["--toml"]

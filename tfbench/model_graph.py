@@ -1,0 +1,82 @@
+"""What a Keras model does with its inputs, one use of a layer after the other."""
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One use of a layer, or of an operation of keras.ops, in a model; a shared layer is used several times.
+
+    Tensors are symbolic. The inputs are in the order of the layer's arguments, and they are the very objects that
+    other calls give out, even where one of the two lies within a nested model.
+    """
+
+    operation: Any
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+
+
+@contextlib.contextmanager
+def without_weights() -> Iterator[None]:
+    """Lets models be built that are only looked at: their weights have shapes and take no memory."""
+    try:
+        with keras.StatelessScope(initialize_variables=False):
+            yield
+    finally:
+        # Else Keras would give those weights memory at the end of the next such scope, wherever that is.
+        keras.utils.clear_session(free_memory=False)
+
+
+def walk(model: Any) -> Iterator[Call]:
+    """Yields what a model does with its inputs, in order, with nested models taken apart.
+
+    Args:
+        model: A Sequential or functional model that is built. A subclass of `keras.Model` has no graph: it must stand
+            in a functional model, and is a single call there.
+    """
+    yield from _walk(model, {})
+
+
+def fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
+    """Returns a nested model built for inputs of these shapes; None if the operation is no model with a graph."""
+    if not hasattr(getattr(operation, "_functional", operation), "_nodes_by_depth"):
+        return None
+    if all(inner.shape == outer.shape for inner, outer in zip(operation.inputs, inputs, strict=True)):
+        return operation
+    # Built for images of any size, say: the same layers once more, for the size that they get here.
+    shaped = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
+    structure = shaped[0] if len(shaped) == 1 else keras.tree.pack_sequence_as(operation.input, shaped)
+    return keras.models.clone_model(operation, input_tensors=structure, clone_function=lambda layer: layer)
+
+
+def _walk(model: Any, known_as: dict[Any, Any]) -> Iterator[Call]:
+    """Walks a model; `known_as` holds, for tensors at the borders of nested models, those on the other side."""
+    graph = getattr(model, "_functional", model)  # Sequential keeps a functional model within
+    for depth in sorted(graph._nodes_by_depth, reverse=True):
+        for node in graph._nodes_by_depth[depth]:
+            if node.is_input:
+                continue
+            inputs = tuple(known_as.get(tensor, tensor) for tensor in _order_inputs(node))
+            nested = fit_nested(node.operation, inputs)
+            if nested is None:
+                yield Call(operation=node.operation, inputs=inputs, outputs=tuple(node.outputs))
+                continue
+            known_as |= zip(nested.inputs, inputs, strict=True)
+            yield from _walk(nested, known_as)
+            outputs = zip(node.outputs, nested.outputs, strict=True)
+            known_as |= {outer: known_as.get(inner, inner) for outer, inner in outputs}
+
+
+def _order_inputs(node: Any) -> list[Any]:
+    """Returns the symbolic inputs of a call in the order of the layer's arguments, also of those given by name."""
+    given = node.arguments
+    order = list(inspect.signature(node.operation.call).parameters)
+    named = sorted(given.kwargs, key=lambda name: order.index(name) if name in order else len(order))
+    values = [*given.args, *(given.kwargs[name] for name in named)]
+    return [value for value in keras.tree.flatten(values) if isinstance(value, keras.KerasTensor)]
