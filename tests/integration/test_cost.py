@@ -1,0 +1,51 @@
+"""A price on the way from the environment to the console, the JSON document and MLflow; and a warning in good time."""
+
+from pathlib import Path
+
+import pytest
+
+from runs import run, tracked_runs
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+[recipe]
+title = "Costly"
+source = "this test"
+not_meant_for = ["cpu"]
+
+[model]
+name = "mlp"
+hidden_units = [4]
+
+[dataset]
+name = "mnist"
+data = "synthetic"
+
+[training]
+global_batch_size = 32
+epochs = 2
+
+[cost]
+instance = "p2.xlarge"
+currency = "EUR"
+"""
+
+
+def test_a_price_is_turned_into_a_cost_and_a_recipe_warns_of_the_wrong_device(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
+    done = run("run", "mine.toml", "--devices", "cpu", "--steps", "5", cwd=tmp_path, TFBENCH_PRICE_PER_HOUR="3600")
+    assert done.exit_code == 0, done.stderr
+    before, after = done.stdout.split("FINISHED")
+    assert "warning: this recipe is not meant for cpu: " in before
+    assert "- this recipe is not meant for cpu: " in after
+    assert "at 3600 EUR an hour (p2.xlarge)" in after
+    (tracked,) = tracked_runs(tmp_path / "mlruns")
+    assert (tracked.data.tags["tfbench.currency"], tracked.data.tags["tfbench.instance"]) == ("EUR", "p2.xlarge")
+    metrics = tracked.data.metrics
+    assert metrics["cost/machine"] == metrics["cost/total"] == pytest.approx(3600 * metrics["cost/hours"])
+    assert "cost/epoch" not in metrics  # an epoch has 1,875 steps
+    refused = run("run", "mine.toml", "--price-per-hour", "-1", cwd=tmp_path)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("Error: command line: cost.price_per_hour: ")
+    assert "must be greater than or equal to 0. Received: -1." in refused.stderr
