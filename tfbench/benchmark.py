@@ -1,21 +1,21 @@
 """The measured job, from devices to the last epoch, in the order in which it happens."""
 
+import contextlib
+import dataclasses
 import math
 import resource
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfbench import distribution, environment, input_pipeline, registry, synthetic
-from tfbench.errors import DatasetError, DeviceError
+from tfbench import distribution, environment, input_pipeline, recipe_file, registry, snapshots, synthetic, user_code
+from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.evaluation import evaluate_trained, write_model_files
 from tfbench.journal import Journal, plain_fields
-from tfbench.measure.recorder import SpanClock, build_callbacks
-from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
+from tfbench.recipe import DatasetConfig, ModelConfig, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
-from tfbench.schema import to_plain
 from tfbench.splits import Splits
-
-UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
-
+from tfbench.training import train
 
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
@@ -27,7 +27,8 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
 
     Args:
         request: The run.
-        journal: Receives "stage", "ready", "started", "spans", "epoch", "note" and "finished" records.
+        journal: Receives "stage", "ready", "started", "spans", "epoch", "snapshot", "stopped", "evaluation",
+            "predictions", "note" and "finished" records.
         wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
 
     Raises:
@@ -42,11 +43,16 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
     resolved = distribution.resolve(recipe.distribution, training)
 
     journal.append("stage", name="loading data")
-    splits = load_data(recipe.dataset, request.data_dir, seed=training.seed)
+    splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+    misfits = recipe_file.find_misfits(splits.spec, recipe.dataset.name, training)
+    if misfits:  # of data whose size only the user's own code knew
+        raise RecipeError("\n".join(misfits))
 
     journal.append("stage", name="building the model")
-    with resolved.strategy.scope():
-        model = build_compiled_model(recipe.model, training, splits.spec)
+    with resolved.strategy.scope(), _notices_recorded(journal):
+        model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
+        if request.resume:
+            snapshots.resume_training(model, request.resume)
     steps_per_epoch = input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size)
     shares_machine = environment.count_other_workers() > 0
     journal.append(
@@ -63,14 +69,20 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
     wait_for_start()
 
     journal.append("started")
-    _train(recipe, splits, model, steps_per_epoch, resolved, journal)
+    with input_pipeline.broken_samples_named(splits.source):
+        train(request, splits, model, steps_per_epoch, resolved, journal)
+        if not recipe.measurement.is_limited:
+            evaluate_trained(recipe, splits, model, journal)
+    write_model_files(recipe.output, model, journal)
     if shares_machine or environment.count_other_workers():
         journal.append("note", text=SHARED_MACHINE)
     journal.append("finished", peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
-def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int) -> Splits:
+def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
     """Loads the real data set, or makes its synthetic stand-in."""
+    if registry.is_code(config.name):
+        return user_code.load_splits(config, data_dir, allows_code=allows_code)
     module = registry.load("datasets", config.name)
     options = module.Config(**config.options)
     if config.data == "synthetic":
@@ -83,7 +95,17 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int) -> Spli
     return splits
 
 
-def build_compiled_model(config: ModelConfig, training: TrainingConfig, spec: DatasetSpec) -> Any:
+def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
+    """Builds the model as its own module, or the user's own function, does; not compiled."""
+    if registry.is_code(config.name):
+        return user_code.build_model(config, spec, allows_code=allows_code)
+    module = registry.load("models", config.name)
+    return module.build_model(module.Config(**config.options), spec)
+
+
+def build_compiled_model(
+    config: ModelConfig, training: TrainingConfig, spec: DatasetSpec, *, allows_code: bool = False
+) -> Any:
     """Builds and compiles the model; to be called in the strategy's scope.
 
     Everything that Keras would otherwise choose by device and strategy (XLA above all) is given explicitly.
@@ -92,10 +114,13 @@ def build_compiled_model(config: ModelConfig, training: TrainingConfig, spec: Da
         RecipeError: The optimizer's groups do not fit the model.
         DeviceError: Keras would not use XLA although it was asked for.
     """
+    import tensorflow as tf
+
     from tfbench import objective, optimizer
 
-    module = registry.load("models", config.name)
-    model = objective.apply_head(module.build_model(module.Config(**config.options), spec), training)
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
+    model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
     steps_per_epoch = input_pipeline.count_steps_per_epoch(spec.train_samples, training.global_batch_size)
     model.compile(
         optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
@@ -112,43 +137,15 @@ def build_compiled_model(config: ModelConfig, training: TrainingConfig, spec: Da
     return model
 
 
-def _train(
-    recipe: Recipe,
-    splits: Splits,
-    model: Any,
-    steps_per_epoch: int,
-    resolved: distribution.ResolvedDistribution,
-    journal: Journal,
-) -> None:
-    training, measurement = recipe.training, recipe.measurement
-    with distribution.DeviceWatch() as watch:
-        clock = SpanClock(measurement, synchronize=distribution.synchronize, on_span=journal.append_span)
-        callbacks = build_callbacks(
-            clock,
-            model=model,
-            steps_per_epoch=steps_per_epoch,
-            global_batch_size=training.global_batch_size,
-            warmup_steps=measurement.warmup_steps,
-            validates=not measurement.is_limited,
-            on_epoch=lambda epoch: journal.append("epoch", epoch=to_plain(epoch)),
-            on_first_step=lambda: distribution.verify_placement(resolved, model, watch.stop()),
-        )
-        model.fit(
-            input_pipeline.build_training_dataset(
-                splits, global_batch_size=training.global_batch_size, seed=training.seed
-            ),
-            epochs=UNLIMITED_EPOCHS if measurement.is_limited else training.epochs,
-            steps_per_epoch=steps_per_epoch,
-            callbacks=callbacks,
-            shuffle=False,
-            verbose=0,
-            validation_data=None if measurement.is_limited else _validation_dataset(training, splits),
-        )
-
-
-def _validation_dataset(training: TrainingConfig, splits: Splits) -> Any:
-    batch_size = training.validation_batch_size or training.global_batch_size
-    return input_pipeline.build_validation_dataset(splits, batch_size=batch_size)
+@contextlib.contextmanager
+def _notices_recorded(journal: Journal) -> Iterator[None]:
+    """Writes what is noticed while a model is built to the journal."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Notice)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, Notice):
+            journal.append("note", text=str(warning.message))
 
 
 def _set_process_wide(training: TrainingConfig) -> None:
@@ -162,7 +159,13 @@ def _set_process_wide(training: TrainingConfig) -> None:
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
     tf.config.experimental.enable_tensor_float_32_execution(training.tensor_float_32)
-    # Keras reads these from a file in the user's home folder.
+    configure_keras(training)
+
+
+def configure_keras(training: TrainingConfig) -> None:
+    """Sets what Keras reads from a file in the user's home folder, and the precision of the layers to come."""
+    import keras
+
     keras.config.set_floatx("float32")
     keras.config.set_epsilon(1e-7)
     keras.config.set_image_data_format("channels_last")
@@ -183,4 +186,5 @@ def _summarize_model(model: Any) -> ModelSummary:
     return ModelSummary(
         num_parameters=model.count_params(),
         num_trainable_parameters=sum(math.prod(variable.shape) for variable in model.trainable_variables),
+        num_outputs=model.output_shape[-1],
     )

@@ -249,6 +249,11 @@ def _require_usable(devices: tuple[Device, ...], config: DistributionConfig, tra
             "training.jit_compile: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
             "different device). Use jit_compile = false, or one device."
         )
+    if training.jit_compile and devices[0].kind == "cpu" and devices[0].index > 0:
+        raise DeviceError(
+            f"training.jit_compile: XLA compiles for cpu:0 only, of the logical CPU devices. Received: {devices[0]}. "
+            "They are one processor: use cpu:0."
+        )
     if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
         raise DeviceError("distribution.cross_device_ops: nccl moves data between GPUs only. Use hierarchical_copy.")
 

@@ -53,6 +53,10 @@ class OutputError(TfbenchError):
     exit_code = ExitCode.RUN_FAILED
 
 
+class Notice(UserWarning):
+    """A warning whose text belongs into the record of a run, given while its data or model are made."""
+
+
 class InterruptedRunError(TfbenchError):
     """The user, or the system, asked a command to stop."""
 

@@ -19,8 +19,11 @@ from tfbench.results import (
     EffectiveSettings,
     Environment,
     EpochRecord,
+    Evaluation,
     ModelSummary,
     Placement,
+    Predictions,
+    ResumePoint,
     RunExit,
     RunRequest,
     RunResult,
@@ -140,13 +143,15 @@ class Replay:
         self._values: dict[str, Any] = {}
         self._spans: list[StepSpan] = []
         self._epochs: list[EpochRecord] = []
+        self._evaluations: list[Evaluation] = []
         self._notes: list[str] = []
 
     def apply(self, record: Record) -> None:
         """Takes in one record; a kind that this version does not know is passed over."""
         match record["kind"]:
             case "request":
-                self._values["request"] = read_request(record)
+                request = self._values["request"] = read_request(record)
+                self._epochs = list(request.resume.epochs) if request.resume else []
             case "stage":
                 self._values["stage"] = record["name"]
             case "ready":
@@ -168,6 +173,14 @@ class Replay:
                 ]
             case "epoch":
                 self._epochs.append(build(EpochRecord, record["epoch"], "epoch"))
+            case "snapshot":
+                self._values["snapshot_epoch"] = record["epoch"]
+            case "stopped":
+                self._values["stop_reason"] = record["reason"]
+            case "evaluation":
+                self._evaluations.append(build(Evaluation, record["evaluation"], "evaluation"))
+            case "predictions":
+                self._values["predictions"] = build(Predictions, record["predictions"], "predictions")
             case "note":
                 self._notes.append(record["text"])
             case "finished":
@@ -184,12 +197,19 @@ class Replay:
 
     def result(self) -> RunResult:
         """Returns what is known so far."""
-        return RunResult(spans=tuple(self._spans), epochs=tuple(self._epochs), notes=tuple(self._notes), **self._values)
+        return RunResult(
+            spans=tuple(self._spans),
+            epochs=tuple(self._epochs),
+            evaluations=tuple(self._evaluations),
+            notes=tuple(self._notes),
+            **self._values,
+        )
 
 
 def request_fields(request: RunRequest) -> Record:
     """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
     plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
+    plain["resume"] = to_plain(request.resume) if request.resume else None
     return {
         "format_version": FORMAT_VERSION,
         "request": plain | {"recipe_name": request.recipe.name, "recipe": recipe_file.to_tables(request.recipe)},
@@ -210,7 +230,13 @@ def read_request(record: Record) -> RunRequest:
     fields = dict(record["request"])
     name = fields.pop("recipe_name")
     recipe = recipe_file.from_tables(fields.pop("recipe"), name=name, source=f"journal of {fields['run_id']}")
-    return RunRequest(recipe=recipe, **fields)
+    resume = fields.pop("resume", None)
+    return RunRequest(recipe=recipe, resume=build(ResumePoint, resume, "resume") if resume else None, **fields)
+
+
+def files_folder(journal_path: Path) -> Path:
+    """Returns the folder beside a journal for what does not fit into it: snapshots, the trained model."""
+    return journal_path.with_suffix(".files")
 
 
 def read_records(path: Path) -> list[Record]:

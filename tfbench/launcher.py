@@ -100,7 +100,7 @@ def describe_exit(
         stderr_tail: Shown where the process left no other reason.
     """
     if result.stage == "finished":
-        return RunExit(status="FINISHED")
+        return RunExit(status="FINISHED", reason=result.stop_reason or "")
     if stopped_by is not None:
         return RunExit(status="KILLED", reason=f"interrupted by {stopped_by.name}")
     if result.error is not None:

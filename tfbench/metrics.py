@@ -34,6 +34,13 @@ METRICS: dict[str, Metric] = {
     "accuracy": Metric("", _HIGHER, "training accuracy, mean over the steps of the epoch"),
     "val_loss": Metric("", _LOWER, "validation loss, every sample weighted alike"),
     "val_accuracy": Metric("", _HIGHER, "validation accuracy, every sample weighted alike"),
+    "inference_loss": Metric("", _LOWER, "loss of all training samples after the epoch, in inference mode"),
+    "inference_accuracy": Metric("", _HIGHER, "accuracy of all training samples after the epoch, in inference mode"),
+    "inference_seconds": Metric("s", _LOWER, "evaluation of the training samples, part of elapsed_seconds"),
+    "val_loss_batch_mean": Metric("", _LOWER, "validation loss, every batch weighted alike (as Chainer's Evaluator)"),
+    "val_accuracy_batch_mean": Metric(
+        "", _HIGHER, "validation accuracy, every batch weighted alike (as Chainer's Evaluator)"
+    ),
     # Of a run
     "samples_per_second_per_replica": Metric("samples/s", _HIGHER, "samples_per_second / num_replicas"),
     "first_step_seconds": Metric("s", _LOWER, "first call of the training step: tracing, compilation, first batch"),
@@ -43,7 +50,19 @@ METRICS: dict[str, Metric] = {
     "steady_steps": Metric("steps", _NEITHER, "steps that the summary rests on"),
     "steady_seconds": Metric("s", _NEITHER, "time that the summary rests on"),
     "best_val_accuracy": Metric("", _HIGHER, "highest val_accuracy of any epoch"),
+    "test_loss": Metric("", _LOWER, "loss of the test split after training"),
+    "test_accuracy": Metric("", _HIGHER, "accuracy of the test split after training"),
+    "multiview_loss": Metric("", _LOWER, "-log of the label's probability, averaged over several crops of each sample"),
+    "multiview_accuracy": Metric("", _HIGHER, "validation accuracy of probabilities averaged over several crops"),
     "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process"),
+    # Cost, where a price is known; in the currency of the recipe
+    "cost/hours": Metric("h", _LOWER, "time that is paid for: from the request of the run to its end"),
+    "cost/machine": Metric("currency", _LOWER, "hours x price an hour"),
+    "cost/epoch": Metric("currency", _LOWER, "machine for an epoch: its mean training and validation time"),
+    "cost/to_accuracy": Metric("currency", _LOWER, "machine from the request to the end of the epoch on target"),
+    "cost/storage": Metric("currency", _LOWER, "storage for the hours of the run, a month being 30 days"),
+    "cost/total": Metric("currency", _LOWER, "machine and storage"),
+    "cost/total_per_hour": Metric("currency/h", _LOWER, "total / hours"),
     # Sizes: numbers to filter and plot by
     "num_parameters": Metric("", _NEITHER, "weights of the model, trainable or not"),
     "num_trainable_parameters": Metric("", _NEITHER, "weights that training changes"),
@@ -64,4 +83,9 @@ EPOCH_METRICS = (
     "accuracy",
     "val_loss",
     "val_accuracy",
+    "inference_loss",
+    "inference_accuracy",
+    "inference_seconds",
+    "val_loss_batch_mean",
+    "val_accuracy_batch_mean",
 )

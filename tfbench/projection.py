@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tfbench import recipe_file
 from tfbench.errors import RecipeError, TfbenchError, TrackingError
-from tfbench.journal import Journal, Record, read_records, replay
+from tfbench.journal import Journal, Record, files_folder, read_records, replay
 from tfbench.measure.summary import summarize
 from tfbench.report import plots, run_json
 from tfbench.results import RunExit, RunResult, Summary, TrackedRun
@@ -65,6 +65,8 @@ def write_files(
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     plots.write_plots(result, folder)
+    for path in files_folder(journal_path).glob("model.*"):  # the trained model, and its picture
+        shutil.copyfile(path, folder / path.name)
 
 
 def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Path) -> TrackedRun:
@@ -268,7 +270,7 @@ def _write_end(path: Path, records: Sequence[Record]) -> None:
 def _deduce_end(records: Iterable[Record]) -> RunExit:
     last: dict[str, Record] = {record["kind"]: record for record in records}
     if "finished" in last:
-        return RunExit(status="FINISHED")
+        return RunExit(status="FINISHED", reason=last["stopped"]["reason"] if "stopped" in last else "")
     if "failed" in last:
         error: dict[str, Any] = last["failed"]["error"]
         return RunExit(status="FAILED", reason=f"{error['type']}: {error['message']}")

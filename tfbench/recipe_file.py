@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench import registry
+from tfbench import named_tables, registry
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
 from tfbench.recipe import (
     REGRESSION_LOSSES,
@@ -14,13 +14,13 @@ from tfbench.recipe import (
     DatasetConfig,
     DistributionConfig,
     MeasurementConfig,
-    ModelConfig,
     OutputConfig,
     Recipe,
     RecipeInfo,
     Reference,
     TrainingConfig,
 )
+from tfbench.results import DatasetSpec
 from tfbench.schema import find_problems, to_plain
 
 _SECTIONS = {
@@ -32,6 +32,12 @@ _SECTIONS = {
     "cost": CostConfig,
 }
 _TABLES = ("recipe", "model", "dataset", *tuple(_SECTIONS)[1:], "reference")
+
+
+_NO_SYNTHETIC = (
+    "dataset.data: cannot be synthetic, since only the code of {} knows its shapes and sizes. Received: 'synthetic'. "
+    'Use "real".'
+)
 
 
 def shipped_folder() -> Path:
@@ -96,9 +102,16 @@ def load_recipe(path: Path, overrides: Mapping[str, Any] | None = None) -> Recip
         raise RecipeError(f"{path}: is not UTF-8 text, so it is no recipe") from error
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path}: is not valid TOML: {error}") from error
-    for key, value in (overrides or {}).items():
-        _set(tables, key, value)
-    return from_tables(tables, name=path.stem, source=str(path), overridden=tuple(overrides or ()))
+    overrides = overrides or {}
+    named_tables.place_model_file(tables, path.parent)
+    named_tables.drop_options_of_another(tables, overrides)
+    for key, value in overrides.items():
+        set_value(tables, key, value)
+    named_tables.place_model_file(tables, Path())
+    recipe = from_tables(tables, name=path.stem, source=str(path), overridden=tuple(overrides))
+    if missing := named_tables.find_missing_file(recipe.model):
+        raise RecipeError(f"{_origin('model.file', overrides, str(path))}: model.file: no such file: {missing}.")
+    return recipe
 
 
 def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = ()) -> Recipe:
@@ -125,9 +138,9 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
             continue
         sections[key], found = find_problems(cls, tables.get(key, {}), key)
         problems += found
-    sections["model"], found = _read_model(tables.get("model"))
+    sections["model"], found = named_tables.read_model(tables.get("model"))
     problems += found
-    sections["dataset"], found = _read_dataset(tables.get("dataset"))
+    sections["dataset"], found = named_tables.read_dataset(tables.get("dataset"))
     problems += found
     references, found = _read_references(tables.get("reference", []))
     problems += found
@@ -145,6 +158,18 @@ def to_tables(recipe: Recipe) -> dict[str, Any]:
     for kind in ("model", "dataset"):
         tables[kind] |= tables[kind].pop("options")
     return tables
+
+
+def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
+    """Refuses a recipe that names functions outside of tfbench, unless the user allowed it.
+
+    Raises:
+        RecipeError: Naming them and how to allow it.
+    """
+    named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
+    problems = [f"{key}: {name} {registry.CODE_NOT_ALLOWED}" for key, name in named.items() if registry.is_code(name)]
+    if problems and not allows_code:
+        raise RecipeError("\n".join(problems))
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -179,49 +204,18 @@ def _origin(problem: str, overridden: Collection[str], source: str) -> str:
     return "command line" if any(is_meant(key.split(".")) for key in overridden) else source
 
 
-def _set(tables: dict[str, Any], key: str, value: Any) -> None:
+def set_value(tables: dict[str, Any], key: str, value: Any) -> None:
+    """Lays one value over a recipe's tables.
+
+    Raises:
+        RecipeError: The key leads through something that is no table.
+    """
     *parents, last = key.split(".")
     for depth, parent in enumerate(parents):
         tables = tables.setdefault(parent, {})
         if not isinstance(tables, dict):
             raise RecipeError(f"--set {key}: {'.'.join(parents[: depth + 1])} is no table, so it has no key '{last}'.")
     tables[last] = value
-
-
-def _read_named(table: object, kind: registry.Kind, where: str, own: set[str]) -> tuple[str, dict[str, Any], list[str]]:
-    """Reads a table whose `name` says which module's `Config` checks the other keys (those in `own` excepted)."""
-    if not isinstance(table, Mapping):
-        problem = f"missing table [{where}]." if table is None else f"must be a table. Received: {table!r}."
-        return "", {}, [f"{where}: {problem}"]
-    name = table.get("name")
-    if not isinstance(name, str):
-        return (
-            "",
-            {},
-            [f"{where}.name: missing." if name is None else f"{where}.name: must be a string. Received: {name!r}."],
-        )
-    try:
-        config_class = registry.load(kind, name).Config
-    except UnknownNameError as error:
-        return "", {}, [f"{where}.name: {error}"]
-    options = {key: value for key, value in table.items() if key != "name" and key not in own}
-    config, problems = find_problems(config_class, options, where)
-    return name, to_plain(config) if config is not None else {}, problems
-
-
-def _read_model(table: object) -> tuple[ModelConfig | None, list[str]]:
-    name, options, problems = _read_named(table, "models", "model", set())
-    return (None, problems) if problems else (ModelConfig(name=name, options=options), [])
-
-
-def _read_dataset(table: object) -> tuple[DatasetConfig | None, list[str]]:
-    name, options, problems = _read_named(table, "datasets", "dataset", {"data"})
-    if problems:
-        return None, problems
-    values: dict[str, Any] = {"name": name, "options": options}
-    if isinstance(table, Mapping) and "data" in table:
-        values["data"] = table["data"]
-    return find_problems(DatasetConfig, values, "dataset")
 
 
 def _read_references(tables: object) -> tuple[tuple[Reference, ...], list[str]]:
@@ -234,20 +228,55 @@ def _read_references(tables: object) -> tuple[tuple[Reference, ...], list[str]]:
 def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     """Returns what is wrong between sections that are each right by themselves."""
     dataset: DatasetConfig = sections["dataset"]
-    training: TrainingConfig = sections["training"]
+    if registry.is_code(dataset.name):
+        return [_NO_SYNTHETIC.format(dataset.name)] if dataset.data == "synthetic" else []
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
+    problems = find_misfits(spec, dataset.name, sections["training"])
+    if sections["model"].options.get("stateful") and not sections["measurement"].is_limited:
+        problems += _find_short_batches(spec, dataset.name, sections["training"])
+    return problems
+
+
+def find_misfits(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
+    """Returns why a data set, of this name, cannot be trained with like this."""
     problems = []
     if training.global_batch_size > spec.train_samples:
         problems.append(
             f"training.global_batch_size: must be at most {spec.train_samples}, the training samples of "
-            f"{dataset.name}. Received: {training.global_batch_size}."
+            f"{name}. Received: {training.global_batch_size}."
+        )
+    if spec.num_rows not in (None, training.global_batch_size):
+        problems.append(
+            f"training.global_batch_size: must be {spec.num_rows}, the dataset.num_rows that go on from batch to "
+            f"batch. Received: {training.global_batch_size}. Set dataset.num_rows to the same."
         )
     wanted = REGRESSION_LOSSES if spec.num_classes is None else ("sparse_categorical_crossentropy",)
     if training.loss not in wanted:
         kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
         problems.append(
-            f"training.loss: must be {' or '.join(wanted)}, since the data set {dataset.name} {kind}. "
+            f"training.loss: must be {' or '.join(wanted)}, since the data set {name} {kind}. "
             f"Received: {training.loss}."
         )
+    return problems
+
+
+def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
+    """Returns which evaluations would meet a stateful model, built for one size of batch, with another."""
+    batch_size, problems = training.global_batch_size, []
+    if training.validation_batch_size not in (None, batch_size):
+        problems.append(
+            f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a stateful model is "
+            f"built for one size of batch. Received: {training.validation_batch_size}. Leave it out."
+        )
+    splits = {"validation": spec.validation_samples, "test": spec.test_samples}
+    if training.evaluates_training:
+        splits["training"] = spec.train_samples
+    for split, num_samples in splits.items():
+        if num_samples % batch_size:
+            problems.append(
+                f"training.global_batch_size: must divide the {num_samples} {split} samples of {name}, since a "
+                f"stateful model is built for one size of batch. Received: {batch_size}. Choose another, or set "
+                "model.stateful = false."
+            )
     return problems

@@ -1,7 +1,12 @@
-"""Models and data sets by name: a name is a file in the package, imported only when it is used."""
+"""Models and data sets by name: a name is a file in the package, imported only when it is used.
+
+A name with a colon, "my_package.nets:build_model", is a function outside of tfbench: `user_code` calls it, in the
+measuring process alone. Nothing here imports such code.
+"""
 
 import ast
 import importlib
+import keyword
 import pkgutil
 from pathlib import Path
 from types import ModuleType
@@ -11,13 +16,19 @@ from tfbench.errors import UnknownNameError, did_you_mean
 
 Kind = Literal["models", "datasets"]
 _SINGULAR = {"models": "model", "datasets": "data set"}
+CODE_NOT_ALLOWED = (
+    "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with --allow-code."
+)
+# The folder layers/ holds classes of layers, so that the model of that name is in a file of another.
+_FILE_NAMES = {"models": {"layers": "layer_table"}, "datasets": {}}
 
 
 def list_names(kind: Kind) -> dict[str, str]:
     """Returns every name of a kind with the first line of its module's docstring; imports none of them."""
     folder = Path(__file__).parent / kind
-    modules = sorted(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_"))
-    return {name: _first_line(folder / f"{name}.py") for name in modules}
+    modules = [m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_")]
+    names = {file_name: name for name, file_name in _FILE_NAMES[kind].items()}
+    return {name: _first_line(folder / f"{m}.py") for name, m in sorted((names.get(m, m), m) for m in modules)}
 
 
 def load(kind: Kind, name: str) -> ModuleType:
@@ -31,7 +42,18 @@ def load(kind: Kind, name: str) -> ModuleType:
         raise UnknownNameError(
             f"unknown {_SINGULAR[kind]} '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
-    return importlib.import_module(f"tfbench.{kind}.{name}")
+    return importlib.import_module(f"tfbench.{kind}.{_FILE_NAMES[kind].get(name, name)}")
+
+
+def is_code(name: str) -> bool:
+    """Says whether a name stands for a function outside of tfbench."""
+    return ":" in name
+
+
+def is_code_name(name: str) -> bool:
+    """Says whether `name` is written as a function's is: "package.module:function"."""
+    module, _, function = name.partition(":")
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in [*module.split("."), function])
 
 
 def _first_line(path: Path) -> str:

@@ -10,19 +10,6 @@ Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 
 @schema
-class RunRequest:
-    """One run to be measured in a process of its own."""
-
-    run_id: str
-    name: str
-    created: float  # seconds since 1970, UTC
-    recipe: Recipe
-    data_dir: str | None = None
-    tags: dict[str, str] = dataclasses.field(default_factory=dict)
-    overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
-
-
-@schema
 class DatasetSpec:
     """Shapes and sizes of a data set, known without loading it."""
 
@@ -33,12 +20,16 @@ class DatasetSpec:
     train_samples: int
     validation_samples: int
     input_scale: float = 1.0  # inputs are multiplied by this once they are float32 and their mean is subtracted
+    mean: Literal["none", "image", "channel"] = "none"  # of the training samples; one a pixel, or one a channel
     # Shape as stored, where the model sees a crop: a random one in training, the centre otherwise.
     stored_shape: tuple[int, ...] | None = None
     mirrors: bool = False  # training images are turned left to right, one in two
     views: Literal[1, 9, 10] = 1  # crops whose probabilities are averaged in an evaluation after the training
     shuffled: bool = True  # False: training samples come in their order, batch after batch
+    drawn: bool = False  # True: training samples are drawn with replacement; an epoch has some twice and some never
+    num_rows: int | None = None  # of a batch, where each goes on in the next one: the order needs batches of this size
     test_samples: int = 0  # of a third split, evaluated once after the training
+    per_replica_batch_size: int | None = None  # for a model that must know it when it is built
 
 
 @schema
@@ -115,6 +106,7 @@ class ModelSummary:
 
     num_parameters: int
     num_trainable_parameters: int
+    num_outputs: int | None = None
 
 
 @schema
@@ -169,7 +161,11 @@ class StepSpan:
 
 @schema
 class EpochRecord:
-    """What one epoch took and what it learned. Times in seconds; None: does not exist, or was not finite."""
+    """What one epoch took and what it learned. Times in seconds; None: does not exist, or was not finite.
+
+    `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean` weigh every batch
+    alike, the short last one too, as Chainer's Evaluator does.
+    """
 
     epoch: int
     num_steps: int
@@ -182,6 +178,35 @@ class EpochRecord:
     val_loss: float | None
     val_accuracy: float | None
     finished_at: float  # seconds since 1970, UTC
+    inference_loss: float | None = None
+    inference_accuracy: float | None = None
+    inference_seconds: float | None = None
+    val_loss_batch_mean: float | None = None
+    val_accuracy_batch_mean: float | None = None
+
+
+@schema
+class ResumePoint:
+    """The snapshot that a run goes on from, and what its predecessor had reached there."""
+
+    run_id: str
+    snapshot: str  # file
+    epochs: tuple[EpochRecord, ...]
+
+
+@schema
+class RunRequest:
+    """One run to be measured in a process of its own."""
+
+    run_id: str
+    name: str
+    created: float  # seconds since 1970, UTC
+    recipe: Recipe
+    data_dir: str | None = None
+    tags: dict[str, str] = dataclasses.field(default_factory=dict)
+    overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
+    resume: ResumePoint | None = None
+    allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
 
 
 @schema
@@ -205,7 +230,11 @@ class RunResult:
     model: ModelSummary | None = None
     steps_per_epoch: int | None = None
     spans: tuple[StepSpan, ...] = ()
-    epochs: tuple[EpochRecord, ...] = ()
+    epochs: tuple[EpochRecord, ...] = ()  # those of the run that it goes on from come first
+    evaluations: tuple[Evaluation, ...] = ()
+    predictions: Predictions | None = None
+    snapshot_epoch: int | None = None  # newest epoch that a run could go on from
+    stop_reason: str | None = None  # why training ended before the recipe's epochs were done
     notes: tuple[str, ...] = ()  # what the measuring process noticed
     peak_memory_bytes: int | None = None
     error: dict[str, Any] | None = None  # type, message and traceback of what stopped the worker

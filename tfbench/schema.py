@@ -84,6 +84,7 @@ def to_plain(instance: object) -> Any:
 def _explain(cls: type, problem: Any, where: str) -> str:
     steps = [str(step) for step in problem["loc"]]
     path = ".".join([where, *steps])
+    tag_key = str(problem.get("ctx", {}).get("discriminator")).strip("'")  # what tells the choices of a union apart
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":
             known = _keys_beside(cls, steps)
@@ -91,11 +92,12 @@ def _explain(cls: type, problem: Any, where: str) -> str:
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return f"{path}: missing."
         case "union_tag_not_found":
-            return f"{path}.name: missing."
+            return f"{path}.{tag_key}: missing."
         case "union_tag_invalid":
             known = [tag.strip("'") for tag in problem["ctx"]["expected_tags"].split(", ")]
             tag = problem["ctx"]["tag"]
-            return f"{path}.name: must be one of {', '.join(known)}. Received: '{tag}'.{did_you_mean(tag, known)}"
+            hint = did_you_mean(str(tag), known)
+            return f"{path}.{tag_key}: must be one of {', '.join(known)}. Received: '{tag}'.{hint}"
         case "value_error":
             return f"{path}: {problem['msg'].removeprefix('Value error, ')}"
         case "literal_error":
@@ -111,15 +113,16 @@ def _explain(cls: type, problem: Any, where: str) -> str:
 
 def _keys_beside(cls: type, steps: list[str]) -> list[str]:
     """Returns the keys that the innermost table on the path `steps` may hold."""
-    for step in steps[:-1]:
+    for depth, step in enumerate(steps[:-1]):
         hints = typing.get_type_hints(cls) if dataclasses.is_dataclass(cls) else {}
         candidates = [hints[step]] if step in hints else []
         while candidates:
             hint = candidates.pop()
             if dataclasses.is_dataclass(hint) and isinstance(hint, type):
                 cls = hint
-                if f"'{steps[steps.index(step) + 1]}'" in repr(typing.get_type_hints(hint).get("name")):
-                    break  # the one choice whose name is the next step
+                tags = [typing.get_type_hints(hint).get(key) for key in ("name", "type")]
+                if any(f"'{tag}'" in repr(tags) for tag in steps[depth + 1 : depth + 3]):
+                    break  # the one choice whose tag is the next step, or comes after its place in an array
             candidates += typing.get_args(hint)
     return [field.name for field in dataclasses.fields(cls)]
 

@@ -17,6 +17,7 @@ from tfbench import errors
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
 from tfbench.journal import DiskFullError, Journal, Record, Replay, request_fields
 from tfbench.launcher import STOP_SECONDS, Worker, describe_exit
+from tfbench.measure.checks import find_early_cautions
 from tfbench.measure.summary import summarize
 from tfbench.projection import project
 from tfbench.report.console import RunConsole
@@ -187,6 +188,8 @@ class _Run:
                     self._console.stage(record["name"])
                 case "ready":
                     self._console.header(self._replay.result())
+                    for text in find_early_cautions(self._replay.result()):
+                        self._console.warn(text)
                     self._wait_for_tracker()
                     self._worker.begin()
                 case "started":
@@ -252,6 +255,7 @@ class _Progress:
     def __init__(self) -> None:
         self._started_at = 0.0
         self._steps_per_epoch = 1
+        self._epochs_before = 0  # of the run that this one goes on from
         self._total_steps: int | None = None
         self._limit_seconds: float | None = None
         self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
@@ -262,7 +266,8 @@ class _Progress:
         self._steps_per_epoch = result.steps_per_epoch or 1
         self._limit_seconds = recipe.measurement.seconds
         if not recipe.measurement.is_limited:
-            self._total_steps = self._steps_per_epoch * recipe.training.epochs
+            self._epochs_before = len(result.epochs)
+            self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)
         elif recipe.measurement.steps:
             self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
 
@@ -279,7 +284,7 @@ class _Progress:
             step=step,
             total_steps=self._total_steps,
             epoch=epoch,
-            step_in_epoch=min(step - (epoch - 1) * self._steps_per_epoch, self._steps_per_epoch),
+            step_in_epoch=min(step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch, self._steps_per_epoch),
             steps_per_epoch=self._steps_per_epoch,
             steps_per_second=rate,
             seconds_left=min(left, default=None),

@@ -16,12 +16,17 @@ def format_toml(tables: Mapping[str, Any]) -> str:
     """
     blocks: list[str] = []
     for name, content in tables.items():
-        if isinstance(content, Mapping):
-            blocks += _blocks(_key(name), f"[{_key(name)}]", content)
-        else:
-            for element in content:
-                blocks += _blocks(_key(name), f"[[{_key(name)}]]", element)
+        blocks += _tables(_key(name), content)
     return "\n\n".join(blocks) + "\n"
+
+
+def _tables(path: str, content: Any) -> Iterator[str]:
+    """Yields a table, or each of an array of tables."""
+    if isinstance(content, Mapping):
+        yield from _blocks(path, f"[{path}]", content)
+    else:
+        for element in content:
+            yield from _blocks(path, f"[[{path}]]", element)
 
 
 def _blocks(path: str, heading: str, table: Mapping[str, Any]) -> Iterator[str]:
@@ -30,12 +35,16 @@ def _blocks(path: str, heading: str, table: Mapping[str, Any]) -> Iterator[str]:
     for key, value in table.items():
         if value is None:
             lines.append(f"# {_key(key)}: not set")
-        elif not isinstance(value, Mapping):
+        elif not isinstance(value, Mapping) and not _is_array_of_tables(value):
             lines.append(f"{_key(key)} = {_value(value)}")
     yield "\n".join(lines)
     for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from _blocks(f"{path}.{_key(key)}", f"[{path}.{_key(key)}]", value)
+        if value and (isinstance(value, Mapping) or _is_array_of_tables(value)):
+            yield from _tables(f"{path}.{_key(key)}", value)
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(element, Mapping) for element in value)
 
 
 def _key(key: str) -> str:
@@ -43,6 +52,11 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    # Strings, numbers, booleans and arrays are written alike in JSON and TOML, but for the one control character that
+    if isinstance(value, Mapping):  # in an array of arrays
+        known = {key: element for key, element in value.items() if element is not None}
+        return "{" + ", ".join(f"{_key(key)} = {_value(element)}" for key, element in known.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    # Strings, numbers and booleans are written alike in JSON and TOML, but for the one control character that
     # JSON leaves as it is.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")

@@ -1,5 +1,7 @@
+import pytest
+
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
-from tfbench.measure.checks import find_cautions
+from tfbench.measure.checks import find_cautions, find_early_cautions
 from tfbench.results import DatasetSummary, RunResult
 
 
@@ -89,3 +91,27 @@ def test_an_epoch_that_executions_do_not_divide_is_pointed_out() -> None:
     assert only_caution(build_result(request=build_request(recipe=recipe))).startswith(
         "an epoch takes 21 steps instead of 20: training.steps_per_execution (3) does not divide it"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (
+            "cpu",
+            "this recipe is not meant for cpu: all of its training may take days there. Use a GPU (--devices gpu), or "
+            "measure a part of it (--steps 20).",
+        ),
+        ("gpu", "this recipe is not meant for gpu: it is too small to make use of one. Use the CPU (--devices cpu)."),
+    ],
+)
+def test_a_device_that_the_recipe_is_not_meant_for_is_pointed_out_before_training_and_after(
+    kind: str, text: str
+) -> None:
+    recipe = build_recipe(recipe={"not_meant_for": [kind]}, dataset={"data": "real"}, training={"epochs": 1})
+    placement = build_placement(devices=(f"{kind}:1",))
+    under_way = build_result(request=build_request(recipe=recipe), placement=placement, spans=(), epochs=(), exit=None)
+    assert find_early_cautions(under_way) == (text,)
+    assert only_caution(build_result(request=build_request(recipe=recipe), placement=placement)) == text
+    other = build_placement(devices=("gpu:0" if kind == "cpu" else "cpu:0",))
+    assert find_cautions(build_result(request=build_request(recipe=recipe), placement=other)) == ()
+    assert find_early_cautions(build_result(request=build_request(recipe=recipe), placement=None)) == ()

@@ -133,7 +133,11 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("training__optimizer", "adam", "training.optimizer"),
         ("training__btach", 1, "training.btach: unknown key."),
         ("training__epoch", 1, "training.epoch: unknown key. Did you mean 'epochs'? Known keys: global_batch_size,"),
-        ("training__loss", "mse", "training.loss: must be one of sparse_categorical_crossentropy, mean_squared_error, "),
+        (
+            "training__loss",
+            "mse",
+            "training.loss: must be one of sparse_categorical_crossentropy, mean_squared_error, ",
+        ),
         (
             "training__loss",
             "mean_squared_error",
@@ -247,3 +251,90 @@ def test_refuses_an_override_whose_value_is_no_toml(text: str) -> None:
 def test_refuses_an_override_below_a_value(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"--set training\.epochs\.x: training\.epochs is no table"):
         recipe_file.load_recipe(write(tmp_path, MINIMAL), {"training.epochs.x": 1})
+
+
+def load_with(folder: Path, model: str, **overrides: Any) -> recipe_file.Recipe:
+    path = write(folder, MINIMAL.replace('name = "mlp"', model))
+    return recipe_file.load_recipe(path, {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def test_a_saved_network_lies_beside_its_recipe_or_in_the_current_folder_for_the_command_line(
+    in_tmp_path: Path,
+) -> None:
+    for folder in ("a", "a/nets", "b"):
+        Path(folder).mkdir()
+        Path(folder, "net.keras").touch()
+    Path("b/linked.keras").symlink_to("net.keras")
+    in_file = load_with(in_tmp_path / "a", 'file = "nets/../net.keras"')
+    assert (in_file.model.name, in_file.model.options) == ("keras_file", {"file": f"{in_tmp_path}/a/net.keras"})
+    assert load_with(in_tmp_path / "a", 'name = "keras_file"\nfile = "net.keras"') == in_file
+    typed = load_with(in_tmp_path / "a", 'file = "net.keras"', model__file="b/linked.keras")
+    assert typed.model.options == {"file": f"{in_tmp_path}/b/linked.keras"}
+    assert recipe_file.from_tables(recipe_file.to_tables(typed), name="mine", source="again") == typed
+
+
+def test_a_saved_network_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=rf"mine\.toml: model\.file: no such file: {tmp_path}/net\.keras\."):
+        load_with(tmp_path, 'file = "net.keras"')
+    with pytest.raises(RecipeError, match=r"command line: model\.file: no such file: /nowhere/net\.keras\."):
+        load_with(tmp_path, 'name = "mlp"', model__file="/nowhere/net.keras")
+    with pytest.raises(RecipeError, match=r"mine\.toml: model: file must end in \.keras"):
+        load_with(tmp_path, 'file = "net.h5"')
+
+
+def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another(tmp_path: Path) -> None:
+    model = 'name = "mlp"\nhidden_units = [3]'
+    (tmp_path / "net.keras").touch()
+    assert load_with(tmp_path, model, model__name="simple_rnn").model.options["units"] == 100
+    assert load_with(tmp_path, model, model__name="a.b:c", model__width=2).model.options == {"width": 2}
+    assert load_with(tmp_path, model, model__file=str(tmp_path / "net.keras")).model.name == "keras_file"
+    assert load_with(tmp_path, model, model__name="mlp").model.options["hidden_units"] == [3]
+    synthetic = MINIMAL.replace('"mnist"', '"sine"\nnum_points = 200\ndata = "synthetic"')
+    recipe = recipe_file.load_recipe(write(tmp_path, synthetic), {"dataset.name": "mnist"})
+    assert (recipe.dataset.options, recipe.dataset.data) == ({}, "synthetic")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("model__name", "nets:", "model.name: must be written as \"package.module:function\". Received: 'nets:'."),
+        ("model__name", "a-b:c", "must be written as"),
+        ("model__name", "a.b:c.d", "must be written as"),
+        ("model__name", "a:b:c", "must be written as"),
+        ("model__name", "../nets:build", "must be written as"),
+        ("model__name", "import:c", "must be written as"),
+        ("dataset__name", ":load", "dataset.name: must be written as"),
+    ],
+)
+def test_refuses_a_function_whose_name_is_none(tmp_path: Path, key: str, value: str, message: str) -> None:
+    assert message in problem_with(tmp_path, **{key: value})
+
+
+def test_refuses_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> None:
+    model = 'name = "a:b"\nday = 2024-05-01\n"two words" = 1\nsize = inf'
+    with pytest.raises(RecipeError) as caught:
+        load_with(tmp_path, model)
+    assert [line.partition("mine.toml: ")[2] for line in str(caught.value).splitlines()] == [
+        "model.day: must be a string, finite number, boolean, or an array or table of such. "
+        "Received: datetime.date(2024, 5, 1).",
+        "model.two words: must be the name of an argument. Received: 'two words'.",
+        "model.size: must be a string, finite number, boolean, or an array or table of such. Received: inf.",
+    ]
+
+
+def test_refuses_synthetic_data_in_the_shape_of_data_that_only_code_knows(tmp_path: Path) -> None:
+    problem = problem_with(tmp_path, dataset__name="my.data:load", dataset__data="synthetic")
+    assert problem == (
+        "dataset.data: cannot be synthetic, since only the code of my.data:load knows its shapes and sizes. "
+        "Received: 'synthetic'. Use \"real\"."
+    )
+
+
+def test_a_table_of_layers_is_read(tmp_path: Path) -> None:
+    layers = '[[model.layer]]\ntype = "flatten"\n[[model.layer]]\ntype = "dense"\nunits = 10\n'
+    recipe = load_with(tmp_path, f'name = "layers"\n{layers}')
+    assert [layer["type"] for layer in recipe.model.options["layer"]] == ["flatten", "dense"]
+    with pytest.raises(
+        RecipeError, match=r"mine\.toml: model\.layer\.1\.dense\.unit: unknown key\. Did you mean 'units'"
+    ):
+        load_with(tmp_path, f'name = "layers"\n{layers.replace("units", "unit")}')

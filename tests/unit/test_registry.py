@@ -1,5 +1,6 @@
 """Names of models and data sets are file names."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ def test_every_name_has_a_summary_line_and_a_config(kind: registry.Kind) -> None
     assert names
     for name, line in names.items():
         assert line.endswith("."), f"{kind}/{name}.py: the docstring's first line is what `tfbench list` prints"
-        assert registry.load(kind, name).Config()
+        assert dataclasses.is_dataclass(registry.load(kind, name).Config)
 
 
 def test_listing_imports_nothing() -> None:
@@ -29,8 +30,13 @@ def test_listing_imports_nothing() -> None:
 
 
 def test_private_modules_and_packages_are_no_names() -> None:
-    assert "layers" not in registry.list_names("models")
+    assert "initializers" not in registry.list_names("models")
     assert not [name for name in registry.list_names("models") if name.startswith("_")]
+
+
+def test_the_table_of_layers_has_the_name_of_the_folder_beside_it() -> None:
+    assert registry.load("models", "layers").__name__ == "tfbench.models.layer_table"
+    assert list(registry.list_names("models")) == sorted(registry.list_names("models"))
 
 
 def test_an_added_file_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +53,8 @@ def test_an_added_file_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("models", "mpl", "unknown model 'mpl'. Did you mean 'mlp'? Known: "),
         ("datasets", "mnits", "unknown data set 'mnits'. Did you mean 'mnist'? Known: "),
         ("models", "../errors", "unknown model '../errors'."),
-        ("models", "layers", "unknown model 'layers'."),
+        ("models", "layer_table", "unknown model 'layer_table'. Did you mean 'layers'?"),
+        ("models", "_layer_types", "unknown model '_layer_types'."),
         ("models", "", "unknown model ''."),
     ],
 )

@@ -64,6 +64,11 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
             "val_loss": 0.6,
             "val_accuracy": 0.75,
             "finished_at": 1_700_000_010.0,
+            "inference_loss": None,
+            "inference_accuracy": None,
+            "inference_seconds": None,
+            "val_loss_batch_mean": None,
+            "val_accuracy_batch_mean": None,
         }
     ]
     assert written["summary"] == summary.metrics

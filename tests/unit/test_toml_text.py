@@ -44,6 +44,14 @@ def test_values_read_back(value: object) -> None:
     assert tomllib.loads(format_toml({"a": {"x": value}})) == {"a": {"x": value}}
 
 
+def test_arrays_of_tables_inside_of_tables_read_back() -> None:
+    layers = [{"type": "conv", "inputs": ["data"], "name": None}, {"type": "dense", "more": {"x": [[{"y": 1}]]}}]
+    text = format_toml({"model": {"layer": layers, "name": "layers"}})
+    assert text.startswith('[model]\nname = "layers"\n\n[[model.layer]]\ntype = "conv"\n')
+    del layers[0]["name"]
+    assert tomllib.loads(text) == {"model": {"name": "layers", "layer": layers}}
+
+
 def test_arrays_of_tables_read_back() -> None:
     tables: dict[str, Any] = {"reference": [{"a": 1, "figures": {"x": 1.5}}, {"a": 2, "figures": {"x y": 2.5}}]}
     assert tomllib.loads(format_toml(tables)) == tables

@@ -28,6 +28,13 @@ set_option = click.option(
     help="Set any key of the recipe, for example model.hidden_units=[4000,4000]. May be given several times.",
 )
 
+allow_code_option = click.option(
+    "--allow-code",
+    "allows_code",
+    is_flag=True,
+    help="Call the functions of your own that the recipe names, such as my_package.nets:build_model.",
+)
+
 format_option = click.option(
     "--format",
     "output_format",

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def command(output_format: str) -> None:
     """List the recipes, models and data sets.
 
-    Shipped recipes are named by their name, those in recipes/ of the current folder by their path.
+    Shipped recipes are named by their name, those in recipes/ of the current folder by their path. A model or data set
+    may also be a function of your own, "my_package.nets:build_model".
 
     \b
     tfbench list
@@ -37,7 +38,7 @@ def command(output_format: str) -> None:
         for entry in contents[key]:
             click.echo(f"  {entry['name']:<{width}}  {entry[column]}")
         click.echo()
-    click.echo("`tfbench show RECIPE` prints a recipe, `tfbench run RECIPE` runs it.")
+    click.echo("`tfbench show RECIPE` prints its network layer by layer, `tfbench run RECIPE` runs it.")
 
 
 def _collect() -> dict[str, list[dict[str, Any]]]:

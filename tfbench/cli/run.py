@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from tfbench.cli._options import format_option, recipe_argument, set_option
-from tfbench.cli._store import make_tracker, open_store, store_option
+from tfbench.cli._options import allow_code_option, complete_recipe, format_option, set_option
+from tfbench.cli._store import complete_run, make_tracker, open_store, store_option
 from tfbench.errors import ExitCode, OutputError
 
 _DIRECT = {
@@ -21,6 +21,12 @@ _DIRECT = {
     "steps": "measurement.steps",
     "seconds": "measurement.seconds",
     "clock": "measurement.clock",
+    "snapshot_every": "output.snapshot_every_epochs",
+    "save_model": "output.saves_model",
+    "draw_model": "output.draws_model",
+    "predictions": "output.num_predictions",
+    "per_class": "output.per_class_accuracy",
+    "price_per_hour": "cost.price_per_hour",
 }
 
 
@@ -40,7 +46,10 @@ class _Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 
 
 @click.command("run")
-@recipe_argument
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
+@click.option(
+    "--resume", metavar="RUN", shell_complete=complete_run, help="Go on from the newest snapshot of an earlier run."
+)
 @click.option("--strategy", metavar="NAME", help="default, one_device or mirrored.")
 @click.option("--devices", metavar="LIST", help="For example cpu:0 or gpu:0,gpu:2; gpu alone means every GPU.")
 @click.option(
@@ -59,7 +68,23 @@ class _Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 @click.option("--seconds", metavar="S", type=_Number(), help="Stop after the warm-up and S more seconds.")
 @click.option("--clock", metavar="MODE", help="span (default), or step: percentiles of single steps.")
 @click.option("--seed", metavar="N", type=_Number(), help="Of weights, data order and synthetic data.")
+@click.option("--snapshot-every", metavar="N", type=_Number(), help="Keep a snapshot to resume from every N epochs.")
+@click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
+@click.option(
+    "--draw-model", is_flag=True, default=None, help="Draw the model's graph (needs tfbench[draw] and Graphviz)."
+)
+@click.option("--predictions", metavar="N", type=_Number(), help="Show N validation labels and their predictions.")
+@click.option("--per-class", is_flag=True, default=None, help="Show the validation accuracy of each class.")
+@click.option(
+    "--price-per-hour",
+    metavar="PRICE",
+    type=_Number(),
+    envvar="TFBENCH_PRICE_PER_HOUR",
+    show_envvar=True,
+    help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
+)
 @set_option
+@allow_code_option
 @click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
 @store_option
 @click.option(
@@ -71,9 +96,11 @@ class _Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 def command(
     context: click.Context,
     /,
-    recipe: str,
+    recipe: str | None,
+    resume: str | None,
     data_dir: Path | None,
     overrides: tuple[str, ...],
+    allows_code: bool,
     name: str | None,
     store_root: Path,
     tracking_uri: str | None,
@@ -92,19 +119,43 @@ def command(
       tfbench run mnist_mlp --strategy mirrored --devices gpu --global-batch-size 512
       tfbench run mnist_mlp --set model.hidden_units=[4000,4000] --steps 200
       tfbench run mnist_mlp --data synthetic --format json > run.json
+      tfbench run svhn_rcnn --snapshot-every 10 --save-model
+      tfbench run --resume @last --epochs 600
+      tfbench run mnist_mlp --set model.file=net.keras
+      tfbench run mine.toml --allow-code
     """
+    from tfbench.journal import read_records, replay
     from tfbench.recipe_file import find_recipe, load_recipe, parse_override
     from tfbench.report.console import RunConsole
     from tfbench.report.run_json import to_json
-    from tfbench.requests import new_request
+    from tfbench.requests import new_request, resumed_request
     from tfbench.session import execute_run
+    from tfbench.tracking.liveness import is_running
     from tfbench.tracking.store import TrackingState
 
     values = dict(parse_override(text) for text in overrides)
     values |= {_DIRECT[option]: _value(option, value) for option, value in direct.items() if value is not None}
-    loaded = load_recipe(find_recipe(recipe), values)
-    request = new_request(loaded, name=name, data_dir=data_dir, overrides=values)
     store = open_store(store_root)
+    if resume:
+        if recipe:
+            raise click.UsageError("--resume goes on with the recipe of its run: leave RECIPE out.")
+        run_id = store.find(resume)
+        records = read_records(store.journal_path(run_id))
+        if is_running(records):
+            raise click.UsageError(f"run {run_id} is still running.")
+        request = resumed_request(
+            replay(records),
+            store.journal_path(run_id),
+            overrides=values,
+            name=name,
+            data_dir=data_dir,
+            allows_code=allows_code,
+        )
+    elif recipe:
+        loaded = load_recipe(find_recipe(recipe), values)
+        request = new_request(loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code)
+    else:
+        raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
     tracker = make_tracker(state.tracking_uri, experiment, store)
     console = RunConsole(quiet_stdout=output_format == "json")

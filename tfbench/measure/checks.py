@@ -5,6 +5,11 @@ from collections.abc import Iterable, Iterator
 from tfbench.measure.spans import steady_spans
 from tfbench.results import RunResult
 
+_NOT_MEANT_FOR = {
+    "cpu": "all of its training may take days there. Use a GPU (--devices gpu), or measure a part of it (--steps 20).",
+    "gpu": "it is too small to make use of one. Use the CPU (--devices cpu).",
+}
+
 
 def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tuple[str, ...]:
     """Returns one text for each thing that limits what a run's figures say: what was seen, and what to do.
@@ -17,6 +22,7 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
         warmup_steps = result.request.recipe.measurement.warmup_steps
     found = (
         *_check_data(result),
+        *find_early_cautions(result),
         *_check_devices(result),
         *_check_clock(result),
         *_check_length(result),
@@ -27,6 +33,18 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
         *result.notes,
     )
     return tuple(dict.fromkeys(found))
+
+
+def find_early_cautions(result: RunResult) -> tuple[str, ...]:
+    """Returns the cautions that a user should see before waiting for a run whose devices are known."""
+    return tuple(_check_purpose(result))
+
+
+def _check_purpose(result: RunResult) -> Iterator[str]:
+    devices = result.placement.devices if result.placement else ()
+    kinds = {device.partition(":")[0] for device in devices}
+    for kind in kinds.intersection(result.request.recipe.recipe.not_meant_for):
+        yield f"this recipe is not meant for {kind}: {_NOT_MEANT_FOR[kind]}"
 
 
 def _check_data(result: RunResult) -> Iterator[str]:

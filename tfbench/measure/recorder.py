@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfbench.measure.summary import epoch_samples_per_second
@@ -52,9 +52,9 @@ class SpanClock:
         """Steps done so far."""
         return self._step
 
-    def begin_epoch(self) -> None:
-        """Starts the first span of an epoch."""
-        self._epoch += 1
+    def begin_epoch(self, epoch: int) -> None:
+        """Starts the first span of an epoch, counted from 1."""
+        self._epoch = epoch
         self.epoch_spans = []
         self.restart()
 
@@ -107,6 +107,9 @@ class SpanClock:
         return by_steps or by_time
 
 
+Logs = Mapping[str, float]
+
+
 def build_callbacks(
     clock: SpanClock,
     *,
@@ -114,9 +117,12 @@ def build_callbacks(
     steps_per_epoch: int,
     global_batch_size: int,
     warmup_steps: int,
-    validates: bool,
-    on_epoch: Callable[[EpochRecord], None],
+    on_epoch: Callable[[EpochRecord], bool],
     on_first_step: Callable[[], None],
+    validation: "Validation | None" = None,
+    evaluate_training: Callable[[], Logs] | None = None,
+    elapsed_before: float = 0.0,
+    others: Sequence[Any] = (),
     now: Callable[[], int] = time.perf_counter_ns,
 ) -> Any:
     """Builds the callback list that `model.fit` is given.
@@ -130,9 +136,12 @@ def build_callbacks(
         steps_per_epoch: Steps after which an epoch ends.
         global_batch_size: Samples of a step.
         warmup_steps: Leading steps that no rate is computed from.
-        validates: Whether each epoch is followed by a validation.
-        on_epoch: Receives a record at the end of each epoch, validation included.
+        on_epoch: Receives a record at the end of each epoch, validation included; says whether to stop there.
         on_first_step: Called once, after the first execution; its time is in no span.
+        validation: What follows each epoch; None: nothing does.
+        evaluate_training: Returns loss and accuracy of the training samples in inference mode; None: not wanted.
+        elapsed_before: Seconds that a run which is gone on with had taken.
+        others: Keras callbacks that do something besides; none of them at every batch.
         now: Reads a monotonic clock, in nanoseconds.
     """
     import keras
@@ -149,7 +158,7 @@ def build_callbacks(
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             super().on_epoch_begin(epoch, logs)
-            clock.begin_epoch()
+            clock.begin_epoch(epoch + 1)
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             count = int(model.steps_per_execution)
@@ -162,30 +171,90 @@ def build_callbacks(
                 clock.restart()
             self.training_end = now()
 
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            super().on_test_batch_end(batch, logs)
+            if validation:
+                validation.note(logs)
+
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             values = {key: float(value) for key, value in (logs or {}).items()}
-            time_ns = now()
+            validated_ns = now()
             super().on_epoch_end(epoch, values)
-            spans = clock.epoch_spans
-            on_epoch(
-                EpochRecord(
-                    epoch=epoch + 1,
-                    num_steps=sum(span.num_steps for span in spans),
-                    epoch_seconds=sum(span.seconds for span in spans),
-                    validation_seconds=(time_ns - self.training_end) * _NS if validates else None,
-                    elapsed_seconds=(time_ns - self.train_start) * _NS,
-                    samples_per_second=epoch_samples_per_second(
-                        spans, global_batch_size=global_batch_size, warmup_steps=warmup_steps
-                    ),
-                    finished_at=time.time(),
-                    **_learning(values),
-                )
+            inference = (
+                {f"inference_{key}": value for key, value in evaluate_training().items()} if evaluate_training else {}
             )
+            time_ns = now()
+            spans = clock.epoch_spans
+            record = EpochRecord(
+                epoch=epoch + 1,
+                num_steps=sum(span.num_steps for span in spans),
+                epoch_seconds=sum(span.seconds for span in spans),
+                validation_seconds=(validated_ns - self.training_end) * _NS if validation else None,
+                elapsed_seconds=elapsed_before + (time_ns - self.train_start) * _NS,
+                samples_per_second=epoch_samples_per_second(
+                    spans, global_batch_size=global_batch_size, warmup_steps=warmup_steps
+                ),
+                finished_at=time.time(),
+                inference_seconds=(time_ns - validated_ns) * _NS if evaluate_training else None,
+                **_learning(values | inference | (validation.batch_means() if validation else {})),
+            )
+            if on_epoch(record):
+                model.stop_training = True
 
-    return TimedCallbackList([], add_history=True, add_progbar=False, model=model, steps=steps_per_epoch)
+    return TimedCallbackList(list(others), add_history=True, add_progbar=False, model=model, steps=steps_per_epoch)
 
 
-def _learning(values: Mapping[str, float]) -> dict[str, float | None]:
+class Validation:
+    """A validation in the making: from Keras's running means to a mean that weighs every batch alike.
+
+    Keras's logs after a batch are means over all samples so far. The last batch alone may be short, so the last two
+    are enough: those before it are the mean over equal batches, and the difference is the short one's. Nothing is
+    computed until the end, so that no batch waits for the device.
+
+    Args:
+        num_samples: Of the validation set.
+        batch_size: Of a full batch, over all replicas.
+        is_whole: Whether the logs after a batch are of all samples so far; with several replicas they are not.
+    """
+
+    def __init__(self, num_samples: int, batch_size: int, *, is_whole: bool) -> None:
+        self._num_full, self._num_short = divmod(num_samples, batch_size)
+        self._batch_size = batch_size
+        self._is_whole = is_whole
+        self._logs: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+
+    def note(self, logs: Mapping[str, Any] | None) -> None:
+        """Keeps the logs of the latest two batches, as they are."""
+        self._logs = (self._logs[1], dict(logs or {}))
+
+    def batch_means(self) -> dict[str, float]:
+        """Returns `val_loss_batch_mean` and the like; nothing where they cannot be known."""
+        if not self._is_whole:
+            return {}
+        before, after = ({key: float(value) for key, value in logs.items()} for logs in self._logs)
+        if not self._num_short or not self._num_full:
+            return {f"val_{key}_batch_mean": value for key, value in after.items()}
+        full, short = self._num_full, self._num_short
+        means = {}
+        for key, of_all in after.items():
+            of_full = before[key]
+            of_short = (of_all * (full * self._batch_size + short) - of_full * full * self._batch_size) / short
+            means[f"val_{key}_batch_mean"] = (of_full * full + of_short) / (full + 1)
+        return means
+
+
+_LEARNED = (
+    "loss",
+    "accuracy",
+    "val_loss",
+    "val_accuracy",
+    "inference_loss",
+    "inference_accuracy",
+    "val_loss_batch_mean",
+    "val_accuracy_batch_mean",
+)
+
+
+def _learning(values: Logs) -> dict[str, float | None]:
     """Picks what was learned out of Keras's logs; what is missing or not finite becomes None."""
-    names = ("loss", "accuracy", "val_loss", "val_accuracy")
-    return {name: values[name] if math.isfinite(values.get(name, math.nan)) else None for name in names}
+    return {name: values[name] if math.isfinite(values.get(name, math.nan)) else None for name in _LEARNED}

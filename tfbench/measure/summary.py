@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from tfbench.measure.checks import find_cautions
+from tfbench.measure.cost import compute_cost
 from tfbench.measure.spans import samples_per_second, steady_spans, step_time_quantile
 from tfbench.metrics import METRICS
 from tfbench.recipe import REGRESSION_LOSSES
@@ -40,13 +41,15 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
 
     Returns:
         Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those. Step
-        time percentiles are only there for clock = "step" and accuracies only for classification. Times in seconds;
-        `samples_per_second` counts the samples of all replicas.
+        time percentiles are only there for clock = "step", accuracies only for classification, and costs only where
+        they are known. Times in seconds; `samples_per_second` counts the samples of all replicas.
     """
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
     values = _speeds(result, steady) | _step_times(result, steady) | _epoch_times(result) | _learned(result)
-    values |= _sizes(result) | {"peak_memory_bytes": result.peak_memory_bytes}
+    values |= _evaluated(result) | _sizes(result) | {"peak_memory_bytes": result.peak_memory_bytes}
     values["log10_samples_per_second"] = _log(values["samples_per_second"], math.log10)
+    cost = compute_cost(result)
+    values |= cost.metrics() if cost else {}
     metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
     cautions = find_cautions(result, warmup_steps=warmup_steps)
     missing = [name for name, value in metrics.items() if value is None]
@@ -96,6 +99,20 @@ def _learned(result: RunResult) -> Values:
         values["val_accuracy"] = last.val_accuracy if last else None
         values["best_val_accuracy"] = max(reached, default=None)
     return values
+
+
+def _evaluated(result: RunResult) -> Values:
+    """Returns what only some runs ask for, so that where it is missing nothing is missing."""
+    values: Values = {}
+    for found in result.evaluations:
+        values |= {f"{found.name}_loss": found.loss, f"{found.name}_accuracy": found.accuracy}
+    last = result.epochs[-1] if result.epochs else None
+    names = ["val_loss_batch_mean", "val_accuracy_batch_mean"]
+    if last and last.inference_seconds is not None:
+        names += ["inference_loss", "inference_accuracy"]
+        values["inference_seconds"] = _median([record.inference_seconds for record in result.epochs])
+    found_values = {name: getattr(last, name) for name in names} if last else {}
+    return values | {name: value for name, value in found_values.items() if value is not None}
 
 
 def _sizes(result: RunResult) -> Values:

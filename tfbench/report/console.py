@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.status import Status
 from rich.text import Text
 
-from tfbench.report import tables
+from tfbench.report import prices, tables, trained
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
 
 
@@ -70,6 +70,7 @@ class RunConsole:
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
         self._is_synthetic = False
+        self._remarks: list[str] = []  # what must be known before the losses in the table are read
         self._num_epochs: int | None = None
         self._status: Status | None = None
         self._progress: tuple[Progress, TaskID] | None = None
@@ -91,6 +92,7 @@ class RunConsole:
         self._stop_status()
         recipe = result.request.recipe
         self._is_synthetic = result.is_synthetic
+        self._remarks = trained.head_lines(result)
         self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
         title, *lines = tables.header_lines(result, self._console.width)
         self._print([title], style="bold")
@@ -140,8 +142,10 @@ class RunConsole:
             self._has_table = True
             names, *remarks = tables.epoch_header_lines(width, is_synthetic=self._is_synthetic)
             self._print([names], style="bold")
-            self._print(remarks, style="yellow")
+            self._print([*remarks, *self._remarks], style="yellow")
         self._print([tables.epoch_line(epoch, width)])
+        if line := trained.inference_line(epoch):
+            self._print([line])
 
     def finish(self, result: RunResult, summary: Summary, tracked: TrackedRun | None, store_hint: str) -> None:
         """Shows how the run ended, its figures beside the published ones, what limits them, and where they are.
@@ -159,10 +163,15 @@ class RunConsole:
         is_good = result.status == "FINISHED"
         self._print([tables.status_line(result)], style="bold green" if is_good else "bold red")
         self._print(tables.summary_lines(result, summary, width))
+        self._print(trained.evaluation_lines(result))
+        self._print_block(trained.prediction_lines(result))
         if result.epochs:
             self._print_block(tables.reference_lines(result, summary, width))
+        self._print_block(prices.cost_lines(result, width))
         self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
         self._print_block(tables.stored_lines(tracked, store_hint, width))
+        if line := trained.resume_line(result):
+            self._print_block([line])
 
     def warn(self, text: str) -> None:
         """Says what the user should know, without stopping the display."""

@@ -19,6 +19,7 @@ _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would fl
 # Told apart by line and marker, not by colour: a plot may be printed in black and white.
 _TRAINING: dict[str, Any] = {"color": "C0", "linestyle": "-", "marker": "o"}
 _VALIDATION: dict[str, Any] = {"color": "C1", "linestyle": "--", "marker": "s"}
+_INFERENCE: dict[str, Any] = {"color": "C2", "linestyle": "-.", "marker": "d"}
 _REFERENCE_MARKERS = ("^", "v", "D", "x", "+", "*")
 
 
@@ -57,6 +58,9 @@ def _plot_loss(result: RunResult) -> "Figure | None":
         return None
     figure, axes = _new_figure(result, f"loss{_mark(result)}")
     _plot_epochs(axes, result, training, "training", _TRAINING)
+    _plot_epochs(
+        axes, result, [r.inference_loss for r in result.epochs], "training samples, inference mode", _INFERENCE
+    )
     _plot_epochs(axes, result, validation, "validation", _VALIDATION)
     if min(existing) > 0 and max(existing) / min(existing) >= _LOG_FROM_RATIO:
         axes.set_yscale("log")
@@ -71,6 +75,9 @@ def _plot_accuracy(result: RunResult) -> "Figure | None":
         return None
     figure, axes = _new_figure(result, f"accuracy{_mark(result)}")
     _plot_epochs(axes, result, training, "training", _TRAINING)
+    _plot_epochs(
+        axes, result, [r.inference_accuracy for r in result.epochs], "training samples, inference mode", _INFERENCE
+    )
     _plot_epochs(axes, result, validation, "validation", _VALIDATION)
     _plot_reference_accuracies(axes, result)
     _finish_epoch_axes(axes, "accuracy (share of samples)")

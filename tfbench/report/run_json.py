@@ -1,9 +1,11 @@
 """One run as a JSON object: what `--format json` prints."""
 
+import dataclasses
 import math
 from typing import Any
 
 from tfbench import recipe_file
+from tfbench.measure.cost import compute_cost
 from tfbench.results import RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
 
@@ -42,7 +44,12 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "dataset": _describe_dataset(result),
         "steps_per_epoch": result.steps_per_epoch,
         "epochs": [_plain(record) for record in result.epochs],
+        "evaluations": [_plain(found) for found in result.evaluations],
+        "predictions": _plain(result.predictions),
+        "resumed_from": result.request.resume.run_id if result.request.resume else None,
+        "stop_reason": result.stop_reason,
         "summary": summary.metrics,
+        "cost": _describe_cost(result),
         "settings": _plain(result.settings),
         "environment": _plain(result.environment),
         "tags": result.request.tags,
@@ -75,6 +82,11 @@ def _describe_dataset(result: RunResult) -> dict[str, Any]:
         "train_samples": data.train_samples if data else None,
         "validation_samples": data.validation_samples if data else None,
     }
+
+
+def _describe_cost(result: RunResult) -> dict[str, Any] | None:
+    cost = compute_cost(result)
+    return None if cost is None else dataclasses.asdict(cost)
 
 
 def _describe_tracked(tracked: TrackedRun) -> dict[str, str]:

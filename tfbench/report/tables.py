@@ -62,9 +62,11 @@ def header_lines(result: RunResult, width: int) -> list[str]:
         kind = f"SYNTHETIC, not the real {data.name}" if data.synthetic else data.name
         samples = f"{data.train_samples:,} samples, {data.validation_samples:,} for validation"
         pairs.append(("data", f"{kind}: {samples} ({data.source})"))
+    if resume := result.request.resume:
+        pairs.append(("going on", f"after epoch {len(resume.epochs)} of run {resume.run_id}"))
     pairs += [("training", _describe_length(result)), ("precision", _describe_precision(result))]
     pairs += [("note", note) for note in (result.placement.notes if result.placement else ())]
-    return [f"{recipe.recipe.title} ({recipe.name})", *_format_pairs(pairs, width)]
+    return [f"{recipe.recipe.title} ({recipe.name})", *format_pairs(pairs, width)]
 
 
 def _describe_length(result: RunResult) -> str:
@@ -150,7 +152,7 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
         pairs.append(("first step", f"{format_time(first)} (tracing and compilation)"))
     if (memory := metrics.get("peak_memory_bytes")) is not None:
         pairs.append(("peak memory", format_bytes(memory)))
-    return _format_pairs(pairs + _describe_learning(result, metrics), width)
+    return format_pairs(pairs + _describe_learning(result, metrics), width)
 
 
 def _describe_learning(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
@@ -244,10 +246,11 @@ def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int) -> lis
         pairs.append(("look at it", address))
     elif tracked:
         pairs.append(("look at it", "tfbench ui"))
-    return _format_pairs([pair for pair in pairs if pair[1]], width)
+    return format_pairs([pair for pair in pairs if pair[1]], width)
 
 
-def _format_pairs(pairs: Pairs, width: int) -> list[str]:
+def format_pairs(pairs: Pairs, width: int) -> list[str]:
+    """Returns labelled texts as indented lines, wrapped behind their labels."""
     return [line for label, text in pairs for line in _wrap(text, width, first=f"  {label:{_LABEL_WIDTH - 4}}  ")]
 
 

@@ -32,6 +32,8 @@ def params(result: RunResult) -> dict[str, str]:
     """Returns the resolved recipe under dotted keys, and where the run took place once that is known."""
     tables = recipe_file.to_tables(result.request.recipe)
     tables.pop("reference", None)  # published figures are no setting of this run
+    if result.request.recipe.cost.price_per_hour is None:
+        tables.pop("cost", None)
     values = _flatten(tables)
     if result.placement:
         placement = result.placement
@@ -82,13 +84,14 @@ def size_metrics(result: RunResult) -> dict[str, float]:
 
 
 def summary_metrics(result: RunResult, summary: Summary) -> dict[str, float]:
-    """Returns the figures of a whole run that exist, apart from the sizes."""
+    """Returns the figures of a whole run that exist, apart from the sizes; "cost/..." keep their own group."""
     values = dict(summary.metrics)
     speed = values.get("samples_per_second")
     if speed:
         values.setdefault("log10_samples_per_second", math.log10(speed))
     sizes = size_metrics(result)
-    named = {f"summary/{name}": value for name, value in _existing(values).items()}
+    existing = _existing(values)
+    named = {name if "/" in name else f"summary/{name}": value for name, value in existing.items()}
     return {name: value for name, value in named.items() if name not in sizes}
 
 
@@ -105,6 +108,8 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "tfbench.recipe": request.recipe.name,
         "tfbench.synthetic": _text(result.is_synthetic),
     }
+    if request.recipe.cost.price_per_hour is not None:
+        values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
     if result.placement:
         values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
+from tfbench.journal import files_folder
 from tfbench.results import TrackedRun
 
 DEFAULT_STORE = "mlruns"
@@ -116,6 +117,7 @@ class Store:
         with contextlib.suppress(NotADirectoryError):
             for leftover in (path, path.with_suffix(".reserve"), self._state_path(run_id)):
                 leftover.unlink(missing_ok=True)
+            shutil.rmtree(files_folder(path), ignore_errors=True)
         self._remove_empty_folders()
 
     def read_state(self, run_id: str) -> TrackingState | None:

@@ -1,0 +1,101 @@
+"""A run that was killed goes on from its snapshot as if nothing had happened."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs import Command, Finished, journal_of, of_kind, run, tracked_runs
+
+pytestmark = pytest.mark.slow
+
+# Dropout, Adam's moments and a batch that does not divide the samples: all that a snapshot must know of.
+RECIPE = """
+[recipe]
+title = "Test"
+source = "this test"
+[model]
+name = "layers"
+layer = [
+    { type = "flatten" },
+    { type = "dense", units = 16, activation = "relu" },
+    { type = "dropout", rate = 0.5 },
+    { type = "dense", units = 10 },
+]
+[dataset]
+name = "mnist"
+data = "synthetic"
+[training]
+global_batch_size = 7000
+epochs = 4
+deterministic = true
+optimizer = { name = "adam", learning_rate = 0.001 }
+[output]
+snapshot_every_epochs = 1
+"""
+
+
+def losses(epochs: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    return [(epoch["loss"], epoch["val_loss"]) for epoch in epochs]
+
+
+@pytest.mark.parametrize("placement", [(), ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")])
+def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_one(
+    tmp_path: Path, placement: tuple[str, ...]
+) -> None:
+    (tmp_path / "small.toml").write_text(RECIPE)
+    whole = run("run", "small.toml", *placement, "--store", "whole", "--format", "json", cwd=tmp_path)
+    assert whole.exit_code == 0, whole.stderr
+    expected = losses(whole.document["epochs"])
+    assert len(set(expected)) == 4
+
+    command = Command("run", "small.toml", *placement, cwd=tmp_path)
+    command.wait_for("snapshot", count=2)
+    worker = command.worker()
+    os.kill(command.process.pid, signal.SIGKILL)
+    worker.kill()
+    worker.wait(30)
+    command.wait()
+    (killed,) = [path.stem for path in (tmp_path / "mlruns/journals").glob("*.jsonl")]
+
+    resumed = run("run", "--resume", killed, "--format", "json", cwd=tmp_path)
+    assert resumed.exit_code == 0, resumed.stderr
+    document = resumed.document
+    assert losses(document["epochs"]) == expected
+    assert [epoch["epoch"] for epoch in document["epochs"]] == [1, 2, 3, 4]
+    elapsed = [epoch["elapsed_seconds"] for epoch in document["epochs"]]
+    assert elapsed == sorted(elapsed)
+    assert document["resumed_from"] == killed
+
+    started = of_kind(journal_of(tmp_path / "mlruns"), "epoch")[0]["epoch"]["epoch"]
+    assert started in (3, 4)  # it goes on, and does not begin anew
+    tracked = tracked_runs(tmp_path / "mlruns")[-1]
+    assert tracked.data.tags["tfbench.resumed_from"] == killed
+
+
+def refused(done: Finished) -> str:
+    assert done.exit_code == 2
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_what_cannot_go_on_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(RECIPE.replace("epochs = 4", "epochs = 1"))
+    done = run("run", "small.toml", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert "--resume" not in done.stdout  # nothing is left to do
+
+    assert "all of its 1 epochs are done" in refused(run("run", "--resume", "@last", cwd=tmp_path))
+    assert "training.seed: cannot be changed" in refused(
+        run("run", "--resume", "@last", "--epochs", "3", "--seed", "1", cwd=tmp_path)
+    )
+    assert "leave RECIPE out" in refused(run("run", "small.toml", "--resume", "@last", cwd=tmp_path))
+    (snapshot,) = (tmp_path / "mlruns/journals").glob("*.files/snapshots/*.npz")
+    snapshot.write_bytes(snapshot.read_bytes()[:1000])
+    damaged = run("run", "--resume", "@last", "--epochs", "2", cwd=tmp_path)
+    assert damaged.exit_code != 0
+    assert f"{snapshot.name}: is missing or damaged" in damaged.stderr
+    snapshot.unlink()
+    assert "no snapshot to go on from" in refused(run("run", "--resume", "@last", "--epochs", "2", cwd=tmp_path))

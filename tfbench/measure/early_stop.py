@@ -1,0 +1,38 @@
+"""When a training has learned enough, or nothing more."""
+
+from collections.abc import Sequence
+
+from tfbench.recipe import TrainingConfig
+from tfbench.results import EpochRecord
+
+
+def find_stop_reason(training: TrainingConfig, epochs: Sequence[EpochRecord]) -> str | None:
+    """Says why training should end after the last of `epochs`; None: it should go on.
+
+    Args:
+        training: `stop_at_val_accuracy` and `stop_below_error_change`.
+        epochs: All epochs so far, in order.
+    """
+    last = epochs[-1]
+    target, threshold = training.stop_at_val_accuracy, training.stop_below_error_change
+    if target is not None and last.val_accuracy is not None and last.val_accuracy >= target:
+        return f"val_accuracy {last.val_accuracy:.4f} reached training.stop_at_val_accuracy = {target:g}"
+    errors = [_training_error(record) for record in epochs[-2:]]
+    if threshold is not None and len(errors) == 2 and None not in errors:
+        change = abs((errors[1] or 0.0) - (errors[0] or 0.0))
+        if change < threshold:
+            return (
+                f"the training error changed by {change:.3g} from epoch {last.epoch - 1} to {last.epoch}, less than "
+                f"training.stop_below_error_change = {threshold:g}"
+            )
+    return None
+
+
+def _training_error(record: EpochRecord) -> float | None:
+    """Returns 1 - accuracy of the training samples, or the loss of a regression; in inference mode where evaluated."""
+    accuracy = record.accuracy if record.inference_seconds is None else record.inference_accuracy
+    if accuracy is not None:
+        return 1 - accuracy
+    if record.accuracy is not None or record.val_accuracy is not None:
+        return None  # a classification whose accuracy was not finite
+    return record.loss if record.inference_seconds is None else record.inference_loss

@@ -1,0 +1,131 @@
+"""The training itself: epochs with their validation, and what happens between them."""
+
+from typing import Any
+
+from tfbench import distribution, input_pipeline, snapshots
+from tfbench.journal import Journal, files_folder
+from tfbench.measure.early_stop import find_stop_reason
+from tfbench.measure.recorder import SpanClock, Validation, build_callbacks
+from tfbench.recipe import OutputConfig, TrainingConfig
+from tfbench.results import EpochRecord, RunRequest
+from tfbench.schema import to_plain
+from tfbench.splits import Splits
+from tfbench.state_reset import StateReset, build_state_reset
+
+UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
+
+
+def train(
+    request: RunRequest,
+    splits: Splits,
+    model: Any,
+    steps_per_epoch: int,
+    resolved: distribution.ResolvedDistribution,
+    journal: Journal,
+) -> None:
+    """Trains a compiled model as the request says, from the first epoch or from a snapshot on.
+
+    Args:
+        request: The run; a run limited by steps or seconds is not validated.
+        splits: Its data.
+        model: Compiled; with a snapshot's values already, if there is one.
+        steps_per_epoch: Steps after which an epoch ends.
+        resolved: Where the variables and the first step must turn out to be.
+        journal: Receives "spans", "epoch", "snapshot", "stopped" and "note" records.
+    """
+    training, measurement = request.recipe.training, request.recipe.measurement
+    done = request.resume.epochs if request.resume else ()
+    is_validated = not measurement.is_limited
+    between = _BetweenEpochs(request, model, journal)
+    with distribution.DeviceWatch() as watch:
+        clock = SpanClock(measurement, synchronize=distribution.synchronize, on_span=journal.append_span)
+        callbacks = build_callbacks(
+            clock,
+            model=model,
+            steps_per_epoch=steps_per_epoch,
+            global_batch_size=training.global_batch_size,
+            warmup_steps=measurement.warmup_steps,
+            validation=_validation(training, splits, resolved) if is_validated else None,
+            on_epoch=between.on_epoch,
+            on_first_step=lambda: distribution.verify_placement(resolved, model, watch.stop()),
+            evaluate_training=(
+                (lambda: evaluate(model, training, splits, "train"))
+                if training.evaluates_training and is_validated
+                else None
+            ),
+            elapsed_before=done[-1].elapsed_seconds if done else 0.0,
+            others=[build_state_reset(request.recipe.model)],
+        )
+        model.fit(
+            input_pipeline.build_training_dataset(
+                splits,
+                global_batch_size=training.global_batch_size,
+                seed=training.seed,
+                first_step=len(done) * steps_per_epoch,
+            ),
+            initial_epoch=len(done),
+            epochs=training.epochs if is_validated else UNLIMITED_EPOCHS,
+            steps_per_epoch=steps_per_epoch,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+            validation_data=build_evaluation_dataset(training, splits, "validation") if is_validated else None,
+        )
+
+
+def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> Any:
+    """Builds the batches of a split that a model is judged by."""
+    return input_pipeline.build_validation_dataset(splits, batch_size=_evaluation_batch_size(training), split=split)
+
+
+def evaluate(model: Any, training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> dict[str, float]:
+    """Returns loss and metrics of a whole split in inference mode."""
+    dataset = build_evaluation_dataset(training, splits, split)
+    found = model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()])
+    return {name: float(value) for name, value in found.items()}
+
+
+class _BetweenEpochs:
+    """What happens once an epoch is validated: its record, a snapshot when one is due, perhaps an early stop."""
+
+    def __init__(self, request: RunRequest, model: Any, journal: Journal) -> None:
+        self._training: TrainingConfig = request.recipe.training
+        self._output: OutputConfig = request.recipe.output
+        self._writes_snapshots = not request.recipe.measurement.is_limited  # a limited run may end within an epoch
+        self._model = model
+        self._journal = journal
+        self._epochs = list(request.resume.epochs) if request.resume else []
+
+    def on_epoch(self, record: EpochRecord) -> bool:
+        """Takes in an epoch; says whether to stop."""
+        self._epochs.append(record)
+        self._journal.append("epoch", epoch=to_plain(record))
+        every = self._output.snapshot_every_epochs
+        if every and self._writes_snapshots and record.epoch % every == 0:
+            self._write_snapshot(record.epoch)
+        reason = find_stop_reason(self._training, self._epochs)
+        if reason and record.epoch < self._training.epochs:
+            self._journal.append("stopped", reason=reason)
+        return reason is not None
+
+    def _write_snapshot(self, epoch: int) -> None:
+        folder = files_folder(self._journal.path) / snapshots.FOLDER
+        variables = snapshots.training_variables(self._model)
+        try:
+            snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=self._output.snapshots_kept)
+        except OSError as error:
+            self._journal.append("note", text=f"no snapshot of epoch {epoch}: {folder}: {error.strerror}.")
+        else:
+            self._journal.append("snapshot", epoch=epoch)
+
+
+def _validation(training: TrainingConfig, splits: Splits, resolved: distribution.ResolvedDistribution) -> Validation:
+    return Validation(
+        splits.validation.num_samples,
+        _evaluation_batch_size(training),
+        is_whole=resolved.placement.num_replicas == 1 and training.steps_per_execution == 1,
+    )
+
+
+def _evaluation_batch_size(training: TrainingConfig) -> int:
+    return training.validation_batch_size or training.global_batch_size
