@@ -44,6 +44,8 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
 
     journal.append("stage", name="loading data")
     splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+    for note in splits.notes:
+        journal.append("note", text=note)
     misfits = recipe_file.find_misfits(splits.spec, recipe.dataset.name, training)
     if misfits:  # of data whose size only the user's own code knew
         raise RecipeError("\n".join(misfits))
@@ -71,9 +73,9 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
     journal.append("started")
     with input_pipeline.broken_samples_named(splits.source):
         train(request, splits, model, steps_per_epoch, resolved, journal)
+        write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
         if not recipe.measurement.is_limited:
             evaluate_trained(recipe, splits, model, journal)
-    write_model_files(recipe.output, model, journal)
     if shares_machine or environment.count_other_workers():
         journal.append("note", text=SHARED_MACHINE)
     journal.append("finished", peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
@@ -96,11 +98,31 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_
 
 
 def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
-    """Builds the model as its own module, or the user's own function, does; not compiled."""
+    """Builds the model as its own module, or the user's own function, does; not compiled.
+
+    Raises:
+        RecipeError: Its output is not what the data's targets need.
+    """
     if registry.is_code(config.name):
         return user_code.build_model(config, spec, allows_code=allows_code)
     module = registry.load("models", config.name)
-    return module.build_model(module.Config(**config.options), spec)
+    model = module.build_model(module.Config(**config.options), spec)
+    _require_output(tuple(model.output_shape[1:]), spec, config.name)
+    return model
+
+
+def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str) -> None:
+    """Raises RecipeError unless outputs fit the targets; Keras broadcasts those that differ, and trains on nonsense."""
+    if spec.num_classes is None:
+        fits, wanted = shape == spec.target_shape, f"values of shape {spec.target_shape}"
+    else:
+        fits = len(shape) == 1 and (shape[0] or 0) >= spec.num_classes  # more: outputs that no sample is of
+        wanted = f"a logit for each of {spec.num_classes} classes"
+    if not fits:
+        raise RecipeError(
+            f"model {name}: does not suit the data: expected {wanted}, received outputs of shape {shape}. "
+            "Take another model or data set."
+        )
 
 
 def build_compiled_model(

@@ -106,11 +106,14 @@ def resumed_request(
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
     folder = files_folder(journal_path) / snapshots.FOLDER
     old = previous.request
-    if old.resume and not snapshots.list_snapshots(folder):
+    known = {epoch: path for epoch, path in snapshots.list_snapshots(folder).items() if epoch <= len(previous.epochs)}
+    if old.resume and not known and previous.snapshot_epoch is None:
         return old.resume  # it ended before a snapshot of its own
-    epoch, path = snapshots.find_newest(folder)
-    if len(previous.epochs) < epoch:
-        raise RecipeError(f"run {old.run_id}: its journal ends before the snapshot {path}.")
+    epoch, path = max(known.items()) if known else snapshots.find_newest(folder)
+    if epoch > len(previous.epochs):  # the machine stopped before the last lines of the journal were on its disk
+        raise RecipeError(
+            f"run {old.run_id}: its journal ends before the snapshot {path}, and there is no older one. Begin anew."
+        )
     return ResumePoint(run_id=old.run_id, snapshot=str(path.absolute()), epochs=previous.epochs[:epoch])
 
 

@@ -248,6 +248,11 @@ class RunResult:
         return self.exit.status if self.exit else "RUNNING"
 
     @property
+    def own_epochs(self) -> tuple[EpochRecord, ...]:
+        """The epochs that this run trained itself, without those of a run that it goes on from."""
+        return self.epochs[len(self.request.resume.epochs) :] if self.request.resume else self.epochs
+
+    @property
     def is_synthetic(self) -> bool:
         """Whether accuracies were reached on synthetic data and say nothing of the real task."""
         return self.dataset.synthetic if self.dataset else self.request.recipe.dataset.data == "synthetic"

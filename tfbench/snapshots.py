@@ -41,7 +41,8 @@ def find_newest(folder: Path) -> tuple[int, Path]:
     found = list_snapshots(folder)
     if not found:
         raise UnknownNameError(
-            f"{folder}: no snapshot to go on from. A run leaves one every N epochs with --snapshot-every N."
+            f"{folder}: no snapshot to go on from. A run leaves one every N epochs with --snapshot-every N, unless it "
+            "is limited by --steps or --seconds; `tfbench export` leaves snapshots where they are."
         )
     return list(found.items())[-1]
 
@@ -96,7 +97,10 @@ def restore_snapshot(path: Path, variables: Sequence[Any]) -> int:
             head = json.loads(str(file[_HEAD]))
             arrays = [file[f"v{index}"] for index in range(len(head["variables"]))]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise MeasurementError(f"{path}: is missing or damaged, so no run can go on from it: {error}") from error
+        raise MeasurementError(
+            f"{path}: is missing or damaged, so no run can go on from it: {error}. "
+            "Remove it, and `tfbench run --resume` takes the snapshot before it, if there is one."
+        ) from error
     expected = [_describe(variable) for variable in variables]
     if head["variables"] != expected:
         pairs = zip(head["variables"], expected, strict=False)
@@ -113,14 +117,16 @@ def training_variables(model: Any) -> list[Any]:
 
     And what Keras does not count as a model's variables: the state that recurrent layers carry from batch to batch.
     """
-    return [*model.variables, *carried_states(model), *model.optimizer.variables]
+    # Under `mirrored`, Keras lets the moving statistics of batch normalisation differ from replica to replica.
+    fixed = [copy for variable in model.non_trainable_variables for copy in _copies(variable)]
+    return [*model.trainable_variables, *fixed, *carried_states(model), *model.optimizer.variables]
 
 
 def carried_states(model: Any) -> list[Any]:
     """Returns TensorFlow's variables of the state that recurrent layers carry from batch to batch, one a replica."""
     stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
     states = [state for layer in stateful for state in _flat(getattr(layer, "states", None) or ())]
-    return [copy for state in states for copy in getattr(state.value, "values", (state.value,))]
+    return [copy for state in states for copy in _copies(state)]
 
 
 def resume_training(model: Any, resume: ResumePoint) -> None:
@@ -133,6 +139,11 @@ def resume_training(model: Any, resume: ResumePoint) -> None:
     epoch = restore_snapshot(Path(resume.snapshot), training_variables(model))
     if epoch != len(resume.epochs):
         raise MeasurementError(f"{resume.snapshot}: is of epoch {epoch}. Expected: epoch {len(resume.epochs)}.")
+
+
+def _copies(variable: Any) -> Sequence[Any]:
+    """Returns TensorFlow's variables behind one of Keras's, one a replica."""
+    return getattr(variable.value, "values", (variable.value,))
 
 
 def _flat(states: Any) -> list[Any]:

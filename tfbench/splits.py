@@ -61,6 +61,7 @@ class Splits:
     validation: Split | RecordSplit
     source: str
     synthetic: bool = False
+    notes: tuple[str, ...] = ()  # what a reader of the figures must know of the data
     test: Split | RecordSplit | None = None
     mean: npt.NDArray[np.float32] | None = None
 

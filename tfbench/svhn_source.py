@@ -63,7 +63,7 @@ def require_counts(source: Source, expected: dict[str, int]) -> None:
         if found != wanted:
             raise DatasetError(
                 f"data set svhn: {source.where(part)}: expected {wanted:,} images, found {found:,}: this is not the "
-                "complete set. Fetch it again, or take it for what it is: --set dataset.complete=false."
+                "complete set. Fetch it again, or take it for what it is: dataset.complete = false."
             )
 
 

@@ -91,7 +91,7 @@ class _BetweenEpochs:
     def __init__(self, request: RunRequest, model: Any, journal: Journal) -> None:
         self._training: TrainingConfig = request.recipe.training
         self._output: OutputConfig = request.recipe.output
-        self._writes_snapshots = not request.recipe.measurement.is_limited  # a limited run may end within an epoch
+        self._is_limited = request.recipe.measurement.is_limited  # ends by its limit alone, maybe within an epoch
         self._model = model
         self._journal = journal
         self._epochs = list(request.resume.epochs) if request.resume else []
@@ -100,8 +100,10 @@ class _BetweenEpochs:
         """Takes in an epoch; says whether to stop."""
         self._epochs.append(record)
         self._journal.append("epoch", epoch=to_plain(record))
+        if self._is_limited:
+            return False
         every = self._output.snapshot_every_epochs
-        if every and self._writes_snapshots and record.epoch % every == 0:
+        if every and record.epoch % every == 0:
             self._write_snapshot(record.epoch)
         reason = find_stop_reason(self._training, self._epochs)
         if reason and record.epoch < self._training.epochs:

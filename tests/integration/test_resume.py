@@ -11,7 +11,8 @@ from runs import Command, Finished, journal_of, of_kind, run, tracked_runs
 
 pytestmark = pytest.mark.slow
 
-# Dropout, Adam's moments and a batch that does not divide the samples: all that a snapshot must know of.
+# Dropout, Adam's moments, statistics that differ from replica to replica, and a batch that does not divide the samples:
+# all that a snapshot must know of.
 RECIPE = """
 [recipe]
 title = "Test"
@@ -21,6 +22,7 @@ name = "layers"
 layer = [
     { type = "flatten" },
     { type = "dense", units = 16, activation = "relu" },
+    { type = "batch_norm" },
     { type = "dropout", rate = 0.5 },
     { type = "dense", units = 10 },
 ]

@@ -42,6 +42,16 @@ def test_a_limited_run_is_pointed_out() -> None:
     assert "nothing was validated" in caution
 
 
+def test_what_a_limited_run_leaves_out_is_pointed_out() -> None:
+    recipe = build_recipe(
+        dataset={"data": "real"}, measurement={"steps": 5}, output={"snapshot_every_epochs": 1, "num_predictions": 16}
+    )
+    _, caution = find_cautions(build_result(request=build_request(recipe=recipe)))
+    assert caution.startswith(
+        "not done, since the run was limited: output.snapshot_every_epochs, output.num_predictions. Leave out --steps"
+    )
+
+
 def test_a_loss_that_stopped_being_finite_is_pointed_out() -> None:
     losses = [0.5, None, None]
     epochs = tuple(build_epoch(epoch=number, loss=loss) for number, loss in enumerate(losses, start=1))

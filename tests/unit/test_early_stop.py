@@ -1,10 +1,16 @@
 """When training ends before the recipe's epochs are done."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
-from builders import build_epoch
+from builders import build_epoch, build_recipe, build_request
+from tfbench.journal import Journal
 from tfbench.measure.early_stop import find_stop_reason
 from tfbench.recipe import TrainingConfig
+from tfbench.training import _BetweenEpochs
 
 
 def training(**values: float) -> TrainingConfig:
@@ -19,6 +25,12 @@ def test_goes_on_where_nothing_was_asked_for() -> None:
 def test_stops_once_the_validation_accuracy_is_reached(val_accuracy: float | None, stops: bool) -> None:
     reason = find_stop_reason(training(stop_at_val_accuracy=0.75), [build_epoch(val_accuracy=val_accuracy)])
     assert (reason == "val_accuracy 0.7500 reached training.stop_at_val_accuracy = 0.75") if stops else reason is None
+
+
+def test_an_accuracy_is_reached_but_for_the_rounding_of_a_float32() -> None:
+    reached = float(np.float32(0.9837))
+    assert reached < 0.9837
+    assert find_stop_reason(training(stop_at_val_accuracy=0.9837), [build_epoch(val_accuracy=reached)])
 
 
 @pytest.mark.parametrize(("second", "stops"), [(0.91, False), (0.89, False), (0.9005, True), (None, False)])
@@ -46,3 +58,21 @@ def test_loss_is_the_error_of_a_regression() -> None:
 
 def test_first_epoch_has_no_change() -> None:
     assert find_stop_reason(training(stop_below_error_change=1.0), [build_epoch()]) is None
+
+
+def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
+    recipe = build_recipe(training={"stop_below_error_change": 0.5}, output={"snapshot_every_epochs": 1})
+    limited = build_recipe(
+        training={"stop_below_error_change": 0.5}, output={"snapshot_every_epochs": 1}, measurement={"steps": 50}
+    )
+    stops = {}
+    for name, tried in (("whole", recipe), ("limited", limited)):
+        journal = Journal(tmp_path / f"{name}.jsonl")
+        model = SimpleNamespace(
+            trainable_variables=[], non_trainable_variables=[], layers=[], optimizer=SimpleNamespace(variables=[])
+        )
+        between = _BetweenEpochs(build_request(recipe=tried), model, journal)
+        stops[name] = [between.on_epoch(build_epoch(epoch=number)) for number in (1, 2)]
+        journal.close()
+        assert (tmp_path / f"{name}.files").exists() == (name == "whole")
+    assert stops == {"whole": [False, True], "limited": [False, False]}

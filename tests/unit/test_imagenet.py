@@ -110,13 +110,13 @@ def test_an_image_that_went_missing_is_named(folder: Path) -> None:
 def test_a_folder_is_taken_for_the_complete_set_only_if_it_is(folder: Path) -> None:
     assert load_error(imagenet.Config(folder=str(folder)), None) == (
         f"data set imagenet: {folder}/train: expected 1000 classes, found 2. "
-        "--set dataset.complete=false --set dataset.num_classes=2 takes them for what they are."
+        "--set dataset.num_classes=2 takes them for what they are."
     )
     for number in range(998):
         write_image(folder / "train" / f"n{number:08}" / "a.png", 0)
-    assert load_error(imagenet.Config(), folder) == (
+    assert load_error(imagenet.Config(complete=True), folder) == (
         f"data set imagenet: {folder}/train: expected 1,281,167 images, found 1,003. "
-        "--set dataset.complete=false takes them for what they are."
+        "dataset.complete = false takes them for what they are."
     )
 
 
@@ -167,7 +167,7 @@ def test_without_a_source_the_ways_to_name_one_are_told() -> None:
         ({"image_size": 256, "views": 10}, "views = 10 needs an image_size below stored_size = 256."),
         ({"folder": "a", "tfds": "b"}, "folder and tfds cannot both be set. Received: a and b."),
         (
-            {"num_classes": 10},
+            {"num_classes": 10, "complete": True},
             "num_classes must be 1000 for the complete set. Received: 10. Set complete = false for other images.",
         ),
     ],

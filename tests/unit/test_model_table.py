@@ -121,6 +121,12 @@ def test_moving_averages_are_parameters_but_neither_kernels_nor_trained() -> Non
     assert table.flops_per_sample == 1_340_867_840
 
 
+@pytest.mark.parametrize(("name", "layer", "strides"), [("scratch_cnn", "pool", (2, 2)), ("rcnn", "rcl2", (1, 1))])
+def test_layers_that_keras_lacks_have_their_strides_too(name: str, layer: str, strides: tuple[int, int]) -> None:
+    table = table_of(name, build_spec((28, 28, 1)))
+    assert [row.strides for row in table.layers if row.name == layer] == [strides]
+
+
 def test_weights_take_no_memory_so_that_any_size_can_be_looked_at() -> None:
     table = table_of("mlp", build_spec((28, 28, 1)), hidden_units=(1_000_000, 1_000_000))  # 4 TB
     assert table.num_kernel_weights == 784 * 10**6 + 10**12 + 10 * 10**6

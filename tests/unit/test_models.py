@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from tfbench import registry
-from tfbench.benchmark import build_compiled_model
+from tfbench.benchmark import build_compiled_model, build_model
+from tfbench.errors import RecipeError
 from tfbench.recipe import ModelConfig, TrainingConfig
 from tfbench.results import DatasetSpec
+from tfbench.schema import to_plain
 
 DIGITS = registry.load("datasets", "mnist").describe(registry.load("datasets", "mnist").Config())
 WAVE = registry.load("datasets", "sine").describe(registry.load("datasets", "sine").Config())
+DIGIT_ROWS = dataclasses.replace(DIGITS, input_shape=(28, 28))
 PHOTOS = dataclasses.replace(DIGITS, input_shape=(32, 32, 3))
 LARGE_PHOTOS = dataclasses.replace(DIGITS, input_shape=(224, 224, 3))
 FEATURES = dataclasses.replace(WAVE, input_shape=(1, 4), target_shape=(1,))
@@ -77,6 +80,20 @@ def test_builds_at_its_smallest_size_and_gives_what_the_loss_expects(name: str) 
     outputs = build(name, options, spec)(np.zeros((2, *spec.input_shape), "float32"))
     expected = (spec.num_classes,) if spec.num_classes else spec.target_shape
     assert outputs.shape == (2, *expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "message"),
+    [
+        ("mlp", WAVE, r"model mlp: .* expected values of shape \(10, 1\), received outputs of shape \(1,\)\. Take"),
+        ("sine_lstm", DIGIT_ROWS, r"model sine_lstm: .* a logit for each of 10 classes, .* of shape \(28, 1\)"),
+    ],
+)
+def test_outputs_that_the_targets_would_be_broadcast_to_are_refused(name: str, spec: DatasetSpec, message: str) -> None:
+    module = registry.load("models", name)
+    config = ModelConfig(name=name, options=to_plain(module.Config()))
+    with pytest.raises(RecipeError, match=message):
+        build_model(config, spec)
 
 
 def test_kernels_start_as_chainers_do_untruncated() -> None:

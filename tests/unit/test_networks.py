@@ -384,7 +384,7 @@ TINY_ALEXNET: dict[str, Any] = {"filters": (2, 2, 2, 2, 2), "dense_units": 8}
 
 @pytest.mark.parametrize(
     ("first_map", "size", "widths"),
-    [("63_padded", 224, (63, 31, 15, 7)), ("63_uncropped", 256, (63, 31, 15, 7)), ("55", 224, (55, 27, 13, 6))],
+    [("63_padded", 224, (63, 31, 15, 7)), ("63_uncropped", 256, (63, 31, 15, 7)), ("55_cropped", 224, (55, 27, 13, 6))],
 )
 def test_imagenet_alexnets_first_map_can_be_chosen(first_map: str, size: int, widths: tuple[int, ...]) -> None:
     found = map_widths(build("imagenet_alexnet", images(size), first_map=first_map, **TINY_ALEXNET))

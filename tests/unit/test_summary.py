@@ -6,7 +6,7 @@ from builders import build_epoch, build_placement, build_recipe, build_request, 
 from tfbench.measure.spans import step_time_quantile
 from tfbench.measure.summary import epoch_samples_per_second, samples_per_second, steady_spans, summarize
 from tfbench.metrics import METRICS
-from tfbench.results import Evaluation, ModelSummary, RunExit, RunResult, StepSpan
+from tfbench.results import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #
@@ -278,3 +278,16 @@ def test_what_is_not_finite_is_none() -> None:
     metrics = summarize(build_result(spans=spans), warmup_steps=1).metrics
     assert metrics["samples_per_second"] is None
     assert all(value is None or math.isfinite(value) for value in metrics.values())
+
+
+def test_times_of_a_resumed_run_are_those_of_its_own_epochs() -> None:
+    before = tuple(build_epoch(epoch=n, num_steps=20, epoch_seconds=50.0, inference_seconds=9.0) for n in (1, 2, 3))
+    own = tuple(
+        build_epoch(epoch=n, num_steps=20, epoch_seconds=seconds, inference_seconds=1.0)
+        for n, seconds in ((4, 8.0), (5, 2.0), (6, 2.0))  # the first one with tracing
+    )
+    resume = ResumePoint(run_id="b" * 12, snapshot="epoch_000003.npz", epochs=before)
+    result = build_result(request=build_request(resume=resume), epochs=(*before, *own))
+    metrics = summarize(result, warmup_steps=1).metrics
+    assert metrics["epoch_seconds"] == 2.0
+    assert metrics["inference_seconds"] == 1.0

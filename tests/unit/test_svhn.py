@@ -111,15 +111,16 @@ def test_rows_stay_rows_if_they_are_not_to_be_swapped(folder: Path) -> None:
         assert (numbers_of(split.inputs, row=3, column=5) % 10).tolist() == split.targets.tolist()
 
 
-def test_a_set_that_is_not_complete_is_refused_unless_the_user_says_so(folder: Path) -> None:
+def test_a_set_that_is_not_complete_says_so_and_is_refused_where_it_must_be(folder: Path) -> None:
     path = folder / "svhn" / "train_32x32.mat"
-    assert load_error(path, svhn.Config()) == (
+    assert load_error(path, svhn.Config(complete=True)) == (
         f"data set svhn: {path}: expected 73,257 images, found 4,050: this is not the complete set. "
-        "Fetch it again, or take it for what it is: --set dataset.complete=false."
+        "Fetch it again, or take it for what it is: dataset.complete = false."
     )
-    assert svhn.load_splits(AS_FOUND, str(folder)).source == (
-        f"SVHN's .mat files, {folder}/svhn, incomplete: 4,050 + 2,030 + 7 of 73,257 + 531,131 + 26,032 images"
-    )
+    splits = svhn.load_splits(svhn.Config(), str(folder))
+    sizes = "4,050 + 2,030 + 7 of 73,257 + 531,131 + 26,032 images"
+    assert splits.source == f"SVHN's .mat files, {folder}/svhn, incomplete: {sizes}"
+    assert splits.notes == (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",)
 
 
 def test_the_complete_set_has_the_published_sizes() -> None:

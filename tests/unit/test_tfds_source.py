@@ -158,7 +158,7 @@ def test_streamed_data_must_have_the_classes_and_sizes_that_the_recipe_says(prep
         imagenet.load_splits(imagenet.Config(tfds="tiny"), str(prepared))
     assert str(caught.value) == (
         f"data set imagenet: {prepared}/tiny/1.0.0: expected 1000 classes, found 2. "
-        "--set dataset.complete=false --set dataset.num_classes=2 takes them for what they are."
+        "--set dataset.num_classes=2 takes them for what they are."
     )
 
 

@@ -60,7 +60,7 @@ class _Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 
     type=click.Path(path_type=Path),
     envvar="TFBENCH_DATA_DIR",
     show_envvar=True,
-    help="Folder of data prepared by tensorflow-datasets; its own default folder otherwise.",
+    help="Folder of data: tensorflow-datasets' (otherwise its own default folder), or the publisher's files.",
 )
 @click.option("--global-batch-size", metavar="N", type=_Number(), help="Samples of a step, over all replicas.")
 @click.option("--epochs", metavar="N", type=_Number(), help="Passes over the training data.")
@@ -142,7 +142,7 @@ def command(
         run_id = store.find(resume)
         records = read_records(store.journal_path(run_id))
         if is_running(records):
-            raise click.UsageError(f"run {run_id} is still running.")
+            raise click.UsageError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
         request = resumed_request(
             replay(records),
             store.journal_path(run_id),

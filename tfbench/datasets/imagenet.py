@@ -23,8 +23,8 @@ class Config:
     """Where the images are, and what the model sees of one.
 
     `folder` holds train/ and val/, with one folder a class in each; `tfds` names a data set that tensorflow-datasets
-    has prepared. Neither: the folder is the one of --data-dir. `complete = false` takes other images than those of
-    ILSVRC 2012, as many as there are.
+    has prepared. Neither: the folder is the one of --data-dir. Other images than those of ILSVRC 2012 are taken as many
+    as there are, with a caution; `complete = true` refuses them.
 
     An image's central square is resized to `stored_size`. Of it the model sees `image_size` pixels a side: a part at
     random in training, one in two turned left to right if `mirror`, and the centre in validation. `image_size` equal to
@@ -33,7 +33,7 @@ class Config:
 
     folder: Text | None = None
     tfds: Text | None = None
-    complete: Flag = True
+    complete: Flag = False
     num_classes: Classes = 1000
     image_size: Side = 224
     stored_size: Side = 256
@@ -130,7 +130,7 @@ def _require_classes(config: Config, found: int, where: str) -> None:
     if found != config.num_classes:
         raise DatasetError(
             f"data set imagenet: {where}: expected {config.num_classes} classes, found {found}. "
-            f"--set dataset.complete=false --set dataset.num_classes={found} takes them for what they are."
+            f"--set dataset.num_classes={found} takes them for what they are."
         )
 
 
@@ -139,7 +139,7 @@ def _require_complete(config: Config, name: str, found: int, where: str) -> None
     if config.complete and found != expected:
         raise DatasetError(
             f"data set imagenet: {where}: expected {expected:,} images, found {found:,}. "
-            "--set dataset.complete=false takes them for what they are."
+            "dataset.complete = false takes them for what they are."
         )
     if found == 0:
         raise DatasetError(f"data set imagenet: {where}: holds no images.")
@@ -148,12 +148,15 @@ def _require_complete(config: Config, name: str, found: int, where: str) -> None
 def _build_splits(config: Config, train: Split | RecordSplit, validation: Split | RecordSplit, source: str) -> Splits:
     import numpy as np
 
-    note = "" if config.complete else f", {train.num_samples:,} + {validation.num_samples:,} images"
+    sizes = f"{train.num_samples:,} + {validation.num_samples:,}"
+    is_whole = (train.num_samples, validation.num_samples) == (TRAIN_SAMPLES, VALIDATION_SAMPLES)
+    expected = f"{TRAIN_SAMPLES:,} + {VALIDATION_SAMPLES:,}"
     return Splits(
         spec=_describe(config, train.num_samples, validation.num_samples),
         train=train,
         validation=validation,
-        source=source + note,
+        source=source if is_whole else f"{source}, {sizes} images",
+        notes=() if is_whole else (f"not the complete ImageNet: {sizes} images instead of {expected}.",),
         mean=np.array(CHANNEL_MEANS, np.float32),
     )
 

@@ -12,12 +12,13 @@ VALIDATION_PER_CLASS = {"train": 400, "extra": 200}  # of each digit
 class Config:
     """Which images, and how they are turned and split.
 
-    `complete = false` takes files with fewer images than the publisher's for what they are. `transposed` swaps rows and
+    Files with fewer images than the publisher's are taken for what they are, with a caution; `complete = true` refuses
+    them. `transposed` swaps rows and
     columns, as the blog article on SVHN with a recurrent CNN does; that network treats both alike and learns as well.
     `seed` draws the validation images; it is not the training's, so that runs with several of those share them.
     """
 
-    complete: Flag = True
+    complete: Flag = False
     transposed: Flag = True
     seed: NaturalNumber = 0
 
@@ -54,14 +55,16 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     train, validation, mean = svhn_source.split_training_images(
         source, counts, VALIDATION_PER_CLASS, seed=config.seed, transposed=config.transposed
     )
-    note = "" if counts == IMAGES else f", incomplete: {_sizes(counts)} of {_sizes(IMAGES)} images"
+    is_whole = counts == IMAGES
+    sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
     return Splits(
         spec=_describe(counts),
         train=train,
         validation=validation,
         test=svhn_source.load_test(source, transposed=config.transposed),
         mean=mean,
-        source=f"{source.description}{note}",
+        source=source.description if is_whole else f"{source.description}, incomplete: {sizes}",
+        notes=() if is_whole else (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",),
     )
 
 

@@ -9,6 +9,7 @@ _NOT_MEANT_FOR = {
     "cpu": "all of its training may take days there. Use a GPU (--devices gpu), or measure a part of it (--steps 20).",
     "gpu": "it is too small to make use of one. Use the CPU (--devices cpu).",
 }
+_ONLY_TO_THE_END = ("snapshot_every_epochs", "num_predictions", "per_class_accuracy")  # of a run without limits
 
 
 def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tuple[str, ...]:
@@ -82,6 +83,12 @@ def _check_length(result: RunResult) -> Iterator[str]:
             f"limited to {' or '.join(limits)} after the warm-up, not trained to the recipe's "
             f"{_count(recipe.training.epochs, 'epoch')}: loss and accuracy are not those of a trained model, and "
             "nothing was validated. Leave out --steps and --seconds to train to the end."
+        )
+    left_out = [name for name in _ONLY_TO_THE_END if getattr(recipe.output, name)] if limits else []
+    if left_out:
+        yield (
+            f"not done, since the run was limited: {', '.join(f'output.{name}' for name in left_out)}. "
+            "Leave out --steps and --seconds to have it done."
         )
 
 

@@ -3,13 +3,13 @@
 import dataclasses
 import statistics
 
+from tfbench.measure.early_stop import reaches
 from tfbench.recipe import InstancePrice
-from tfbench.results import EpochRecord, RunResult
+from tfbench.results import RunResult
 
 SECONDS_PER_HOUR = 3600.0
 HOURS_PER_MONTH = 30 * 24.0  # the month that storage is priced by, as cloud providers reckon it
 _NAME = "val_accuracy"
-_ROUNDING = 1e-7  # an accuracy is a float32: 9,837 of 10,000 is 0.98369998, and reached 0.9837 all the same
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,14 +104,8 @@ def _hours_until(time: float, result: RunResult) -> float:
     return max(0.0, time - result.request.created) / SECONDS_PER_HOUR  # a clock that is set back earns nothing
 
 
-def _own_epochs(result: RunResult) -> tuple[EpochRecord, ...]:
-    """Returns the epochs that this run trained itself."""
-    resume = result.request.resume
-    return result.epochs[len(resume.epochs) :] if resume else result.epochs
-
-
 def _mean_epoch_hours(result: RunResult) -> float | None:
-    whole = [record for record in _own_epochs(result) if record.num_steps >= (result.steps_per_epoch or 0)]
+    whole = [record for record in result.own_epochs if record.num_steps >= (result.steps_per_epoch or 0)]
     seconds = [record.epoch_seconds + (record.validation_seconds or 0.0) for record in whole]
     return statistics.fmean(seconds) / SECONDS_PER_HOUR if seconds else None
 
@@ -137,7 +131,7 @@ def _find_target(result: RunResult, price_per_hour: float) -> TargetCost | None:
     if named is None or not validated or result.request.resume:
         return None
     target, origin = named
-    reached = (record for record in validated if (record.val_accuracy or 0.0) >= target - _ROUNDING)
+    reached = (record for record in validated if reaches(record.val_accuracy, target))
     first = min(reached, key=lambda record: record.epoch, default=None)
     return TargetCost(
         val_accuracy=target,

@@ -81,8 +81,9 @@ def _step_times(result: RunResult, steady: Sequence[StepSpan]) -> Values:
 
 
 def _epoch_times(result: RunResult) -> Values:
-    whole = [record for record in result.epochs if record.num_steps >= (result.steps_per_epoch or 0)]
-    typical = [record for record in whole if record.epoch > 1] or whole  # the first one holds tracing and compilation
+    own = result.own_epochs
+    whole = [record for record in own if record.num_steps >= (result.steps_per_epoch or 0)]
+    typical = [record for record in whole if record is not own[0]] or whole  # the first one holds tracing, compilation
     return {
         "epoch_seconds": _median([record.epoch_seconds for record in typical]),
         "validation_seconds": _median([record.validation_seconds for record in typical]),
@@ -110,7 +111,7 @@ def _evaluated(result: RunResult) -> Values:
     names = ["val_loss_batch_mean", "val_accuracy_batch_mean"]
     if last and last.inference_seconds is not None:
         names += ["inference_loss", "inference_accuracy"]
-        values["inference_seconds"] = _median([record.inference_seconds for record in result.epochs])
+        values["inference_seconds"] = _median([record.inference_seconds for record in result.own_epochs])
     found_values = {name: getattr(last, name) for name in names} if last else {}
     return values | {name: value for name, value in found_values.items() if value is not None}
 

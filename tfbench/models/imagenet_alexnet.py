@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # Rows and columns of zeros before and after an image of this size. 259 = 62 x 4 + 11 gives a first map of 63, and
 # 227 = 54 x 4 + 11 one of 55; cuda-convnet2 lets the last window hang over the edge, which zeros after it stand for.
-_IMAGES = {"63_padded": (224, (17, 18)), "63_uncropped": (256, (0, 3)), "55": (224, (0, 3))}
+_IMAGES = {"63_padded": (224, (17, 18)), "63_uncropped": (256, (0, 3)), "55_cropped": (224, (0, 3))}
 
 
 @schema
@@ -20,10 +20,10 @@ class Config:
 
     `first_map`: the slides' table has images of 224x224 and a first map of 63x63, which do not go together in
     cuda-convnet2. "63_padded" widens the image with zeros, so that every number of the table holds; "63_uncropped"
-    takes images of 256x256; "55" is what cuda-convnet2 makes of 224x224 (61,100,840 parameters).
+    takes images of 256x256; "55_cropped" is what cuda-convnet2 makes of 224x224 (61,100,840 parameters).
     """
 
-    first_map: Literal["63_padded", "63_uncropped", "55"] = "63_padded"
+    first_map: Literal["63_padded", "63_uncropped", "55_cropped"] = "63_padded"
     filters: tuple[Width, Width, Width, Width, Width] = (64, 192, 384, 256, 256)
     dense_units: Width = 4096
     dropout_rate: Fraction = 0.5

@@ -42,6 +42,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     from tfbench.models.layers.initializers import build_initializer
 
     initializer = build_initializer("lecun_normal_untruncated")
+    *_, num_values = spec.target_shape or (1,)
     return keras.Sequential(
         [
             keras.Input(spec.input_shape, batch_size=(spec.per_replica_batch_size or 1) if config.stateful else None),
@@ -54,7 +55,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
                 recurrent_initializer=initializer.clone(),
                 unit_forget_bias=True,
             ),
-            keras.layers.Dense(spec.target_shape[-1], kernel_initializer=initializer.clone()),
+            keras.layers.Dense(num_values, kernel_initializer=initializer.clone()),
         ],
         name="sine_lstm",
     )

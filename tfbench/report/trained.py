@@ -83,6 +83,8 @@ def prediction_lines(result: RunResult) -> list[str]:
 
 def resume_line(result: RunResult) -> str | None:
     """Returns how to go on with a run that ended before its epochs were done; None if it cannot be gone on with."""
-    if result.snapshot_epoch is None or (result.status == "FINISHED" and not result.stop_reason):
+    resume = result.request.resume
+    done = result.snapshot_epoch or (len(resume.epochs) if resume else None)  # before one of its own, its predecessor's
+    if done is None or (result.status == "FINISHED" and not result.stop_reason):
         return None
-    return f"Go on from epoch {result.snapshot_epoch + 1}: tfbench run --resume {result.request.run_id}"
+    return f"Go on from epoch {done + 1}: tfbench run --resume {result.request.run_id}"

@@ -61,6 +61,7 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
             raise ValueError(f"{self.name}: normalization must be None or 'lrn'. Received: '{normalization}'.")
         self.filters = filters
         self.kernel_size = kernel_size
+        self.strides = 1
         self.num_feedback_steps = num_feedback_steps
         self.recomputes_feed_forward = recomputes_feed_forward
         self.rectifies_first = rectifies_first

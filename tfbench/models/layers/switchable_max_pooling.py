@@ -40,7 +40,7 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
             raise ValueError(f"{self.name}: backward must be one of {', '.join(BACKWARDS)}. Received: '{backward}'.")
         if pool_size < 1:
             raise ValueError(f"{self.name}: pool_size must be at least 1. Received: {pool_size}.")
-        self.pool_size = pool_size
+        self.pool_size = self.strides = pool_size
         self.backward = backward
         self.input_spec = keras.InputSpec(ndim=4)
 
