@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import recipe_file
-from tfbench.errors import TrackingError
+from tfbench.errors import RecipeError, TrackingError
 from tfbench.results import (
     DatasetSummary,
     EffectiveSettings,
@@ -61,6 +61,11 @@ class Journal:
         """
         with self._lock:
             self._write(*self._held_back(), {"kind": kind, "time": time.time(), **fields})
+
+    def sync(self) -> None:
+        """Waits until what was written is on the disk, so that a snapshot is never ahead of its journal."""
+        with self._lock:
+            os.fsync(self._file)
 
     def append_span(self, span: StepSpan) -> None:
         """Holds a span back, to be written at most a second later or with the next record."""
@@ -262,6 +267,19 @@ def replay(records: Iterable[Record]) -> RunResult:
     for record in records:
         state.apply(record)
     return state.result()
+
+
+def read_run(path: Path, records: Iterable[Record]) -> RunResult:
+    """Rebuilds a run's result from the records of the journal at `path`.
+
+    Raises:
+        TrackingError: The journal is damaged.
+    """
+    try:
+        return replay(records)
+    except (RecipeError, ValueError, KeyError, TypeError) as error:
+        what = str(error) if isinstance(error, RecipeError) else f"{type(error).__name__}: {error}"
+        raise TrackingError(f"{path}: is damaged: {what}") from error
 
 
 def plain_fields(**instances: Any) -> Record:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfbench import recipe_file
-from tfbench.errors import RecipeError, TfbenchError, TrackingError
-from tfbench.journal import Journal, Record, files_folder, read_records, replay
+from tfbench.errors import TfbenchError, TrackingError
+from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
 from tfbench.measure.summary import summarize
 from tfbench.report import plots, run_json
 from tfbench.results import RunExit, RunResult, Summary, TrackedRun
@@ -66,7 +66,7 @@ def write_files(
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     plots.write_plots(result, folder)
     for path in files_folder(journal_path).glob("model.*"):  # the trained model, and its picture
-        shutil.copyfile(path, folder / path.name)
+        (folder / path.name).symlink_to(path.absolute())  # a copy might not fit
 
 
 def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Path) -> TrackedRun:
@@ -281,11 +281,7 @@ def _deduce_end(records: Iterable[Record]) -> RunExit:
 
 
 def _read_whole(path: Path) -> RunResult:
-    records = read_records(path)
-    try:
-        result = replay(records)
-    except (RecipeError, ValueError, KeyError, TypeError) as error:
-        raise TrackingError(f"{path}: is damaged: {_describe(error)}") from error
+    result = read_run(path, read_records(path))
     if result.exit is None:
         raise TrackingError(
             f"{path}: the run has no end in it. Run `tfbench recover` where it was measured, then export it again."

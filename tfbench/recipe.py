@@ -141,8 +141,8 @@ class TrainingConfig:
     `loss = "summed_squared_error"` sums the mean squared errors of a sequence's steps, where "mean_squared_error"
     averages them. `evaluates_training` adds loss and accuracy of the training samples in inference mode after each
     epoch. Training ends early once the validation accuracy reaches `stop_at_val_accuracy`, or once the training error
-    (1 - accuracy, the loss for a regression; in inference mode if that is evaluated) changes by less than
-    `stop_below_error_change` from one epoch to the next.
+    (the loss; in inference mode if that is evaluated) changes by less than `stop_below_error_change` from one epoch to
+    the next.
     """
 
     global_batch_size: BatchSize

@@ -15,7 +15,7 @@ import psutil
 
 from tfbench import errors
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
-from tfbench.journal import DiskFullError, Journal, Record, Replay, request_fields
+from tfbench.journal import DiskFullError, Journal, Record, Replay, files_folder, request_fields
 from tfbench.launcher import STOP_SECONDS, Worker, describe_exit
 from tfbench.measure.checks import find_early_cautions
 from tfbench.measure.summary import summarize
@@ -155,7 +155,8 @@ class _Run:
         except TrackingError as error:
             problems.append(f"not tracked: {error}")
         summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
-        self._console.finish(result, summary, self._tracked, str(journal.path))
+        files = [str(path) for path in sorted(files_folder(journal.path).glob("model.*"))]
+        self._console.finish(result, summary, self._tracked, str(journal.path), files)
         return RunOutcome(
             result=result, summary=summary, tracked=self._tracked, was_interrupted=self._stop.received is not None
         )

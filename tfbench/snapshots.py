@@ -70,6 +70,7 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+        _sync_folder(folder)
     except BaseException:
         with contextlib.suppress(OSError):
             part.unlink()
@@ -149,6 +150,14 @@ def _copies(variable: Any) -> Sequence[Any]:
 def _flat(states: Any) -> list[Any]:
     """Returns the variables of stacked cells, which are in lists of lists, as one list."""
     return [one for state in states for one in (_flat(state) if isinstance(state, list | tuple) else [state])]
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _describe(variable: Any) -> str:

@@ -114,6 +114,7 @@ class _BetweenEpochs:
         folder = files_folder(self._journal.path) / snapshots.FOLDER
         variables = snapshots.training_variables(self._model)
         try:
+            self._journal.sync()
             snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=self._output.snapshots_kept)
         except OSError as error:
             self._journal.append("note", text=f"no snapshot of epoch {epoch}: {folder}: {error.strerror}.")

@@ -90,7 +90,7 @@ class _Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 @click.option(
     "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
 )
-@click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment.")
+@click.option("--experiment", help="MLflow experiment. [default: tfbench, or that of the run that is resumed]")
 @format_option
 @click.pass_context
 def command(
@@ -104,7 +104,7 @@ def command(
     name: str | None,
     store_root: Path,
     tracking_uri: str | None,
-    experiment: str,
+    experiment: str | None,
     output_format: str,
     **direct: Any,
 ) -> None:
@@ -124,14 +124,14 @@ def command(
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
-    from tfbench.journal import read_records, replay
+    from tfbench.journal import read_records, read_run
     from tfbench.recipe_file import find_recipe, load_recipe, parse_override
     from tfbench.report.console import RunConsole
     from tfbench.report.run_json import to_json
     from tfbench.requests import new_request, resumed_request
     from tfbench.session import execute_run
     from tfbench.tracking.liveness import is_running
-    from tfbench.tracking.store import TrackingState
+    from tfbench.tracking.store import DEFAULT_EXPERIMENT, TrackingState
 
     values = dict(parse_override(text) for text in overrides)
     values |= {_DIRECT[option]: _value(option, value) for option, value in direct.items() if value is not None}
@@ -144,7 +144,7 @@ def command(
         if is_running(records):
             raise click.UsageError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
         request = resumed_request(
-            replay(records),
+            read_run(store.journal_path(run_id), records),
             store.journal_path(run_id),
             overrides=values,
             name=name,
@@ -156,8 +156,12 @@ def command(
         request = new_request(loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code)
     else:
         raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")
-    state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    tracker = make_tracker(state.tracking_uri, experiment, store)
+    before = store.read_state(request.resume.run_id) if request.resume else None
+    state = TrackingState(
+        tracking_uri=tracking_uri or (before.tracking_uri if before else store.tracking_uri),
+        experiment=experiment or (before.experiment if before else DEFAULT_EXPERIMENT),
+    )
+    tracker = make_tracker(state.tracking_uri, state.experiment, store)
     console = RunConsole(quiet_stdout=output_format == "json")
     try:
         outcome = execute_run(request, state, store, tracker, console)

@@ -36,10 +36,5 @@ def reaches(accuracy: float | None, target: float) -> bool:
 
 
 def _training_error(record: EpochRecord) -> float | None:
-    """Returns 1 - accuracy of the training samples, or the loss of a regression; in inference mode where evaluated."""
-    accuracy = record.accuracy if record.inference_seconds is None else record.inference_accuracy
-    if accuracy is not None:
-        return 1 - accuracy
-    if record.accuracy is not None or record.val_accuracy is not None:
-        return None  # a classification whose accuracy was not finite
+    """Returns the loss of the training samples, in inference mode where that was evaluated."""
     return record.loss if record.inference_seconds is None else record.inference_loss

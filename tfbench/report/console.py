@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -147,7 +147,14 @@ class RunConsole:
         if line := trained.inference_line(epoch):
             self._print([line])
 
-    def finish(self, result: RunResult, summary: Summary, tracked: TrackedRun | None, store_hint: str) -> None:
+    def finish(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str] = (),
+    ) -> None:
         """Shows how the run ended, its figures beside the published ones, what limits them, and where they are.
 
         Args:
@@ -155,6 +162,7 @@ class RunConsole:
             summary: Its figures.
             tracked: Where it stands in MLflow; None: it could not be brought there.
             store_hint: Where the journal lies; left out when empty.
+            files: What the run left besides: its model, and the picture of it.
         """
         self.close()
         width = self._console.width
@@ -169,7 +177,7 @@ class RunConsole:
             self._print_block(tables.reference_lines(result, summary, width))
         self._print_block(prices.cost_lines(result, width))
         self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
-        self._print_block(tables.stored_lines(tracked, store_hint, width))
+        self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
         if line := trained.resume_line(result):
             self._print_block([line])
 

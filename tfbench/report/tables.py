@@ -228,19 +228,20 @@ def caution_lines(cautions: Sequence[str], width: int) -> list[str]:
     return ["Cautions", *(line for text in cautions for line in _wrap(text, width, first="- "))]
 
 
-def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int) -> list[str]:
+def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int, *, files: Sequence[str] = ()) -> list[str]:
     """Returns where the run was stored and how to look at it.
 
     Args:
         tracked: The run in MLflow, if it is there.
         store_hint: Where the journal lies.
         width: Characters of a line.
+        files: What the run left besides: its model, and the picture of it.
     """
     if tracked is None:
         pairs = [("MLflow", "not there; `tfbench recover` brings it there from the journal")]
     else:
         pairs = [("MLflow", tracked.tracking_uri), ("run id", tracked.run_id)]
-    pairs.append(("journal", store_hint))
+    pairs += [("journal", store_hint), *(("file", file) for file in files)]
     if tracked and tracked.tracking_uri.startswith(("http:", "https:")):
         address = f"{tracked.tracking_uri.rstrip('/')}/#/experiments/{tracked.experiment_id}/runs/{tracked.run_id}"
         pairs.append(("look at it", address))

@@ -188,7 +188,7 @@ class Store:
         raise UnknownNameError(f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}")
 
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
-        """Removes space that runs set aside, and half-written notes, where the run is over or has no journal."""
+        """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
         known = set(self.run_ids())
         for pattern in ("*.reserve", "*.tracked.json", "*.part"):
             for path in self.journals.glob(pattern):
@@ -197,6 +197,12 @@ class Store:
                 is_orphan = run_id not in known
                 if is_orphan or (run_id in dead_run_ids and pattern != "*.tracked.json"):
                     path.unlink(missing_ok=True)
+        for folder in self.journals.glob("*.files"):
+            if folder.stem not in known:
+                shutil.rmtree(folder, ignore_errors=True)
+            elif folder.stem in dead_run_ids:  # half-written snapshots and models
+                for part in (*folder.glob("snapshots/*.part"), *folder.glob("part-*")):
+                    part.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
