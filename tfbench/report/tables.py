@@ -17,9 +17,11 @@ SYNTHETIC = "(synthetic data)"
 
 
 def format_number(value: float | None) -> str:
-    """Returns six significant digits, large numbers without an exponent, and "-" for what does not exist."""
+    """Returns six significant digits, large numbers without an exponent, counts whole, "-" for what does not exist."""
     if value is None:
         return "-"
+    if abs(value) < 1e15 and float(value).is_integer():
+        return f"{value:.0f}"
     text = f"{value:.6g}"
     return f"{float(text):.0f}" if abs(value) >= 1e5 and "e" in text else text
 
