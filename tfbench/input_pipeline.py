@@ -132,6 +132,8 @@ def _one_pass(
         records = split.records
         if seed:
             own_seed = tf.random.stateless_uniform([], seed, None, None, tf.int64)
+            # TensorFlow would combine it with the process's seed, and takes no tensor where that is 0.
+            tf.compat.v1.get_default_graph().seed = None
             records = records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
         return records.skip(start)
     order = tf.range(split.num_samples, dtype=tf.int64)

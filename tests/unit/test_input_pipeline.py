@@ -198,7 +198,9 @@ def build_records(names: list[str]) -> Splits:
     return Splits(spec=spec, train=split, validation=split, source="records")
 
 
-def test_records_are_shuffled_once_a_pass_and_gone_on_with_exactly() -> None:
+@pytest.mark.parametrize("process_seed", [0, 7])
+def test_records_are_shuffled_once_a_pass_and_gone_on_with_exactly(process_seed: int) -> None:
+    tf.random.set_seed(process_seed)
     splits = build_records([str(n) for n in range(10)])
     batches = take(build_training_dataset(splits, global_batch_size=4, seed=3), 10)
     numbers = [int(value) for values, _ in batches for value in values[:, 0]]
