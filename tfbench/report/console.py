@@ -92,7 +92,7 @@ class RunConsole:
         self._stop_status()
         recipe = result.request.recipe
         self._is_synthetic = result.is_synthetic
-        self._remarks = trained.head_lines(result)
+        self._remarks = trained.head_lines(result, self._console.width)
         self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
         title, *lines = tables.header_lines(result, self._console.width)
         self._print([title], style="bold")

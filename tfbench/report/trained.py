@@ -1,6 +1,7 @@
 """What the console shows of a trained model beyond its epochs: evaluations, predictions, heads, and how to go on."""
 
 import math
+import textwrap
 
 from tfbench.recipe import TrainingConfig
 from tfbench.report.tables import SYNTHETIC, format_number, format_time
@@ -9,10 +10,11 @@ from tfbench.results import EpochRecord, RunResult
 _ROW_INDENT = " " * 7  # under the epoch's number
 
 
-def head_lines(result: RunResult) -> list[str]:
+def head_lines(result: RunResult, width: int) -> list[str]:
     """Returns what a double softmax does to the losses that follow; nothing without one."""
     num_outputs = result.model.num_outputs if result.model else None
-    return describe_heads(result.request.recipe.training, num_outputs) if num_outputs else []
+    texts = describe_heads(result.request.recipe.training, num_outputs) if num_outputs else []
+    return [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
 
 
 def describe_heads(training: TrainingConfig, num_outputs: int) -> list[str]:
