@@ -10,7 +10,6 @@ from tfbench.recipe import OutputConfig, TrainingConfig
 from tfbench.results import EpochRecord, RunRequest
 from tfbench.schema import to_plain
 from tfbench.splits import Splits
-from tfbench.state_reset import StateReset, build_state_reset
 
 UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
 
@@ -33,6 +32,8 @@ def train(
         resolved: Where the variables and the first step must turn out to be.
         journal: Receives "spans", "epoch", "snapshot", "stopped" and "note" records.
     """
+    from tfbench.state_reset import build_state_reset
+
     training, measurement = request.recipe.training, request.recipe.measurement
     done = request.resume.epochs if request.resume else ()
     is_validated = not measurement.is_limited
@@ -80,6 +81,8 @@ def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: in
 
 def evaluate(model: Any, training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> dict[str, float]:
     """Returns loss and metrics of a whole split in inference mode."""
+    from tfbench.state_reset import StateReset
+
     dataset = build_evaluation_dataset(training, splits, split)
     found = model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()])
     return {name: float(value) for name, value in found.items()}

@@ -39,3 +39,8 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
 )
 def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: str, tmp_path: Path) -> None:
     assert {"tensorflow", "keras", "mlflow"} & set(heavy_modules_after(code, tmp_path)) == set()
+
+
+def test_a_worker_hides_gpus_and_refuses_before_tensorflow_is_imported(tmp_path: Path) -> None:
+    code = "import tfbench.worker, tfbench.benchmark"
+    assert {"tensorflow", "keras", "mlflow"} & set(heavy_modules_after(code, tmp_path)) == set()

@@ -278,6 +278,7 @@ def test_the_database_lets_readers_and_writers_pass_each_other(new_store: Store)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.slow
 def test_four_processes_bring_the_store_into_being_at_once(new_store: Store) -> None:
     processes = [run_script(new_store, index) for index in range(4)]
     outcomes = [process.communicate(timeout=300) for process in processes]

@@ -259,6 +259,7 @@ def test_a_store_that_cannot_be_written_to_is_an_error(
         recover_with(store, tracker)
 
 
+@pytest.mark.slow
 def test_recover_rebuilds_a_database_that_was_deleted(store: Store) -> None:
     write_journal(store, build_sized_result(0))
     command = [sys.executable, "-m", "tfbench", "recover", "--all", "--store", str(store.root)]
