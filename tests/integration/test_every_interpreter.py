@@ -8,7 +8,7 @@ from runs import run, tracked_runs
 def test_a_network_trains_on_two_replicas_and_is_tracked(tmp_path: Path) -> None:
     finished = run(
         *("run", "sine_lstm", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--format", "json"),
-        *("--epochs", "30", "--set", "training.precision=mixed_bfloat16", "--set", "training.steps_per_execution=4"),
+        *("--epochs", "10", "--set", "training.precision=mixed_bfloat16", "--set", "training.steps_per_execution=4"),
         cwd=tmp_path,
     )
     assert finished.exit_code == 0, finished.stderr
