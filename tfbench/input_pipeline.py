@@ -148,16 +148,21 @@ def _in_batches(
     split: Split | RecordSplit, samples: "tf.data.Dataset", batch_size: int, *, drop_remainder: bool
 ) -> tuple["tf.data.Dataset", Callable[[Any], tuple[Any, Any]]]:
     """Returns batches, and what makes stored inputs and targets of one: gathers them, unless they are that already."""
-    gather = None if isinstance(split, RecordSplit) else _gather(split)
-    read = split.read
-    if read is None and gather is not None:
-        return samples.batch(batch_size, drop_remainder=drop_remainder), gather
+    workers = len(os.sched_getaffinity(0))
+    if isinstance(split, RecordSplit):
+        decoded = samples.map(
+            lambda name, contents, label: (split.read(name, contents), label), num_parallel_calls=workers
+        )
+    else:
+        gather, read = _gather(split), split.read
+        if read is None:
+            return samples.batch(batch_size, drop_remainder=drop_remainder), gather
 
-    def decode(*sample: Any) -> tuple[Any, Any]:
-        *where, target = gather(*sample) if gather else sample
-        return read(*where), target  # type: ignore[misc]
+        def decode(number: Any) -> tuple[Any, Any]:
+            row, target = gather(number)
+            return read(row), target
 
-    decoded = samples.map(decode, num_parallel_calls=len(os.sched_getaffinity(0)))
+        decoded = samples.map(decode, num_parallel_calls=workers)
     return decoded.batch(batch_size, drop_remainder=drop_remainder), tuple
 
 

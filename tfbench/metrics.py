@@ -74,18 +74,21 @@ METRICS: dict[str, Metric] = {
     "log10_samples_per_second": Metric("", _HIGHER, "logarithm to base 10, for axes"),
 }
 
-EPOCH_METRICS = (
-    "epoch_seconds",
-    "validation_seconds",
-    "elapsed_seconds",
-    "samples_per_second",
+LEARNING_METRICS = (
     "loss",
     "accuracy",
     "val_loss",
     "val_accuracy",
     "inference_loss",
     "inference_accuracy",
-    "inference_seconds",
     "val_loss_batch_mean",
     "val_accuracy_batch_mean",
+)
+EPOCH_METRICS = (
+    "epoch_seconds",
+    "validation_seconds",
+    "elapsed_seconds",
+    "samples_per_second",
+    "inference_seconds",
+    *LEARNING_METRICS,
 )

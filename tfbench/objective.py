@@ -22,7 +22,7 @@ class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
         return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(tf.reshape(y_true, [-1]), tf.int64), y_pred)
 
 
-class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]
+class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
     """Sum over a sequence's steps of the squared error, which is averaged over the values of a step.
 
     Shapes: y_true and y_pred (batch, steps, values), float32; result (batch,).
@@ -34,7 +34,7 @@ class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]
         return tf.reduce_sum(tf.reshape(errors, [tf.shape(errors)[0], -1]), axis=-1)
 
 
-class HeadedModel(keras.Model):  # type: ignore[misc]
+class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
     """A model that returns logits and whose loss sees them through a head, one in training and one in validation."""
 
     head: Head = "logits"

@@ -147,6 +147,7 @@ class TrainingConfig:
 
     global_batch_size: BatchSize
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
+    # mypy cannot follow a type that is made when the program runs.
     optimizer: one_of(AdamConfig, SgdConfig, AdadeltaConfig, RmspropConfig) = dataclasses.field(  # type: ignore[valid-type]
         default_factory=AdamConfig
     )

@@ -19,6 +19,7 @@ from tfbench.journal import DiskFullError, Journal, Record, Replay, files_folder
 from tfbench.launcher import STOP_SECONDS, Worker, describe_exit
 from tfbench.measure.checks import find_early_cautions
 from tfbench.measure.summary import summarize
+from tfbench.progress import RunProgress
 from tfbench.projection import project
 from tfbench.report.console import RunConsole
 from tfbench.results import RunRequest, RunResult, Summary, TrackedRun
@@ -107,7 +108,7 @@ class _Run:
         self._stop = stop
         self._replay = Replay()
         self._replay.apply({"kind": "request", "time": request.created, **request_fields(request)})
-        self._progress = _Progress()
+        self._progress = RunProgress()
         self._tracked: TrackedRun | None = None
         self._tracking_problem: str | None = None
 
@@ -248,48 +249,6 @@ class _Run:
             raise
         except Exception as error:  # a bug must not cost the run that was measured
             raise TrackingError(f"{type(error).__name__}: {error}") from error
-
-
-class _Progress:
-    """Turns the last step done into what a progress bar shows."""
-
-    def __init__(self) -> None:
-        self._started_at = 0.0
-        self._steps_per_epoch = 1
-        self._epochs_before = 0  # of the run that this one goes on from
-        self._total_steps: int | None = None
-        self._limit_seconds: float | None = None
-        self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
-
-    def start(self, result: RunResult, time_: float) -> None:
-        recipe = result.request.recipe
-        self._started_at = time_
-        self._steps_per_epoch = result.steps_per_epoch or 1
-        self._limit_seconds = recipe.measurement.seconds
-        if not recipe.measurement.is_limited:
-            self._epochs_before = len(result.epochs)
-            self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)
-        elif recipe.measurement.steps:
-            self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
-
-    def advance(self, console: RunConsole, epoch: int, step: int, *, time_: float) -> None:
-        self._first = self._first or (step, time_)
-        first_step, first_time = self._first
-        rate = (step - first_step) / (time_ - first_time) if step > first_step and time_ > first_time else None
-        left = []
-        if self._total_steps and rate:
-            left.append(max(0.0, (self._total_steps - step) / rate))
-        if self._limit_seconds:
-            left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
-        console.progress(
-            step=step,
-            total_steps=self._total_steps,
-            epoch=epoch,
-            step_in_epoch=min(step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch, self._steps_per_epoch),
-            steps_per_epoch=self._steps_per_epoch,
-            steps_per_second=rate,
-            seconds_left=min(left, default=None),
-        )
 
 
 def _in_background(work: Callable[[], Any]) -> "concurrent.futures.Future[Any]":

@@ -66,7 +66,7 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
     arrays = {f"v{index}": _to_numpy(variable) for index, variable in enumerate(variables)}
     try:
         with part.open("wb") as file:
-            np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]
+            np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)

@@ -56,6 +56,7 @@ LEVELS = {
     "stop_signals": 4,
     "report": 4,
     "tracking": 4,
+    "progress": 5,
     "projection": 5,  # brings tracking and report together
     "session": 5,  # brings all of level 4 together
     "cli": 6,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfbench.measure.summary import epoch_samples_per_second
+from tfbench.metrics import LEARNING_METRICS
 from tfbench.recipe import MeasurementConfig
 from tfbench.results import EpochRecord, StepSpan
 
@@ -243,18 +244,6 @@ class Validation:
         return means
 
 
-_LEARNED = (
-    "loss",
-    "accuracy",
-    "val_loss",
-    "val_accuracy",
-    "inference_loss",
-    "inference_accuracy",
-    "val_loss_batch_mean",
-    "val_accuracy_batch_mean",
-)
-
-
 def _learning(values: Logs) -> dict[str, float | None]:
     """Picks what was learned out of Keras's logs; what is missing or not finite becomes None."""
-    return {name: values[name] if math.isfinite(values.get(name, math.nan)) else None for name in _LEARNED}
+    return {name: values[name] if math.isfinite(values.get(name, math.nan)) else None for name in LEARNING_METRICS}

@@ -1,5 +1,6 @@
 """The layers that a recipe's table of layers may hold: what each takes, and the Keras layers that it stands for."""
 
+import abc
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -12,13 +13,14 @@ Activation = Literal["linear", "relu", "leaky_relu", "elu", "gelu", "silu", "sof
 
 
 @schema
-class Layer:
+class Layer(abc.ABC):
     """What every layer has. No `name`: its type and place, "conv1". No `inputs`: the layer before it, or the data."""
 
     name: Name | None = None
     inputs: tuple[Text, ...] = ()
     activation: Activation = "linear"
 
+    @abc.abstractmethod
     def connect(self, name: str, inputs: list[Any]) -> Any:
         """Returns the layer's output, a Keras tensor with the batch in front.
 
@@ -27,7 +29,6 @@ class Layer:
         Raises:
             ValueError: The inputs do not suit the layer.
         """
-        raise NotImplementedError
 
     def activate(self, name: str, outputs: Any) -> Any:
         """Applies the activation as a layer of its own, where the layer before has no place for it."""
