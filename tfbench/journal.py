@@ -20,7 +20,10 @@ from tfbench.results import (
     Environment,
     EpochRecord,
     Evaluation,
+    InputCheck,
+    LedgerRecord,
     ModelSummary,
+    PeakCheck,
     Placement,
     Predictions,
     ResumePoint,
@@ -28,6 +31,7 @@ from tfbench.results import (
     RunRequest,
     RunResult,
     StepSpan,
+    Usage,
 )
 from tfbench.schema import build, to_plain
 
@@ -149,6 +153,7 @@ class Replay:
         self._spans: list[StepSpan] = []
         self._epochs: list[EpochRecord] = []
         self._evaluations: list[Evaluation] = []
+        self._peak_checks: list[PeakCheck] = []
         self._notes: list[str] = []
 
     def apply(self, record: Record) -> None:
@@ -186,18 +191,23 @@ class Replay:
                 self._evaluations.append(build(Evaluation, record["evaluation"], "evaluation"))
             case "predictions":
                 self._values["predictions"] = build(Predictions, record["predictions"], "predictions")
+            case "trained":
+                self._values["usage"] = build(Usage, record["usage"], "usage")
+            case "input_check":
+                self._values["input_check"] = build(InputCheck, record["input_check"], "input_check")
+            case "peak_check":
+                self._peak_checks.append(build(PeakCheck, record["peak_check"], "peak_check"))
+            case "ledger":
+                self._values["ledger"] = build(LedgerRecord, record["ledger"], "ledger")
             case "note":
                 self._notes.append(record["text"])
             case "finished":
-                self._values |= {
-                    "stage": "finished",
-                    "peak_memory_bytes": record["peak_memory_bytes"],
-                    "ended_at": record["time"],
-                }
+                self._values |= {"stage": "finished", "ended_at": record["time"]}
             case "failed":
                 self._values |= {"error": record["error"], "ended_at": record["time"]}
             case "exit":
-                self._values |= {"exit": RunExit(status=record["status"], reason=record["reason"])}
+                seconds = record.get("worker_seconds")
+                self._values["exit"] = RunExit(status=record["status"], reason=record["reason"], worker_seconds=seconds)
                 self._values.setdefault("ended_at", record["time"])
 
     def result(self) -> RunResult:
@@ -206,6 +216,7 @@ class Replay:
             spans=tuple(self._spans),
             epochs=tuple(self._epochs),
             evaluations=tuple(self._evaluations),
+            peak_checks=tuple(self._peak_checks),
             notes=tuple(self._notes),
             **self._values,
         )

@@ -22,6 +22,22 @@ class Metric(NamedTuple):
 
 _LOWER, _HIGHER, _NEITHER = Better.LOWER, Better.HIGHER, Better.NEITHER
 
+# Where a measuring process's time goes; each moment is in one of these, or not accounted for.
+LEDGER_ENTRIES = {
+    "startup": "start of the process, imports, devices",
+    "data": "loading or making the data",
+    "model": "building the model, restoring a snapshot",
+    "waiting": "waiting for MLflow to be ready, so that it does not disturb the measurement",
+    "first_step": "first execution: tracing, compilation, first batch",
+    "warmup": "the rest of the warm-up",
+    "steady": "steady training steps",
+    "validation": "validation after each epoch, training samples in inference mode",
+    "callbacks": "between steps and epochs: iterators, callbacks, snapshots",
+    "evaluation": "evaluations, predictions and files after the training",
+    "checks": "drawing from the input pipeline alone, matrix products",
+    "teardown": "from the last record of the process to its end",
+}
+
 METRICS: dict[str, Metric] = {
     # Of an epoch
     "epoch_seconds": Metric("s", _LOWER, "training part of the epoch, first step included, validation not"),
@@ -45,8 +61,9 @@ METRICS: dict[str, Metric] = {
     "samples_per_second_per_replica": Metric("samples/s", _HIGHER, "samples_per_second / num_replicas"),
     "first_step_seconds": Metric("s", _LOWER, "first call of the training step: tracing, compilation, first batch"),
     "step_time_median_seconds": Metric("s", _LOWER, "median time of a step over the spans after the warm-up"),
-    "step_time_p90_seconds": Metric("s", _LOWER, 'time that 90 % of the steps stay below (clock = "step" only)'),
-    "step_time_p99_seconds": Metric("s", _LOWER, 'time that 99 % of the steps stay below (clock = "step" only)'),
+    "step_time_p90_seconds": Metric("s", _LOWER, "time that 90 % of the steps stay below, each taking its span's mean"),
+    "step_time_p99_seconds": Metric("s", _LOWER, "time that 99 % of the steps stay below, each taking its span's mean"),
+    "step_time_mad_seconds": Metric("s", _LOWER, "median distance of the steps' times from their median"),
     "steady_steps": Metric("steps", _NEITHER, "steps that the summary rests on"),
     "steady_seconds": Metric("s", _NEITHER, "time that the summary rests on"),
     "best_val_accuracy": Metric("", _HIGHER, "highest val_accuracy of any epoch"),
@@ -54,7 +71,19 @@ METRICS: dict[str, Metric] = {
     "test_accuracy": Metric("", _HIGHER, "accuracy of the test split after training"),
     "multiview_loss": Metric("", _LOWER, "-log of the label's probability, averaged over several crops of each sample"),
     "multiview_accuracy": Metric("", _HIGHER, "validation accuracy of probabilities averaged over several crops"),
-    "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process"),
+    "time_to_accuracy_seconds": Metric(
+        "s", _LOWER, "elapsed_seconds of the first epoch whose val_accuracy is expect.target_accuracy or more"
+    ),
+    "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process while it trained"),
+    "peak_gpu_memory_bytes": Metric("bytes", _LOWER, "most that TensorFlow's allocator held on any one GPU"),
+    # Work and limit
+    "flops_per_sample": Metric("FLOP", _NEITHER, "forward pass of one sample, two for each multiply-accumulate"),
+    "flops_per_second": Metric("FLOP/s", _HIGHER, "3 x flops_per_sample x samples_per_second"),
+    "peak_flops_per_second": Metric("FLOP/s", _NEITHER, "matrix product of the same precision on the same devices"),
+    "model_flops_utilization": Metric("", _HIGHER, "flops_per_second / peak_flops_per_second"),
+    "input_samples_per_second": Metric("samples/s", _HIGHER, "input pipeline alone, nothing trained beside it"),
+    "input_headroom": Metric("", _HIGHER, "input_samples_per_second / samples_per_second; near 1: input-bound"),
+    "other_busy_cores": Metric("cores", _LOWER, "processor cores that other processes kept busy during the training"),
     # Cost, where a price is known; in the currency of the recipe
     "cost/hours": Metric("h", _LOWER, "time that is paid for: from the request of the run to its end"),
     "cost/machine": Metric("currency", _LOWER, "hours x price an hour"),
@@ -72,6 +101,10 @@ METRICS: dict[str, Metric] = {
     "log10_num_parameters": Metric("", _NEITHER, "logarithm to base 10, for axes"),
     "log2_global_batch_size": Metric("", _NEITHER, "logarithm to base 2, for axes"),
     "log10_samples_per_second": Metric("", _HIGHER, "logarithm to base 10, for axes"),
+    # Ledger of the measuring process
+    **{f"ledger/{name}_seconds": Metric("s", _LOWER, meaning) for name, meaning in LEDGER_ENTRIES.items()},
+    "ledger/unaccounted_seconds": Metric("s", _LOWER, "what is in no entry of the ledger"),
+    "ledger/wall_seconds": Metric("s", _LOWER, "the measuring process, from before its start to its end"),
 }
 
 LEARNING_METRICS = (

@@ -107,15 +107,20 @@ class ModelSummary:
     num_parameters: int
     num_trainable_parameters: int
     num_outputs: int | None = None
+    flops_per_sample: int | None = None  # forward pass of one sample, two for each multiply-accumulate
+    uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
 
 
 @schema
 class Gpu:
-    """A graphics processor as its driver describes it."""
+    """A graphics processor as its driver describes it. Clocks are the highest that the driver allows."""
 
     name: str
     memory_bytes: int | None = None
     driver: str | None = None
+    clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    power_limit_watts: float | None = None
 
 
 @schema
@@ -139,6 +144,13 @@ class Environment:
     git_commit: str | None
     git_dirty: bool | None
     load_average: float | None  # one minute, before training
+    num_sockets: int | None = None
+    cpu_quota_cores: float | None = None  # that the control group allows; None: no limit
+    cpu_governor: str | None = None  # "performance"; several where cores differ: "performance, powersave"
+    tensorflow_cudnn: str | None = None
+    tensorflow_onednn: bool | None = None  # whether oneDNN's kernels are in use
+    mlflow: str | None = None
+    thread_variables: str = ""  # OMP_NUM_THREADS and the like, "" when not set
 
 
 @schema
@@ -157,6 +169,66 @@ class StepSpan:
     def num_steps(self) -> int:
         """Steps in the span."""
         return self.last_step - self.first_step + 1
+
+
+@schema
+class Usage:
+    """What the machine was used for while training took place, from its first epoch to the end of its last.
+
+    CPU times are of all threads, in seconds. `busy_cpu_seconds` is of all processes on the machine, with what its
+    hypervisor gave to others (`stolen_cpu_seconds`) left out.
+    """
+
+    seconds: float
+    own_cpu_seconds: float
+    busy_cpu_seconds: float
+    stolen_cpu_seconds: float
+    num_logical_cores: int
+    throttled_seconds: float | None  # in which the control group's quota held threads back; None: no quota
+    swapped_pages: int  # of the whole machine, in and out
+    major_page_faults: int  # of this process: it waited for the disk to bring memory back
+    load_average: float | None  # one minute, at the end
+    clock_resolution_seconds: float  # smallest step that the clock was seen to make
+    peak_memory_bytes: int  # largest resident size of this process within that time
+    peak_gpu_memory_bytes: tuple[int, ...] = ()  # of TensorFlow's allocator, on each GPU in use
+
+
+@schema
+class InputCheck:
+    """Batches drawn from the input pipeline alone, after the training; `num_batches` of them took `seconds`."""
+
+    num_batches: int
+    seconds: float
+
+
+@schema
+class PeakCheck:
+    """Products of two square matrices on the devices of the run, all at once; the fastest round tells the peak.
+
+    `num_rounds` rounds were timed, `flops` operations in each, and the fastest took `seconds`.
+    """
+
+    size: int  # rows and columns
+    precision: str  # of the factors
+    num_rounds: int
+    flops: int
+    seconds: float
+
+    @property
+    def flops_per_second(self) -> float:
+        """The peak."""
+        return self.flops / self.seconds
+
+
+@schema
+class LedgerRecord:
+    """Where a measuring process's time went until now: entry of `measure.ledger.ENTRIES` to seconds.
+
+    `elapsed_seconds` counts from before the process was started. What is in no entry is not accounted for.
+    """
+
+    entries: dict[str, float]
+    elapsed_seconds: float
 
 
 @schema
@@ -215,6 +287,7 @@ class RunExit:
 
     status: Status
     reason: str = ""
+    worker_seconds: float | None = None  # from before the measuring process was started to its end
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,7 +309,10 @@ class RunResult:
     snapshot_epoch: int | None = None  # newest epoch that a run could go on from
     stop_reason: str | None = None  # why training ended before the recipe's epochs were done
     notes: tuple[str, ...] = ()  # what the measuring process noticed
-    peak_memory_bytes: int | None = None
+    usage: Usage | None = None
+    input_check: InputCheck | None = None
+    peak_checks: tuple[PeakCheck, ...] = ()  # a second one where the run was faster than the first
+    ledger: LedgerRecord | None = None  # the latest
     error: dict[str, Any] | None = None  # type, message and traceback of what stopped the worker
     exit: RunExit | None = None
     started_at: float | None = None  # training, seconds since 1970, UTC
