@@ -15,6 +15,7 @@ from tfbench.results import (
     RunRequest,
     RunResult,
     StepSpan,
+    Usage,
 )
 
 
@@ -25,6 +26,7 @@ def build_recipe(**sections: Any) -> Recipe:
         "model": {"name": "mlp", "hidden_units": [4]},
         "dataset": {"name": "mnist", "data": "synthetic"},
         "training": {"global_batch_size": 32, "epochs": 2},
+        "measurement": {"warmup_steps": 1},
     }
     if sections.get("model", {}).get("name", "mlp") != "mlp":
         del tables["model"]  # its options are not those of another model
@@ -129,6 +131,26 @@ def build_environment(**fields: Any) -> Environment:
     )
 
 
+def build_usage(**fields: Any) -> Usage:
+    """Builds the use of a quiet machine: four seconds, eight of CPU time, nothing else going on."""
+    return Usage(
+        **{
+            "seconds": 4.0,
+            "own_cpu_seconds": 8.0,
+            "busy_cpu_seconds": 8.0,
+            "stolen_cpu_seconds": 0.0,
+            "num_logical_cores": 8,
+            "throttled_seconds": None,
+            "swapped_pages": 0,
+            "major_page_faults": 0,
+            "load_average": 2.0,
+            "clock_resolution_seconds": 1e-7,
+            "peak_memory_bytes": 2**30,
+        }
+        | fields
+    )
+
+
 def build_result(**fields: Any) -> RunResult:
     """Builds the result of a run that finished: one epoch of 20 steps, real data, one CPU device."""
     spans = (
@@ -150,7 +172,7 @@ def build_result(**fields: Any) -> RunResult:
             "steps_per_epoch": 20,
             "spans": spans,
             "epochs": (build_epoch(num_steps=20),),
-            "peak_memory_bytes": 2**30,
+            "usage": build_usage(),
             "exit": RunExit(status="FINISHED"),
             "started_at": 1_700_000_005.0,
             "ended_at": 1_700_000_010.0,

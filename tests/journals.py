@@ -112,10 +112,10 @@ def _records(result: RunResult, parent: dict[str, Any]) -> list[tuple[str, dict[
         ("spans", {"spans": spans}),
         *(("epoch", {**plain_fields(epoch=epoch), "time": epoch.finished_at}) for epoch in result.epochs),
         *([("failed", {"error": result.error, "time": result.ended_at})] if result.error else []),
-        *(
-            [("finished", {"peak_memory_bytes": result.peak_memory_bytes, "time": result.ended_at})]
-            if result.stage == "finished"
-            else []
-        ),
+        *([("trained", plain_fields(usage=result.usage))] if result.usage else []),
+        *([("input_check", plain_fields(input_check=result.input_check))] if result.input_check else []),
+        *(("peak_check", plain_fields(peak_check=check)) for check in result.peak_checks),
+        *([("ledger", plain_fields(ledger=result.ledger))] if result.ledger else []),
+        *([("finished", {"time": result.ended_at})] if result.stage == "finished" else []),
         *([("exit", dataclasses.asdict(result.exit) | {"time": result.ended_at})] if result.exit else []),
     ]

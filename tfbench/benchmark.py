@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import resource
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,23 +11,28 @@ from tfbench import distribution, environment, input_pipeline, recipe_file, regi
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.evaluation import evaluate_trained, write_model_files
 from tfbench.journal import Journal, plain_fields
+from tfbench.measure.ledger import Ledger
+from tfbench.measure.summary import FLOPS_PER_FORWARD
+from tfbench.peak import measure_peak
 from tfbench.recipe import DatasetConfig, ModelConfig, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
 from tfbench.splits import Splits
-from tfbench.training import train
+from tfbench.training import check_input, train
+from tfbench.usage import UsageMeter
 
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
 )
 
 
-def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callable[[], None]) -> None:
+def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
     """Trains as the request says, and writes what happens to the journal.
 
     Args:
         request: The run.
-        journal: Receives "stage", "ready", "started", "spans", "epoch", "snapshot", "stopped", "evaluation",
-            "predictions", "note" and "finished" records.
+        journal: Receives "stage", "ready", "started", "spans", "epoch", "snapshot", "stopped", "trained", "evaluation",
+            "predictions", "input_check", "peak_check", "ledger", "note" and "finished" records.
+        ledger: Told of what takes the time; opened when the process was started.
         wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
 
     Raises:
@@ -42,6 +46,7 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
     _set_process_wide(training)
     resolved = distribution.resolve(recipe.distribution, training)
 
+    ledger.switch("data")
     journal.append("stage", name="loading data")
     splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
@@ -50,12 +55,14 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
     if misfits:  # of data whose size only the user's own code knew
         raise RecipeError("\n".join(misfits))
 
+    ledger.switch("model")
     journal.append("stage", name="building the model")
     with resolved.strategy.scope(), _notices_recorded(journal):
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
         if request.resume:
             snapshots.resume_training(model, request.resume)
     steps_per_epoch = input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size)
+    summary = _summarize_model(model)
     shares_machine = environment.count_other_workers() > 0
     journal.append(
         "ready",
@@ -65,20 +72,50 @@ def run_benchmark(request: RunRequest, journal: Journal, wait_for_start: Callabl
             settings=environment.read_settings(model, training),
             environment=environment.collect_environment(),
             dataset=_summarize_data(recipe.dataset, splits),
-            model=_summarize_model(model),
+            model=summary,
         ),
     )
+    ledger.switch("waiting")
     wait_for_start()
+    ledger.switch(None)
 
     journal.append("started")
+    meter = UsageMeter(tuple(name.removeprefix("/device:") for name in resolved.logical_names if "GPU" in name))
     with input_pipeline.broken_samples_named(splits.source):
-        train(request, splits, model, steps_per_epoch, resolved, journal)
-        write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
-        if not recipe.measurement.is_limited:
-            evaluate_trained(recipe, splits, model, journal)
+        steps_per_second = train(request, splits, model, steps_per_epoch, resolved, journal, ledger)
+        journal.append("trained", **plain_fields(usage=meter.finish()))
+        with ledger.entry("evaluation"):
+            write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
+            if not recipe.measurement.is_limited:
+                evaluate_trained(recipe, splits, model, journal)
+        if recipe.measurement.checks:
+            with ledger.entry("checks"):
+                _check_limits(training, splits, resolved, summary, steps_per_second, journal)
     if shares_machine or environment.count_other_workers():
         journal.append("note", text=SHARED_MACHINE)
-    journal.append("finished", peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    journal.append("ledger", **plain_fields(ledger=ledger.record()))
+    journal.append("finished")
+
+
+def _check_limits(
+    training: TrainingConfig,
+    splits: Splits,
+    resolved: distribution.ResolvedDistribution,
+    model: ModelSummary,
+    steps_per_second: float | None,
+    journal: Journal,
+) -> None:
+    """Measures what the training is held against: its input pipeline alone, and what its devices compute at most."""
+    journal.append("stage", name="checking the input pipeline and the devices' peak")
+    journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
+    if model.flops_per_sample is None or steps_per_second is None:
+        return
+    needed = FLOPS_PER_FORWARD * model.flops_per_sample * training.global_batch_size * steps_per_second
+    for _ in range(2):  # a peak below what was reached was disturbed
+        peak = measure_peak(tuple(resolved.logical_names), training.precision)
+        journal.append("peak_check", **plain_fields(peak_check=peak))
+        if peak.flops_per_second >= needed:
+            break
 
 
 def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
@@ -205,8 +242,13 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 
 
 def _summarize_model(model: Any) -> ModelSummary:
+    from tfbench import flops
+
+    forward = flops.count_forward(model)
     return ModelSummary(
         num_parameters=model.count_params(),
         num_trainable_parameters=sum(math.prod(variable.shape) for variable in model.trainable_variables),
         num_outputs=model.output_shape[-1],
+        flops_per_sample=forward.flops,
+        uncounted_layers=forward.unknown,
     )

@@ -3,10 +3,12 @@
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -31,7 +33,10 @@ class Worker:
         self._stderr_path = folder / "stderr.txt"
         request_path = folder / "request.json"
         fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
-        request_path.write_text(json.dumps(fields), encoding="utf-8")
+        # All processes of the machine read the same monotonic clock, so that the worker knows what its start took.
+        self._launched_ns = time.perf_counter_ns()
+        self._seconds: float | None = None
+        request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
         self._follower = Follower(journal_path)
         with self._stderr_path.open("wb") as stderr:
             self._process = subprocess.Popen(
@@ -42,6 +47,7 @@ class Worker:
                 start_new_session=True,
                 env=_environment(),
             )
+        self._pidfd = _open_pidfd(self._process.pid)
 
     def __enter__(self) -> "Worker":
         return self
@@ -50,12 +56,31 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
         self._folder.cleanup()
 
     @property
     def returncode(self) -> int | None:
         """None while it runs; negative: the signal that ended it."""
-        return self._process.poll()
+        returncode = self._process.poll()
+        if returncode is not None and self._seconds is None:
+            self._seconds = (time.perf_counter_ns() - self._launched_ns) * 1e-9
+        return returncode
+
+    @property
+    def seconds(self) -> float | None:
+        """From before its start to when `returncode` first told of its end; None while it runs."""
+        return self._seconds
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps until it ends, `seconds` at most."""
+        if self._pidfd is None:
+            time.sleep(seconds)
+        else:
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            poll.poll(seconds * 1000)
 
     def read(self) -> list[Record]:
         """Returns what was added to the journal since the last call."""
@@ -116,6 +141,14 @@ def describe_exit(
     return RunExit(
         status="FAILED", reason=f"the measuring process ended with exit code {returncode}. {stderr_tail}".strip()
     )
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """Returns a file that tells of a process's end; None where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 def _environment() -> dict[str, str]:

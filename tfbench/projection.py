@@ -64,7 +64,7 @@ def write_files(
     }
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    plots.write_plots(result, folder)
+    plots.write_plots(result, summary, folder)
     for path in files_folder(journal_path).glob("model.*"):  # the trained model, and its picture
         (folder / path.name).symlink_to(path.absolute())  # a copy might not fit
 

@@ -127,7 +127,7 @@ class _Run:
                 asked_to_stop_at = time.monotonic()
             if asked_to_stop_at is not None and time.monotonic() - asked_to_stop_at > STOP_SECONDS:
                 self._worker.kill()
-            time.sleep(POLL_SECONDS)
+            self._worker.wait(POLL_SECONDS)
 
     def conclude(self, journal: Journal, store: Store) -> RunOutcome:
         """Records how the run ended, and brings the store up to date with all of it."""
@@ -138,7 +138,7 @@ class _Run:
             stopped_by=self._stop.received,
             stderr_tail=self._worker.stderr_tail(),
         )
-        record = {"status": end.status, "reason": end.reason}
+        record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
         problems = []
         try:

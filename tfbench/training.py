@@ -1,16 +1,20 @@
 """The training itself: epochs with their validation, and what happens between them."""
 
+import time
 from typing import Any
 
 from tfbench import distribution, input_pipeline, snapshots
 from tfbench.journal import Journal, files_folder
 from tfbench.measure.early_stop import find_stop_reason
+from tfbench.measure.ledger import Ledger
 from tfbench.measure.recorder import SpanClock, Validation, build_callbacks
 from tfbench.recipe import OutputConfig, TrainingConfig
-from tfbench.results import EpochRecord, RunRequest
+from tfbench.results import EpochRecord, InputCheck, RunRequest
 from tfbench.schema import to_plain
 from tfbench.splits import Splits
 
+_CHECKED_BATCHES = 64  # drawn from the input pipeline alone
+_CHECK_SECONDS = 0.5  # after which fewer will do
 UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
 
 
@@ -21,7 +25,8 @@ def train(
     steps_per_epoch: int,
     resolved: distribution.ResolvedDistribution,
     journal: Journal,
-) -> None:
+    ledger: Ledger,
+) -> float | None:
     """Trains a compiled model as the request says, from the first epoch or from a snapshot on.
 
     Args:
@@ -30,18 +35,23 @@ def train(
         model: Compiled; with a snapshot's values already, if there is one.
         steps_per_epoch: Steps after which an epoch ends.
         resolved: Where the variables and the first step must turn out to be.
-        journal: Receives "spans", "epoch", "snapshot", "stopped" and "note" records.
+        journal: Receives "spans", "epoch", "ledger", "snapshot", "stopped" and "note" records.
+        ledger: Told of what takes the time.
+
+    Returns:
+        Steps per second after the warm-up; None if there were none.
     """
     from tfbench.state_reset import build_state_reset
 
     training, measurement = request.recipe.training, request.recipe.measurement
     done = request.resume.epochs if request.resume else ()
     is_validated = not measurement.is_limited
-    between = _BetweenEpochs(request, model, journal)
-    with distribution.DeviceWatch() as watch:
-        clock = SpanClock(measurement, synchronize=distribution.synchronize, on_span=journal.append_span)
+    between = _BetweenEpochs(request, model, journal, ledger)
+    with ledger.entry("callbacks"), distribution.DeviceWatch() as watch:
+        clock = SpanClock(measurement, synchronize=distribution.synchronize, on_span=journal.append_span, ledger=ledger)
         callbacks = build_callbacks(
             clock,
+            ledger=ledger,
             model=model,
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
@@ -72,6 +82,30 @@ def train(
             verbose=0,
             validation_data=build_evaluation_dataset(training, splits, "validation") if is_validated else None,
         )
+    return clock.steady_steps_per_second
+
+
+def check_input(training: TrainingConfig, splits: Splits) -> InputCheck:
+    """Draws batches from the training's input pipeline, with nothing trained beside it.
+
+    The batches that the pipeline has ready from the start, or in the making, are left out.
+
+    Args:
+        training: Batch size and seed.
+        splits: The data.
+    """
+    batches = iter(
+        input_pipeline.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
+    )
+    for _ in range(1 + input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES):
+        next(batches)
+    num_batches, start = 0, time.perf_counter()
+    while True:
+        next(batches)
+        num_batches += 1
+        seconds = time.perf_counter() - start
+        if num_batches >= _CHECKED_BATCHES or seconds >= _CHECK_SECONDS:
+            return InputCheck(num_batches=num_batches, seconds=seconds)
 
 
 def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> Any:
@@ -91,18 +125,20 @@ def evaluate(model: Any, training: TrainingConfig, splits: Splits, split: input_
 class _BetweenEpochs:
     """What happens once an epoch is validated: its record, a snapshot when one is due, perhaps an early stop."""
 
-    def __init__(self, request: RunRequest, model: Any, journal: Journal) -> None:
+    def __init__(self, request: RunRequest, model: Any, journal: Journal, ledger: Ledger) -> None:
         self._training: TrainingConfig = request.recipe.training
         self._output: OutputConfig = request.recipe.output
         self._is_limited = request.recipe.measurement.is_limited  # ends by its limit alone, maybe within an epoch
         self._model = model
         self._journal = journal
+        self._ledger = ledger
         self._epochs = list(request.resume.epochs) if request.resume else []
 
     def on_epoch(self, record: EpochRecord) -> bool:
         """Takes in an epoch; says whether to stop."""
         self._epochs.append(record)
         self._journal.append("epoch", epoch=to_plain(record))
+        self._journal.append("ledger", ledger=to_plain(self._ledger.record()))
         if self._is_limited:
             return False
         every = self._output.snapshot_every_epochs

@@ -9,12 +9,15 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from tfbench.errors import ExitCode, TfbenchError
-from tfbench.journal import Journal, read_request
+from tfbench.journal import Journal, plain_fields, read_request
+from tfbench.measure.ledger import Ledger
 
 _ORPHAN_GRACE_SECONDS = 1.0  # for a record to be written before an orphan ends
 
@@ -38,7 +41,7 @@ def main() -> None:
     os._exit(exit_code)
 
 
-def _run(record: dict[str, object], journal: Journal, start: threading.Event) -> int:
+def _run(record: dict[str, Any], journal: Journal, start: threading.Event) -> int:
     is_ready = False
 
     def wait_for_start() -> None:
@@ -46,25 +49,33 @@ def _run(record: dict[str, object], journal: Journal, start: threading.Event) ->
         is_ready = True
         start.wait()
 
+    ledger = Ledger(record.get("launched_ns") or time.perf_counter_ns())
     try:
         import psutil
 
         journal.append("worker", pid=os.getpid(), created=psutil.Process().create_time())
         from tfbench.benchmark import run_benchmark
 
-        run_benchmark(read_request(record), journal, wait_for_start)
+        run_benchmark(read_request(record), journal, ledger, wait_for_start)
     except _Stopped:
         return ExitCode.INTERRUPTED
     except TfbenchError as error:
+        _record_ledger(journal, ledger)
         kind = "failed" if is_ready else "refused"
         return _record_failure(journal, kind, error, int(error.exit_code), with_traceback=False)
     except BaseException as error:
+        _record_ledger(journal, ledger)
         return _record_failure(journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True)
     else:
         return ExitCode.DONE
     finally:
         with contextlib.suppress(OSError):
             journal.close()
+
+
+def _record_ledger(journal: Journal, ledger: Ledger) -> None:
+    with contextlib.suppress(OSError):
+        journal.append("ledger", **plain_fields(ledger=ledger.record()))
 
 
 def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:

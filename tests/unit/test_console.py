@@ -15,11 +15,22 @@ from builders import (
     build_result,
     build_settings,
     build_span,
+    build_usage,
 )
 from tfbench.measure.summary import summarize
 from tfbench.report import tables
 from tfbench.report.console import RunConsole
-from tfbench.results import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
+from tfbench.results import (
+    DatasetSummary,
+    InputCheck,
+    LedgerRecord,
+    ModelSummary,
+    PeakCheck,
+    RunExit,
+    RunResult,
+    Summary,
+    TrackedRun,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RUN_ID = "0123456789abcdef" * 2
@@ -97,7 +108,7 @@ def build_mnist_run() -> RunResult:
         dataset=DatasetSummary(
             name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
         ),
-        model=ModelSummary(num_parameters=1_796_010, num_trainable_parameters=1_796_010),
+        model=ModelSummary(num_parameters=1_796_010, num_trainable_parameters=1_796_010, flops_per_sample=3_588_000),
         steps_per_epoch=600,
         spans=(
             build_span(first_step=1, last_step=1, seconds=1.125),
@@ -106,7 +117,21 @@ def build_mnist_run() -> RunResult:
             build_span(epoch=3, first_step=1201, last_step=1800, seconds=4.0),
         ),
         epochs=epochs,
-        peak_memory_bytes=1_500_000_000,
+        usage=build_usage(peak_memory_bytes=1_500_000_000),
+        input_check=InputCheck(num_batches=64, seconds=0.128),
+        peak_checks=(PeakCheck(size=2048, precision="float32", num_rounds=4, flops=500_000_000_000, seconds=1.0),),
+        ledger=LedgerRecord(
+            entries={
+                "startup": 4.0,
+                "data": 0.02,
+                "model": 0.5,
+                "first_step": 1.125,
+                "steady": 12.0,
+                "validation": 0.75,
+            },
+            elapsed_seconds=18.45,
+        ),
+        exit=RunExit(status="FINISHED", worker_seconds=18.7),
     )
 
 
@@ -163,7 +188,9 @@ def build_failed_run() -> RunResult:
         stage="training",
         spans=finished.spans[:2],
         epochs=finished.epochs[:1],
-        peak_memory_bytes=None,
+        usage=None,
+        input_check=None,
+        peak_checks=(),
         exit=RunExit(status="FAILED", reason="the worker was killed by signal 9; the machine may be out of memory"),
     )
 

@@ -19,6 +19,7 @@ from builders import (
     build_request,
     build_settings,
     build_span,
+    build_usage,
 )
 from tfbench import journal as journal_module
 from tfbench.errors import TrackingError
@@ -32,7 +33,7 @@ from tfbench.journal import (
     replay,
     request_fields,
 )
-from tfbench.results import DatasetSummary, ModelSummary, RunExit, RunRequest
+from tfbench.results import DatasetSummary, InputCheck, LedgerRecord, ModelSummary, PeakCheck, RunExit, RunRequest
 
 
 @pytest.fixture
@@ -80,8 +81,20 @@ def test_every_kind_of_record_comes_back(path: Path) -> None:
     journal.append_span(build_span())
     journal.append("epoch", **plain_fields(epoch=epoch))
     journal.append("note", text="another run was measuring")
-    journal.append("finished", peak_memory_bytes=2**30)
-    journal.append("exit", status="FINISHED", reason="")
+    usage = build_usage(peak_gpu_memory_bytes=(1, 2), throttled_seconds=0.5)
+    check = InputCheck(num_batches=64, seconds=0.5)
+    peaks = tuple(
+        PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s) for s in (0.2, 0.1)
+    )
+    ledger = LedgerRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75)
+    journal.append("trained", **plain_fields(usage=usage))
+    journal.append("input_check", **plain_fields(input_check=check))
+    for peak in peaks:
+        journal.append("peak_check", **plain_fields(peak_check=peak))
+    for record in (LedgerRecord(entries={}, elapsed_seconds=0.5), ledger):
+        journal.append("ledger", **plain_fields(ledger=record))
+    journal.append("finished")
+    journal.append("exit", status="FINISHED", reason="", worker_seconds=5.5)
     journal.close()
 
     result = replay(read_records(path))
@@ -90,8 +103,9 @@ def test_every_kind_of_record_comes_back(path: Path) -> None:
     assert (result.dataset, result.model, result.steps_per_epoch) == (dataset, model, 20)
     assert (result.spans, result.epochs) == ((build_span(),), (epoch,))
     assert result.notes == ("another run was measuring",)
-    assert result.peak_memory_bytes == 2**30
-    assert result.exit == RunExit(status="FINISHED")
+    assert (result.usage, result.input_check, result.peak_checks) == (usage, check, peaks)
+    assert result.ledger == ledger
+    assert result.exit == RunExit(status="FINISHED", worker_seconds=5.5)
     assert (result.stage, result.status, result.is_synthetic) == ("finished", "FINISHED", True)
     assert result.started_at and result.ended_at and result.started_at <= result.ended_at
 

@@ -7,8 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
+from tfbench.measure.summary import summarize
 from tfbench.report.plots import write_plots
-from tfbench.results import DatasetSummary, RunResult
+from tfbench.results import DatasetSummary, LedgerRecord, RunExit, RunResult
 
 REFERENCES = [
     {
@@ -52,12 +53,16 @@ def build_trained_run(*, synthetic: bool = False) -> RunResult:
     return build_result(request=build_request(recipe=recipe), epochs=epochs, spans=tuple(spans), dataset=data)
 
 
+def draw(result: RunResult, folder: Path) -> list[Path]:
+    return write_plots(result, summarize(result, warmup_steps=1), folder)
+
+
 def labels_of(figure: Figure) -> list[str]:
     return [str(line.get_label()) for line in figure.axes[0].get_lines()]
 
 
 def test_a_trained_run_gives_three_pictures(tmp_path: Path) -> None:
-    written = write_plots(build_trained_run(), tmp_path / "plots")
+    written = draw(build_trained_run(), tmp_path / "plots")
     assert [path.name for path in written] == ["loss.png", "accuracy.png", "samples_per_second.png"]
     for path in written:
         data = path.read_bytes()
@@ -66,29 +71,29 @@ def test_a_trained_run_gives_three_pictures(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_finished_epoch_gives_none(tmp_path: Path) -> None:
-    assert write_plots(build_result(epochs=()), tmp_path / "plots") == []
+    assert draw(build_result(epochs=()), tmp_path / "plots") == []
     assert not (tmp_path / "plots").exists()
 
 
 def test_a_run_without_accuracies_gives_no_plot_of_them(tmp_path: Path) -> None:
     result = build_result(epochs=(build_epoch(accuracy=None, val_accuracy=None),))
-    assert [path.name for path in write_plots(result, tmp_path)] == ["loss.png", "samples_per_second.png"]
+    assert [path.name for path in draw(result, tmp_path)] == ["loss.png", "samples_per_second.png"]
 
 
 def test_a_run_without_validation_shows_no_line_for_it(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    write_plots(build_result(epochs=(build_epoch(val_loss=None, val_accuracy=None),)), tmp_path)
+    draw(build_result(epochs=(build_epoch(val_loss=None, val_accuracy=None),)), tmp_path)
     assert labels_of(figures["loss.png"]) == ["training"]
 
 
 def test_accuracy_on_synthetic_data_is_marked(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    write_plots(build_trained_run(synthetic=True), tmp_path)
+    draw(build_trained_run(synthetic=True), tmp_path)
     assert "accuracy on synthetic data" in figures["accuracy.png"].axes[0].get_title()
-    write_plots(build_trained_run(), tmp_path)
+    draw(build_trained_run(), tmp_path)
     assert "synthetic" not in figures["accuracy.png"].axes[0].get_title()
 
 
 def test_published_accuracies_stand_beside_ours(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    write_plots(build_trained_run(), tmp_path)
+    draw(build_trained_run(), tmp_path)
     assert labels_of(figures["accuracy.png"]) == [
         "training",
         "validation",
@@ -101,7 +106,7 @@ def test_published_accuracies_stand_beside_ours(tmp_path: Path, figures: dict[st
 
 
 def test_axes_name_their_units(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    write_plots(build_trained_run(), tmp_path)
+    draw(build_trained_run(), tmp_path)
     names = {name: (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) for name, figure in figures.items()}
     assert names == {
         "loss.png": ("epoch", "loss (sparse_categorical_crossentropy)"),
@@ -111,7 +116,7 @@ def test_axes_name_their_units(tmp_path: Path, figures: dict[str, Figure]) -> No
 
 
 def test_the_speed_of_each_steady_span_lies_at_its_middle_step(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    write_plots(build_result(), tmp_path)
+    draw(build_result(), tmp_path)
     spans, epochs = figures["samples_per_second.png"].axes[0].get_lines()
     assert list(spans.get_xdata()) == [6.0, 15.5]
     assert list(spans.get_ydata()) == [9 * 32, 10 * 32]
@@ -119,12 +124,32 @@ def test_the_speed_of_each_steady_span_lies_at_its_middle_step(tmp_path: Path, f
 
 
 def test_a_loss_that_falls_far_has_a_logarithmic_axis(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    write_plots(build_result(epochs=(build_epoch(loss=1.0), build_epoch(epoch=2, loss=0.01))), tmp_path)
+    draw(build_result(epochs=(build_epoch(loss=1.0), build_epoch(epoch=2, loss=0.01))), tmp_path)
     assert figures["loss.png"].axes[0].get_yscale() == "log"
-    write_plots(build_trained_run(), tmp_path)
+    draw(build_trained_run(), tmp_path)
     assert figures["loss.png"].axes[0].get_yscale() == "linear"
 
 
 def test_plots_need_no_pyplot_and_so_no_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it now fails
-    assert len(write_plots(build_trained_run(), tmp_path)) == 3
+    assert len(draw(build_trained_run(), tmp_path)) == 3
+
+
+def test_the_ledger_is_a_bar_whose_parts_add_up_to_the_wall_time(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    ledger = LedgerRecord(entries={"startup": 3.0, "first_step": 1.0, "steady": 4.0}, elapsed_seconds=9.0)
+    result = build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=10.0))
+    draw(result, tmp_path)
+    axes = figures["ledger.png"].axes[0]
+    widths = [bar.get_width() for bar in axes.patches]
+    assert widths == [3.0, 1.0, 4.0, 1.0, 1.0]
+    assert sum(widths) == axes.get_xlim()[1] == 10.0
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "startup: 3.00 s, 30.0%",
+        "first step: 1.00 s, 10.0%",
+        "steady: 4.00 s, 40.0%",
+        "teardown: 1.00 s, 10.0%",
+        "unaccounted: 1.00 s, 10.0%",
+    ]
+    assert len({bar.get_hatch() for bar in axes.patches}) == 5

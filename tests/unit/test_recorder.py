@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tfbench.measure.ledger import Ledger
 from tfbench.measure.recorder import SpanClock, Validation
 from tfbench.recipe import MeasurementConfig
 from tfbench.results import StepSpan
@@ -21,6 +22,7 @@ class Run:
             MeasurementConfig(**config),
             synchronize=self._synchronize,
             on_span=self.spans.append,
+            ledger=Ledger(0),
             now=lambda: int(next(readings) * MS),
         )
 

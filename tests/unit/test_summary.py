@@ -1,12 +1,31 @@
+import dataclasses
 import math
 
 import pytest
 
-from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
-from tfbench.measure.spans import step_time_quantile
+from builders import (
+    build_epoch,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_span,
+    build_usage,
+)
+from tfbench.measure.spans import step_time_mad, step_time_quantile
 from tfbench.measure.summary import epoch_samples_per_second, samples_per_second, steady_spans, summarize
 from tfbench.metrics import METRICS
-from tfbench.results import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
+from tfbench.results import (
+    Evaluation,
+    InputCheck,
+    LedgerRecord,
+    ModelSummary,
+    PeakCheck,
+    ResumePoint,
+    RunExit,
+    RunResult,
+    StepSpan,
+)
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #
@@ -16,6 +35,11 @@ from tfbench.results import Evaluation, ModelSummary, ResumePoint, RunExit, RunR
 # Three steps an execution: 2.7 s for steps 1 to 3, which hold the warm-up, then 0.3, 0.6 and 1.5 s, 2.4 s together.
 #   9 * 128 / 2.4 = 480 samples/s; step times 0.1, 0.2 and 0.5, three times each: the median is the fifth, both
 #   percentiles lie among the last three.
+# Distances from the median: 0.05 0.05 0.15 0.15 0.25 0.25 0.35 0.35 0.45 0.45, in the middle 0.25; three times each
+# of 0.1, 0 and 0.3, of which the fifth is 0.1.
+#
+# 2000 operations forward are 6000 in training: 6000 * 256 = 1.536e6 a second, 6000 * 480 = 2.88e6. The peak is the
+# better of 8e6 / 2 = 4e6 and 9e6 / 3 = 3e6; these are 0.384 and 0.72 of it. Ten batches of 128 in 2.5 s: 512 a second.
 COMMON = {
     "epoch_seconds": 2.0,
     "validation_seconds": 0.4,
@@ -34,7 +58,13 @@ COMMON = {
     "test_accuracy": 0.65,
     "multiview_loss": 0.45,
     "multiview_accuracy": 0.72,
+    "time_to_accuracy_seconds": 4.8,  # the first epoch reached 0.75, the target
     "peak_memory_bytes": 3_000_000_000,
+    "peak_gpu_memory_bytes": 2_000_000_000,
+    "other_busy_cores": 0.5,  # 6 s of CPU time, 4 of them its own, in 4 s
+    "flops_per_sample": 2000,
+    "peak_flops_per_second": 4e6,
+    "input_samples_per_second": 512.0,
     "num_parameters": 1000,
     "num_trainable_parameters": 900,
     "global_batch_size": 128,
@@ -49,6 +79,33 @@ COMMON = {
     "cost/storage": 0.01,
     "cost/total": 0.11,
     "cost/total_per_hour": 39.6,
+    # 20 s in all; the entries add up to 18.5, half a second from the last record to the end, one second in between.
+    "ledger/startup_seconds": 4.0,
+    "ledger/data_seconds": 1.0,
+    "ledger/model_seconds": 1.5,
+    "ledger/waiting_seconds": 0.25,
+    "ledger/first_step_seconds": 2.0,
+    "ledger/warmup_seconds": 0.5,
+    "ledger/steady_seconds": 5.0,
+    "ledger/validation_seconds": 1.2,
+    "ledger/callbacks_seconds": 0.8,
+    "ledger/evaluation_seconds": 0.0,
+    "ledger/checks_seconds": 2.25,
+    "ledger/teardown_seconds": 0.5,
+    "ledger/unaccounted_seconds": 1.0,
+    "ledger/wall_seconds": 20.0,
+}
+LEDGER = {
+    "startup": 4.0,
+    "data": 1.0,
+    "model": 1.5,
+    "waiting": 0.25,
+    "first_step": 2.0,
+    "warmup": 0.5,
+    "steady": 5.0,
+    "validation": 1.2,
+    "callbacks": 0.8,
+    "checks": 2.25,
 }
 BY_STEPS_PER_EXECUTION = {
     1: {
@@ -57,6 +114,10 @@ BY_STEPS_PER_EXECUTION = {
         "step_time_median_seconds": 0.5,
         "step_time_p90_seconds": 0.86,
         "step_time_p99_seconds": 0.941,
+        "step_time_mad_seconds": 0.25,
+        "flops_per_second": 1.536e6,
+        "model_flops_utilization": 0.384,
+        "input_headroom": 2.0,
         "steady_steps": 10,
         "steady_seconds": 5.0,
         "log10_samples_per_second": 2.408239965311849,
@@ -67,6 +128,10 @@ BY_STEPS_PER_EXECUTION = {
         "step_time_median_seconds": 0.2,
         "step_time_p90_seconds": 0.5,
         "step_time_p99_seconds": 0.5,
+        "step_time_mad_seconds": 0.1,
+        "flops_per_second": 2.88e6,
+        "model_flops_utilization": 0.72,
+        "input_headroom": 512 / 480,
         "steady_steps": 9,
         "steady_seconds": 2.4,
         "log10_samples_per_second": 2.681241237375587,
@@ -106,6 +171,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
         },
         measurement={"clock": "step", "warmup_steps": 2},
         cost={"price_per_hour": 36.0, "storage_gib": 720.0, "storage_price_per_gib_month": 3.6},
+        expect={"target_accuracy": 0.75},
     )
     return build_result(
         request=build_request(recipe=recipe),
@@ -116,7 +182,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             global_batch_size=128,
             per_replica_batch_size=128 // num_replicas,
         ),
-        model=ModelSummary(num_parameters=1000, num_trainable_parameters=900),
+        model=ModelSummary(num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000),
         steps_per_epoch=6,
         spans=build_spans(SECONDS[steps_per_execution], steps_per_execution),
         epochs=(
@@ -152,7 +218,20 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             Evaluation(name="test", num_samples=50, seconds=0.1, loss=0.6, accuracy=0.65),
             Evaluation(name="multiview", num_samples=40, seconds=0.2, loss=0.45, accuracy=0.72),
         ),
-        peak_memory_bytes=3_000_000_000,
+        usage=build_usage(
+            seconds=4.0,
+            own_cpu_seconds=4.0,
+            busy_cpu_seconds=6.0,
+            peak_memory_bytes=3_000_000_000,
+            peak_gpu_memory_bytes=(2_000_000_000, 1_000_000_000)[:num_replicas],
+        ),
+        input_check=InputCheck(num_batches=10, seconds=2.5),
+        peak_checks=(
+            PeakCheck(size=100, precision="float32", num_rounds=3, flops=8_000_000, seconds=2.0),
+            PeakCheck(size=100, precision="float32", num_rounds=3, flops=9_000_000, seconds=3.0),
+        ),
+        ledger=LedgerRecord(entries=LEDGER, elapsed_seconds=19.5),
+        exit=RunExit(status="FINISHED", worker_seconds=20.0),
     )
 
 
@@ -208,10 +287,36 @@ def test_step_times_weigh_by_steps_not_by_spans() -> None:
     assert step_time_quantile([], 0.5) is None
 
 
-def test_percentiles_of_steps_are_left_out_when_a_span_holds_several_steps() -> None:
-    metrics = summarize(build_result(), warmup_steps=1).metrics
-    assert "step_time_median_seconds" in metrics
-    assert not {"step_time_p90_seconds", "step_time_p99_seconds"} & set(metrics)
+def test_the_spread_of_steps_weighs_by_steps_not_by_spans() -> None:
+    # Steps of 1.0, 0.1 four times, 0.2: the median is 0.1, the distances 0.9, 0 four times, 0.1.
+    spans = [build_span(first_step=1, last_step=1, seconds=1.0), build_span(first_step=2, last_step=5, seconds=0.4)]
+    assert step_time_mad([*spans, build_span(first_step=6, last_step=6, seconds=0.2)]) == pytest.approx(0.0, abs=1e-9)
+    assert step_time_mad(spans[:1]) == 0.0
+    assert step_time_mad([]) is None
+
+
+def test_utilization_does_not_exist_above_the_peak() -> None:
+    result = dataclasses.replace(
+        build_measured_run(1, 1),
+        peak_checks=(PeakCheck(size=100, precision="float32", num_rounds=3, flops=1_000_000, seconds=1.0),) * 2,
+    )
+    metrics = summarize(result, warmup_steps=2).metrics
+    assert metrics["peak_flops_per_second"] == 1e6
+    assert metrics["model_flops_utilization"] is None
+
+
+def test_what_a_run_did_not_check_is_not_missing() -> None:
+    names = set(summarize(build_result(), warmup_steps=1).metrics)
+    assert not {name for name in names if "flops" in name or "input" in name or "ledger" in name or "gpu" in name}
+
+
+def test_the_time_after_the_last_sign_of_a_killed_process_is_not_accounted_for() -> None:
+    result = dataclasses.replace(build_measured_run(1, 1), stage="training")
+    metrics = summarize(result, warmup_steps=2).metrics
+    assert metrics["ledger/teardown_seconds"] == 0.0
+    assert metrics["ledger/unaccounted_seconds"] == pytest.approx(1.5)
+    recovered = dataclasses.replace(result, exit=RunExit(status="KILLED"))
+    assert summarize(recovered, warmup_steps=2).metrics["ledger/wall_seconds"] == 19.5
 
 
 def test_epoch_times_are_medians_over_the_whole_epochs_after_the_first() -> None:
@@ -266,7 +371,7 @@ def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() ->
 
 
 def test_what_is_missing_is_none_and_named_in_a_caution() -> None:
-    result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None, val_accuracy=None),), peak_memory_bytes=None)
+    result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None, val_accuracy=None),), usage=None)
     summary = summarize(result, warmup_steps=1)
     missing = {name for name, value in summary.metrics.items() if value is None}
     assert missing == {"val_loss", "val_accuracy", "best_val_accuracy", "peak_memory_bytes"}

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tfbench.measure.ledger import Ledger
 from tfbench.measure.summary import epoch_samples_per_second
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.recipe import MeasurementConfig
@@ -25,6 +26,7 @@ class SpanClock:
         now: Reads a monotonic clock, in nanoseconds.
         synchronize: Waits until the devices have finished what they were given.
         on_span: Receives each span.
+        ledger: Told which part of the training is under way.
     """
 
     def __init__(
@@ -33,9 +35,11 @@ class SpanClock:
         *,
         synchronize: Callable[[], None],
         on_span: Callable[[StepSpan], None],
+        ledger: Ledger,
         now: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._config = config
+        self._ledger = ledger
         self._now = now
         self._synchronize = synchronize
         self._on_span = on_span
@@ -46,12 +50,19 @@ class SpanClock:
         self._span_start = 0
         self._steady_start: int | None = None
         self._steady_first_step = 0
+        self._steady_steps = 0
+        self._steady_seconds = 0.0
         self.epoch_spans: list[StepSpan] = []
 
     @property
     def step(self) -> int:
         """Steps done so far."""
         return self._step
+
+    @property
+    def steady_steps_per_second(self) -> float | None:
+        """Speed of the steps after the warm-up; None before there are any."""
+        return self._steady_steps / self._steady_seconds if self._steady_seconds else None
 
     def begin_epoch(self, epoch: int) -> None:
         """Starts the first span of an epoch, counted from 1."""
@@ -61,6 +72,7 @@ class SpanClock:
 
     def restart(self) -> None:
         """Starts the open span anew, so that what was done since the last one ended is in no span."""
+        self._ledger.switch(self._part)
         self._span_start = self._now()
         self._span_first_step = self._step + 1
         if self._steady_start is not None and self._steady_first_step == self._step + 1:
@@ -83,7 +95,15 @@ class SpanClock:
             self._end_span()
             if ends_warmup:
                 self._steady_start, self._steady_first_step = self._span_start, self._step + 1
+            self._ledger.switch("callbacks" if ends_epoch or is_limit else self._part)
         return is_limit
+
+    @property
+    def _part(self) -> str:
+        """The entry of the ledger that the open span belongs to."""
+        if self._step == 0:
+            return "first_step"
+        return "warmup" if self._steady_start is None else "steady"
 
     def _end_span(self) -> None:
         self._synchronize()
@@ -96,6 +116,9 @@ class SpanClock:
         )
         self._span_start = time_ns
         self._span_first_step = self._step + 1
+        if self._steady_start is not None:
+            self._steady_steps += span.num_steps
+            self._steady_seconds += span.seconds
         self.epoch_spans.append(span)
         self._on_span(span)
 
@@ -114,6 +137,7 @@ Logs = Mapping[str, float]
 def build_callbacks(
     clock: SpanClock,
     *,
+    ledger: Ledger,
     model: Any,
     steps_per_epoch: int,
     global_batch_size: int,
@@ -133,6 +157,7 @@ def build_callbacks(
 
     Args:
         clock: Told of every execution.
+        ledger: Told when validation begins and ends.
         model: The model to be trained.
         steps_per_epoch: Steps after which an epoch ends.
         global_batch_size: Samples of a step.
@@ -163,13 +188,16 @@ def build_callbacks(
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             count = int(model.steps_per_execution)
-            is_first = clock.step == 0
-            if clock.end_steps(count, ends_epoch=batch + 1 >= steps_per_epoch):
+            is_first, ends_epoch = clock.step == 0, batch + 1 >= steps_per_epoch
+            if clock.end_steps(count, ends_epoch=ends_epoch):
                 model.stop_training = True
             super().on_train_batch_end(batch, logs)
             if is_first:
+                ledger.switch("callbacks")
                 on_first_step()
                 clock.restart()
+            if ends_epoch:
+                ledger.switch("validation" if validation else "callbacks")
             self.training_end = now()
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -180,10 +208,12 @@ def build_callbacks(
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             values = {key: float(value) for key, value in (logs or {}).items()}
             validated_ns = now()
+            ledger.switch("callbacks")
             super().on_epoch_end(epoch, values)
-            inference = (
-                {f"inference_{key}": value for key, value in evaluate_training().items()} if evaluate_training else {}
-            )
+            inference = {}
+            if evaluate_training:
+                with ledger.entry("validation"):
+                    inference = {f"inference_{key}": value for key, value in evaluate_training().items()}
             time_ns = now()
             spans = clock.epoch_spans
             record = EpochRecord(

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 from tfbench.measure.checks import find_cautions
 from tfbench.measure.cost import compute_cost
-from tfbench.measure.spans import samples_per_second, steady_spans, step_time_quantile
-from tfbench.metrics import METRICS
+from tfbench.measure.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
+from tfbench.metrics import LEDGER_ENTRIES, METRICS
 from tfbench.recipe import REGRESSION_LOSSES
 from tfbench.results import RunResult, StepSpan, Summary
 
 __all__ = ["epoch_samples_per_second", "samples_per_second", "steady_spans", "summarize"]
+
+FLOPS_PER_FORWARD = 3  # a training step takes the backward pass for two forward passes, as is usual
 
 Values = dict[str, float | None]
 
@@ -40,13 +42,15 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
         warmup_steps: Number of leading steps to leave out (steps, not epochs).
 
     Returns:
-        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those. Step
-        time percentiles are only there for clock = "step", accuracies only for classification, and costs only where
-        they are known. Times in seconds; `samples_per_second` counts the samples of all replicas.
+        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those.
+        Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
+        measures (costs, work and limit, ledger) only where it was. Times in seconds; `samples_per_second` counts the
+        samples of all replicas.
     """
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
     values = _speeds(result, steady) | _step_times(result, steady) | _epoch_times(result) | _learned(result)
-    values |= _evaluated(result) | _sizes(result) | {"peak_memory_bytes": result.peak_memory_bytes}
+    values |= _evaluated(result) | _sizes(result) | _used(result) | _ledger(result)
+    values |= _work_and_limit(result, values["samples_per_second"])
     values["log10_samples_per_second"] = _log(values["samples_per_second"], math.log10)
     cost = compute_cost(result)
     values |= cost.metrics() if cost else {}
@@ -70,14 +74,13 @@ def _speeds(result: RunResult, steady: Sequence[StepSpan]) -> Values:
 
 
 def _step_times(result: RunResult, steady: Sequence[StepSpan]) -> Values:
-    values: Values = {
+    return {
         "first_step_seconds": result.spans[0].seconds if result.spans else None,
         "step_time_median_seconds": step_time_quantile(steady, 0.5),
+        "step_time_p90_seconds": step_time_quantile(steady, 0.9),
+        "step_time_p99_seconds": step_time_quantile(steady, 0.99),
+        "step_time_mad_seconds": step_time_mad(steady),
     }
-    if result.request.recipe.measurement.clock == "step":  # a longer span hides the spread of its steps
-        values["step_time_p90_seconds"] = step_time_quantile(steady, 0.9)
-        values["step_time_p99_seconds"] = step_time_quantile(steady, 0.99)
-    return values
 
 
 def _epoch_times(result: RunResult) -> Values:
@@ -114,6 +117,58 @@ def _evaluated(result: RunResult) -> Values:
         values["inference_seconds"] = _median([record.inference_seconds for record in result.own_epochs])
     found_values = {name: getattr(last, name) for name in names} if last else {}
     return values | {name: value for name, value in found_values.items() if value is not None}
+
+
+def _used(result: RunResult) -> Values:
+    usage = result.usage
+    if usage is None:
+        return {"peak_memory_bytes": None}
+    values: Values = {
+        "peak_memory_bytes": usage.peak_memory_bytes,
+        # Counters of the machine and of the process are not read at the same instant.
+        "other_busy_cores": max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds,
+    }
+    if usage.peak_gpu_memory_bytes:
+        values["peak_gpu_memory_bytes"] = max(usage.peak_gpu_memory_bytes)
+    return values
+
+
+def _work_and_limit(result: RunResult, speed: float | None) -> Values:
+    """Returns what the training computed, beside what its devices and its input pipeline could do at most."""
+    values: Values = {}
+    flops = result.model.flops_per_sample if result.model else None
+    if flops is not None:
+        values["flops_per_sample"] = flops
+        values["flops_per_second"] = None if speed is None else FLOPS_PER_FORWARD * flops * speed
+    if result.peak_checks:
+        peak = max(check.flops_per_second for check in result.peak_checks)
+        reached = values.get("flops_per_second")
+        values["peak_flops_per_second"] = peak
+        # More than the peak, twice: the peak is not known, so neither is the share of it.
+        values["model_flops_utilization"] = reached / peak if reached is not None and reached <= peak else None
+    if result.input_check:
+        rate = result.input_check.num_batches * _global_batch_size(result) / result.input_check.seconds
+        values["input_samples_per_second"] = rate
+        values["input_headroom"] = rate / speed if speed else None
+    return values
+
+
+def _ledger(result: RunResult) -> Values:
+    """Returns where the process's time went; entries and what is not accounted for add up to its wall time."""
+    ledger = result.ledger
+    if ledger is None:
+        return {}
+    wall = result.exit.worker_seconds if result.exit else None
+    entries = {name: ledger.entries.get(name, 0.0) for name in LEDGER_ENTRIES}
+    if wall is None:
+        wall = ledger.elapsed_seconds  # as far as is known
+    elif result.stage == "finished" or result.error:
+        entries["teardown"] = wall - ledger.elapsed_seconds
+    named: Values = {f"ledger/{name}_seconds": seconds for name, seconds in entries.items()}
+    return named | {
+        "ledger/unaccounted_seconds": wall - math.fsum(entries.values()),
+        "ledger/wall_seconds": wall,
+    }
 
 
 def _sizes(result: RunResult) -> Values:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.status import Status
 from rich.text import Text
 
-from tfbench.report import prices, tables, trained
+from tfbench.report import limits, prices, tables, trained
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
 
 
@@ -171,6 +171,7 @@ class RunConsole:
         is_good = result.status == "FINISHED"
         self._print([tables.status_line(result)], style="bold green" if is_good else "bold red")
         self._print(tables.summary_lines(result, summary, width))
+        self._print(limits.limit_lines(summary.metrics, width))
         self._print(trained.evaluation_lines(result))
         self._print_block(trained.prediction_lines(result))
         if result.epochs:
@@ -180,6 +181,16 @@ class RunConsole:
         self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
         if line := trained.resume_line(result):
             self._print_block([line])
+
+    def show(self, lines: Sequence[str], *, style: str | None = None) -> None:
+        """Shows lines below an empty one, for what is not of one run alone."""
+        self._stop_status()
+        self._print_block(list(lines), style=style)
+
+    @property
+    def width(self) -> int:
+        """Characters of a line."""
+        return self._console.width
 
     def warn(self, text: str) -> None:
         """Says what the user should know, without stopping the display."""

@@ -1,4 +1,4 @@
-"""A run's curves as PNG files: loss, accuracy, samples per second."""
+"""A run's curves as PNG files: loss, accuracy, samples per second; and where its process's time went."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.measure.spans import samples_per_second, steady_spans
-from tfbench.results import RunResult
+from tfbench.report import limits
+from tfbench.results import RunResult, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,18 +21,20 @@ _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would fl
 _TRAINING: dict[str, Any] = {"color": "C0", "linestyle": "-", "marker": "o"}
 _VALIDATION: dict[str, Any] = {"color": "C1", "linestyle": "--", "marker": "s"}
 _INFERENCE: dict[str, Any] = {"color": "C2", "linestyle": "-.", "marker": "d"}
+_HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO")
 _REFERENCE_MARKERS = ("^", "v", "D", "x", "+", "*")
 
 
-def write_plots(result: RunResult, folder: Path) -> list[Path]:
-    """Writes loss.png, accuracy.png and samples_per_second.png, each if there is something to show.
+def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]:
+    """Writes loss.png, accuracy.png, samples_per_second.png and ledger.png, each if there is something to show.
 
     Args:
         result: A run in whatever state.
+        summary: Its figures.
         folder: Made if it is not there.
 
     Returns:
-        The files written; none for a run without a finished epoch.
+        The files written; none for a run of which nothing is known.
 
     Raises:
         OSError: A file cannot be written.
@@ -40,6 +43,7 @@ def write_plots(result: RunResult, folder: Path) -> list[Path]:
         "loss.png": _plot_loss(result),
         "accuracy.png": _plot_accuracy(result),
         "samples_per_second.png": _plot_speed(result),
+        "ledger.png": _plot_ledger(result, summary),
     }
     written = []
     for name, figure in figures.items():
@@ -128,6 +132,29 @@ def _plot_speed(result: RunResult) -> "Figure | None":
     axes.set_xlabel("step")
     axes.set_ylabel("samples per second, all replicas (samples/s)")
     axes.legend()
+    return figure
+
+
+def _plot_ledger(result: RunResult, summary: Summary) -> "Figure | None":
+    """Draws one bar whose parts are the entries of the ledger, told apart by hatching as well as by shade."""
+    wall = summary.metrics.get("ledger/wall_seconds")
+    if not wall:
+        return None
+    figure, axes = _new_figure(result, f"{wall:.1f} s of the measuring process")
+    shares = [(name, seconds) for name, seconds in limits.ledger_shares(summary.metrics) if seconds > 0]
+    left = 0.0
+    for index, (name, seconds) in enumerate(shares):
+        label = f"{name.replace('_', ' ')}: {seconds:.2f} s, {seconds / wall:.1%}"
+        hatch = _HATCHES[index % len(_HATCHES)]
+        axes.barh(
+            0, seconds, left=left, height=0.5, label=label, color=f"C{index % 10}", edgecolor="white", hatch=hatch
+        )
+        left += seconds
+    axes.set_yticks([])
+    axes.set_ylim(-0.6, 0.6)
+    axes.set_xlim(0, wall)
+    axes.set_xlabel("time since the process was started, grouped by what it was spent on (s)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, fontsize="small")
     return figure
 
 

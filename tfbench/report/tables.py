@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from tfbench.measure.spans import steady_spans
 from tfbench.recipe import Reference
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
 
@@ -30,6 +31,14 @@ def format_time(seconds: float) -> str:
     """Returns a time in the unit that suits its size: "812 us", "8.1 ms", "12.3 s"."""
     scale, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")
     return f"{format_number(seconds * scale)} {unit}"
+
+
+def format_flops(flops_per_second: float) -> str:
+    """Returns a rate of operations in the unit that suits its size: "812 MFLOP/s", "60.5 GFLOP/s"."""
+    for prefix, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if flops_per_second >= scale:
+            return f"{flops_per_second / scale:.3g} {prefix}FLOP/s"
+    return f"{flops_per_second:.3g} FLOP/s"
 
 
 def format_clock(seconds: float | None) -> str:
@@ -146,15 +155,23 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
         pairs.append(("speed", f"{text} ({steps} in {format_time(metrics.get('steady_seconds') or 0.0)})"))
     if (median := metrics.get("step_time_median_seconds")) is not None:
         text = format_time(median)
-        for name in ("p90", "p99"):
+        for name, label in (("p90", "p90"), ("p99", "p99"), ("mad", "MAD")):
             if (value := metrics.get(f"step_time_{name}_seconds")) is not None:
-                text += f", {name} {format_time(value)}"
-        pairs.append(("median step", text))
+                text += f", {label} {format_time(value)}"
+        pairs.append(("median step", f"{text}{_describe_spans(result)}"))
     if (first := metrics.get("first_step_seconds")) is not None:
         pairs.append(("first step", f"{format_time(first)} (tracing and compilation)"))
     if (memory := metrics.get("peak_memory_bytes")) is not None:
         pairs.append(("peak memory", format_bytes(memory)))
     return format_pairs(pairs + _describe_learning(result, metrics), width)
+
+
+def _describe_spans(result: RunResult) -> str:
+    """Says that the percentiles are of means, where a span holds more than one execution."""
+    steady = steady_spans(result.spans, warmup_steps=result.request.recipe.measurement.warmup_steps)
+    sizes = [span.num_steps for span in steady]
+    per_span = sum(sizes) / len(sizes) if sizes else 1.0
+    return f" (means of spans of about {per_span:.0f} steps)" if per_span >= 1.5 else ""
 
 
 def _describe_learning(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:

@@ -1,0 +1,116 @@
+"""Holds reported step times against planted naps that log themselves.
+
+    python benchmarks/truth/naps.py
+
+A small network naps 0.2 s in every step and replica (naps of replicas run one after another, so that a step takes their
+sum), for one and three steps an execution, one and two replicas. The reported step time less the logged naps of the
+same steps must be within 1 % of the naps; what remains is the step's own time, for which the same network is measured
+without a nap. Then a pipeline naps for every batch: the reported rate must be that at which batches came out of it,
+within 1 %, and the run must be called input-bound.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from planted import read_naps
+
+HERE = Path(__file__).parent
+NAP_SECONDS, INPUT_NAP_SECONDS = 0.2, 0.1
+SHORT_NAP_SECONDS = 1e-6  # to see what the step takes by itself
+STEPS = 60  # after the warm-up
+LARGEST_ERROR = 0.01
+RECIPE = """
+[recipe]
+title = "Planted naps"
+source = "benchmarks/truth"
+[model]
+name = "planted:build_model"
+[dataset]
+name = "mnist"
+data = "synthetic"
+[training]
+global_batch_size = 32
+epochs = 1
+"""
+
+
+def measure(folder: Path, *arguments: str) -> dict:
+    """Returns the JSON document of one run."""
+    recipe = folder / "planted.toml"
+    recipe.write_text(RECIPE)
+    command = [sys.executable, "-m", "tfbench", "run", str(recipe), "--allow-code", "--steps", str(STEPS)]
+    command += ["--store", str(folder / "mlruns"), "--format", "json", *arguments]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout)
+
+
+def check_step_naps(folder: Path, steps_per_execution: int, num_replicas: int) -> tuple[str, bool]:
+    """Returns a row of the table, and whether the report is right."""
+    reported, napped = step_and_nap_seconds(folder, NAP_SECONDS, steps_per_execution, num_replicas)
+    own, _ = step_and_nap_seconds(folder, SHORT_NAP_SECONDS, steps_per_execution, num_replicas)
+    error = (reported - napped) / napped
+    figures = f"{napped * 1e3:.3f} | {reported * 1e3:.3f} | {error:.2%} | {own * 1e3:.3f} |"
+    return f"| step | {steps_per_execution} | {num_replicas} | {figures}", abs(error) <= LARGEST_ERROR
+
+
+def step_and_nap_seconds(
+    folder: Path, nap_seconds: float, steps_per_execution: int, num_replicas: int
+) -> tuple[float, float]:
+    """Returns the reported time of a step, and how much of it was napped away."""
+    log = folder / f"naps-{nap_seconds}-{steps_per_execution}-{num_replicas}"
+    devices = [] if num_replicas == 1 else ["--strategy", "mirrored", "--devices", "cpu:0,cpu:1"]
+    settings = (f"model.log={log}", f"model.nap_seconds={nap_seconds}")
+    settings += (f"training.steps_per_execution={steps_per_execution}",)
+    summary = measure(folder, *devices, *(part for setting in settings for part in ("--set", setting)))["summary"]
+    # The last step ended the run, so that the steady steps are the last ones of the log.
+    naps = read_naps(str(log))[-summary["steady_steps"] * num_replicas :]
+    napped = sum(end - start for start, end in naps) / summary["steady_steps"]
+    return summary["steady_seconds"] / summary["steady_steps"], napped
+
+
+def check_input_naps(folder: Path) -> tuple[str, bool]:
+    """Returns a row of the table, and whether the report is right."""
+    log = folder / "input-naps"
+    settings = (f"model.input_log={log}", f"model.input_nap_seconds={INPUT_NAP_SECONDS}")
+    document = measure(folder, *(part for setting in settings for part in ("--set", setting)))
+    summary = document["summary"]
+    reported = summary["steady_seconds"] / summary["steady_steps"]
+    # Batches are made ahead of the steps: those of the steady steps follow those of the warm-up.
+    warmup = document["recipe"]["resolved"]["measurement"]["warmup_steps"]
+    ends = [end for _, end in read_naps(str(log))][warmup : warmup + summary["steady_steps"] + 1]
+    between = sum(after - before for before, after in itertools.pairwise(ends)) / (len(ends) - 1)
+    error = (reported - between) / between
+    is_named = any("input-bound" in caution for caution in document["cautions"])
+    row = f"| pipeline | 1 | 1 | {between * 1e3:.3f} | {reported * 1e3:.3f} | {error:.2%} | "
+    row += f"input_headroom {summary['input_headroom']:.3f}, {'called' if is_named else 'NOT called'} input-bound |"
+    return row, abs(error) <= LARGEST_ERROR and is_named
+
+
+def main() -> None:
+    """Prints a Markdown table; ends with 1 if a report is wrong."""
+    print("| nap in the | steps per execution | replicas | logged, ms | reported, ms | difference | without nap, ms |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    good = True
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for steps_per_execution, num_replicas in itertools.product((1, 3), (1, 2)):
+            row, is_right = check_step_naps(folder, steps_per_execution, num_replicas)
+            print(row, flush=True)
+            good &= is_right
+        row, is_right = check_input_naps(folder)
+        print(row, flush=True)
+        good &= is_right
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""A network that naps for a known time in every step, or is fed by a pipeline that naps for every batch.
+
+Each nap writes its own start and end to a file, on the clock that tfbench reads: the truth that reports are held
+against.
+"""
+
+import os
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+PAIR = struct.Struct("dd")  # start and end of a nap, in seconds
+
+
+def build_model(
+    spec: Any, *, log: str = "", nap_seconds: float = 0.0, input_log: str = "", input_nap_seconds: float = 0.0
+) -> Any:
+    """Builds a small dense network that naps once a step and replica, and plants naps in the input pipeline.
+
+    Input shape: (batch, ...), float32; flattened.
+    Output shape: (batch, num_classes), logits.
+    """
+    import keras
+    import tensorflow as tf
+
+    class Nap(keras.layers.Layer):
+        """Returns what it is given, later."""
+
+        def call(self, inputs: Any) -> Any:
+            zero = tf.numpy_function(_nap, [nap_seconds, log], tf.float32)
+            zero.set_shape([])
+            return inputs + tf.stop_gradient(zero)
+
+    if input_nap_seconds:
+        _slow_input_down(input_nap_seconds, input_log)
+    layers = [keras.Input(spec.input_shape), keras.layers.Flatten()]
+    if nap_seconds:
+        layers.append(Nap())
+    return keras.Sequential([*layers, keras.layers.Dense(16), keras.layers.Dense(spec.num_classes)])
+
+
+def read_naps(path: str) -> list[tuple[float, float]]:
+    """Returns start and end of each nap, in the order in which they ended."""
+    return list(PAIR.iter_unpack(Path(path).read_bytes()))
+
+
+def _nap(seconds: Any, log: bytes) -> Any:
+    import numpy as np
+
+    start = time.perf_counter()
+    time.sleep(float(seconds))
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(file, PAIR.pack(start, time.perf_counter()))
+    os.close(file)
+    return np.float32(0)
+
+
+def _slow_input_down(seconds: float, log: str) -> None:
+    """Lets the making of every batch take longer. The pipeline has no place for this; it is built after the model."""
+    import tensorflow as tf
+
+    from tfbench import input_pipeline
+
+    finish = input_pipeline._finish
+
+    def finish_later(*arguments: Any) -> Any:
+        zero = tf.numpy_function(_nap, [seconds, log], tf.float32)
+        zero.set_shape([])
+        return finish(*arguments) + zero
+
+    input_pipeline._finish = finish_later

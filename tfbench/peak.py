@@ -1,0 +1,81 @@
+"""What the devices of a run can compute at most: matrix products of the same precision, with the same threads."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfbench.results import PeakCheck
+
+_CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no faster, smaller ones are
+_SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
+_GPU_CHAIN = 8  # products in a row on a GPU, where a single one is too short for the clock
+_ROUND_SECONDS = 0.4  # longest that a round may take
+_TOTAL_SECONDS = 0.6  # after which no more rounds are begun
+_MIN_ROUNDS, _MAX_ROUNDS = 3, 20
+_COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
+
+
+def measure_peak(devices: Sequence[str], precision: str) -> PeakCheck:
+    """Times products of square matrices on all devices at once; the fastest of several rounds counts.
+
+    Noise only ever makes a round slower, so that the fastest is nearest to what the devices can do.
+
+    Args:
+        devices: As TensorFlow numbers them: "/device:CPU:0".
+        precision: Of the layers, as Keras names it; products are of what it computes in.
+    """
+    is_gpu = "GPU" in devices[0]
+    chain = _GPU_CHAIN if is_gpu else 1
+    size = _GPU_SIZE if is_gpu else _CPU_SIZE
+    dtype = _COMPUTE_DTYPES[precision]
+    small = _build_product(devices, _SMALL_SIZE, dtype, chain)
+    small()  # the first call traces
+    if _time(small) * (size / _SMALL_SIZE) ** 3 > _ROUND_SECONDS:
+        size, multiply = _SMALL_SIZE, small
+    else:
+        multiply = _build_product(devices, size, dtype, chain)
+        multiply()
+    rounds: list[float] = []
+    while len(rounds) < _MIN_ROUNDS or (sum(rounds) < _TOTAL_SECONDS and len(rounds) < _MAX_ROUNDS):
+        rounds.append(_time(multiply))
+    return PeakCheck(
+        size=size,
+        precision=dtype,
+        num_rounds=len(rounds),
+        flops=2 * size**3 * chain * len(devices),
+        seconds=min(rounds),
+    )
+
+
+def _build_product(devices: Sequence[str], size: int, dtype: str, chain: int) -> Callable[[], None]:
+    import tensorflow as tf
+
+    factors = []
+    for device in devices:
+        with tf.device(device):
+            # Random, since products of equal numbers take less power, and so run at a higher clock. With this variance
+            # a product's values are as large as its factors'.
+            factors.append(tf.cast(tf.random.stateless_normal([size, size], [0, 0]) * size**-0.5, dtype))
+
+    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+    def multiply() -> Any:
+        corners = []
+        for device, factor in zip(devices, factors, strict=True):
+            with tf.device(device):
+                product = factor
+                for _ in range(chain):
+                    product = tf.linalg.matmul(product, factor)
+                corners.append(product[0, 0])
+        return corners
+
+    def run() -> None:
+        for corner in multiply():
+            corner.numpy()  # waits for the device
+
+    return run
+
+
+def _time(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
