@@ -156,7 +156,8 @@ def build_result(**fields: Any) -> RunResult:
     spans = (
         build_span(first_step=1, last_step=1, seconds=2.0),
         build_span(first_step=2, last_step=10),
-        build_span(first_step=11, last_step=20),
+        # Ten spans: fewer are a caution.
+        *(build_span(first_step=step, last_step=step, seconds=0.1) for step in range(11, 21)),
     )
     return RunResult(
         **{

@@ -7,12 +7,12 @@ TensorFlow takes hold of every GPU that it looks at, and writes to stderr what n
 import dataclasses
 import json
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DeviceError
+from tfbench.hardware import read_gpus
 from tfbench.results import Gpu
 from tfbench.schema import build, schema, to_plain
 
@@ -44,12 +44,12 @@ def collect_facts() -> DeviceFacts:
 
     build_info = tf.sysconfig.get_build_info()
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
-    memory = _read_memory() if details else {}
+    known = {gpu.name: gpu for gpu in read_gpus()} if details else {}
     return DeviceFacts(
         tensorflow=tf.__version__,
         logical_cores=os.cpu_count() or 1,
         gpus=tuple(
-            Gpu(name=name, memory_bytes=memory.get(name), driver=system["driver"])
+            known.get(name, Gpu(name=name, driver=system["driver"]))  # TensorFlow does not tell its memory
             for name in (detail.get("device_name", "GPU") for detail in details)
         ),
         built_with_cuda=tf.test.is_built_with_cuda(),
@@ -143,17 +143,6 @@ def _read_driver_version(path: Path) -> str | None:
     except OSError:
         return None
     return next((word for word in words if word[0].isdigit() and "." in word), "unknown")
-
-
-def _read_memory() -> dict[str, int]:
-    """Returns bytes of memory by name of GPU, from the driver's tool; TensorFlow does not tell."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        output = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
-        rows = [line.rpartition(",") for line in output.splitlines()]
-        return {name.strip(): int(mebibytes) * 1024**2 for name, _, mebibytes in rows}
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return {}
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from tfbench.environment import cpu_model
 from tfbench.errors import DeviceError, MeasurementError
+from tfbench.hardware import cpu_model
 from tfbench.recipe import DistributionConfig, TrainingConfig
 from tfbench.results import Placement
 

@@ -1,47 +1,69 @@
 """Hardware, versions and settings of the process that asks."""
 
+import importlib.metadata
 import os
 import platform
-import shutil
-import subprocess
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from tfbench import __version__
+from tfbench import __version__, hardware
 from tfbench.recipe import TrainingConfig
-from tfbench.results import EffectiveSettings, Environment, Gpu
+from tfbench.results import EffectiveSettings, Environment
 
-_COMMAND_SECONDS = 10  # for git or nvidia-smi to answer
+# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow.
+_THREAD_VARIABLES = (
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_GPU_THREAD_",
+)
+# scikit-learn sets these when Keras imports it; they are about loading a library twice and about forks.
+_NOT_OF_THREADS = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
 
 
 def collect_environment() -> Environment:
-    """Describes the machine and the versions in use; TensorFlow must have been imported already."""
+    """Describes the machine and the versions in use; TensorFlow must have been imported already.
+
+    The commit is that of the working tree that tfbench was started in, whether it is tfbench's own or the user's.
+    """
     import keras
     import numpy as np
     import psutil
     import tensorflow as tf
 
-    commit = _run(["git", "rev-parse", "HEAD"])
-    changes = _run(["git", "status", "--porcelain", "--untracked-files=no"]) if commit else None
+    commit = hardware.ask(["git", "rev-parse", "HEAD"])
+    changes = hardware.ask(["git", "status", "--porcelain", "--untracked-files=no"]) if commit else None
     build = tf.sysconfig.get_build_info()
+    is_cuda_build = bool(build.get("is_cuda_build"))
     return Environment(
         hostname=platform.node(),
-        cpu_model=cpu_model(),
+        cpu_model=hardware.cpu_model(),
         num_physical_cores=psutil.cpu_count(logical=False),
         num_logical_cores=os.cpu_count() or 1,
         usable_cores=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
-        gpus=_gpus(),
+        gpus=hardware.read_gpus(),
         os=platform.platform(),
         python=platform.python_version(),
         tfbench=__version__,
         tensorflow=tf.__version__,
-        tensorflow_cuda=build.get("cuda_version") if build.get("is_cuda_build") else None,
+        tensorflow_cuda=build.get("cuda_version") if is_cuda_build else None,
         keras=keras.__version__,
         numpy=np.__version__,
         git_commit=commit,
         git_dirty=bool(changes) if changes is not None else None,
         load_average=os.getloadavg()[0],
+        num_sockets=hardware.count_sockets(),
+        cpu_quota_cores=hardware.read_quota_cores(),
+        cpu_governor=hardware.read_governor(),
+        tensorflow_cudnn=build.get("cudnn_version") if is_cuda_build else None,
+        tensorflow_onednn=uses_onednn(),
+        mlflow=_find_version("mlflow"),
+        thread_variables=find_thread_variables(os.environ),
     )
 
 
@@ -49,6 +71,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
     """Reads back what TensorFlow and Keras will really do with a compiled model."""
     import keras
     import tensorflow as tf
+    from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
 
     return EffectiveSettings(
         jit_compile=bool(model.jit_compile),
@@ -57,7 +80,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         steps_per_execution=int(model.steps_per_execution),
         intra_op_threads=tf.config.threading.get_intra_op_parallelism_threads(),
         inter_op_threads=tf.config.threading.get_inter_op_parallelism_threads(),
-        deterministic=training.deterministic,
+        deterministic=is_op_determinism_enabled(),
         seed=training.seed,
         soft_device_placement=tf.config.get_soft_device_placement(),
         image_data_format=keras.config.image_data_format(),
@@ -78,32 +101,31 @@ def count_other_workers() -> int:
     return count
 
 
-def cpu_model() -> str:
-    """Returns the processor's name."""
+def uses_onednn() -> bool | None:
+    """Says whether TensorFlow gives operations on the CPU to oneDNN; None where this TensorFlow cannot be asked.
+
+    Unless TF_ENABLE_ONEDNN_OPTS says so, TensorFlow decides by the processor. There is no public way to ask how it did.
+    """
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _gpus() -> tuple[Gpu, ...]:
-    if not shutil.which("nvidia-smi"):
-        return ()
-    fields = "name,memory.total,driver_version"
-    text = _run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"])
-    rows = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
-    return tuple(
-        Gpu(name=name, memory_bytes=int(memory) * 2**20 if memory.isdigit() else None, driver=driver)
-        for name, memory, driver in (row for row in rows if len(row) == 3)
-    )
-
-
-def _run(command: list[str]) -> str | None:
-    """Returns what a command prints, or None where it is missing or fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError):
+        from tensorflow.python.util import _pywrap_util_port
+    except ImportError:
         return None
-    return done.stdout.strip()
+    return bool(_pywrap_util_port.IsMklEnabled())
+
+
+def find_thread_variables(environment: Mapping[str, str]) -> str:
+    """Returns the variables that set how many threads compute, as "NAME=value NAME=value"; "" without any.
+
+    Args:
+        environment: Environment variables.
+    """
+    found = sorted(name for name in environment if name.startswith(_THREAD_VARIABLES) and name not in _NOT_OF_THREADS)
+    return " ".join(f"{name}={environment[name]}" for name in found)
+
+
+def _find_version(package: str) -> str | None:
+    """Returns the version of an installed package without importing it; None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -10,12 +10,11 @@ _CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no fa
 _SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
 _GPU_CHAIN = 8  # products in a row on a GPU, where a single one is too short for the clock
 _ROUND_SECONDS = 0.4  # longest that a round may take
-_TOTAL_SECONDS = 0.6  # after which no more rounds are begun
-_MIN_ROUNDS, _MAX_ROUNDS = 3, 20
+_MIN_ROUNDS = 3
 _COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
-def measure_peak(devices: Sequence[str], precision: str) -> PeakCheck:
+def measure_peak(devices: Sequence[str], precision: str, *, seconds: float) -> PeakCheck:
     """Times products of square matrices on all devices at once; the fastest of several rounds counts.
 
     Noise only ever makes a round slower, so that the fastest is nearest to what the devices can do.
@@ -23,6 +22,7 @@ def measure_peak(devices: Sequence[str], precision: str) -> PeakCheck:
     Args:
         devices: As TensorFlow numbers them: "/device:CPU:0".
         precision: Of the layers, as Keras names it; products are of what it computes in.
+        seconds: After which no more rounds are begun, once there are three.
     """
     is_gpu = "GPU" in devices[0]
     chain = _GPU_CHAIN if is_gpu else 1
@@ -36,7 +36,7 @@ def measure_peak(devices: Sequence[str], precision: str) -> PeakCheck:
         multiply = _build_product(devices, size, dtype, chain)
         multiply()
     rounds: list[float] = []
-    while len(rounds) < _MIN_ROUNDS or (sum(rounds) < _TOTAL_SECONDS and len(rounds) < _MAX_ROUNDS):
+    while len(rounds) < _MIN_ROUNDS or sum(rounds) < seconds:
         rounds.append(_time(multiply))
     return PeakCheck(
         size=size,

@@ -5,6 +5,7 @@ tf.distribute's own. No part of a run but the entry points sees more than the se
 """
 
 import dataclasses
+import re
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -27,7 +28,27 @@ BatchSize = Annotated[Count, pydantic.Field(le=16_777_216)]
 Threads = Annotated[NaturalNumber, pydantic.Field(le=4096)]
 REGRESSION_LOSSES = ("mean_squared_error", "summed_squared_error")
 Head = Literal["logits", "double_softmax"]
-Seed = Annotated[NaturalNumber, pydantic.Field(le=2**31 - 1)]
+MAX_SEED = 2**31 - 1
+Seed = Annotated[NaturalNumber, pydantic.Field(le=MAX_SEED)]
+Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
+
+
+def _require_epoch(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
+        raise ValueError(f"must be the number of an epoch, from 1 on. Received: '{text}'.")
+    return text
+
+
+def _require_band(value: Any) -> Any:
+    is_pair = isinstance(value, list | tuple) and len(value) == 2
+    if not is_pair or (all(isinstance(number, int | float) for number in value) and value[0] > value[1]):
+        raise ValueError(f"must be [lowest, highest]. Received: {value!r}.")
+    return value
+
+
+EpochKey = Annotated[str, pydantic.AfterValidator(_require_epoch)]  # the keys of TOML and JSON are strings
+AccuracyBand = Annotated[tuple[Accuracy, Accuracy], pydantic.BeforeValidator(_require_band)]
+LossBand = Annotated[tuple[NonNegativeNumber, NonNegativeNumber], pydantic.BeforeValidator(_require_band)]
 
 
 @schema
@@ -197,13 +218,19 @@ class MeasurementConfig:
     `clock = "span"`: a reading as soon as `min_span_seconds` have passed, then one synchronisation with the device.
     `clock = "step"`: a synchronisation after every step; gives percentiles of single steps, slows small networks down
     and is not comparable with "span".
+
+    `warmup_steps`: leading steps that are in no figure of speed. The first traces and compiles; the next two were seen
+    to take up to 1.5 times as long as later ones; and the first seven use batches that were made, or begun, while the
+    first one compiled. `checks`: after the training, a second or two for the input pipeline alone and for the peak of
+    the devices, which the speed is held against.
     """
 
     clock: Literal["span", "step"] = "span"
     min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
-    warmup_steps: Count = 1
+    warmup_steps: Count = 10
     steps: Count | None = None
     seconds: PositiveNumber | None = None
+    checks: Flag = True
 
     @property
     def is_limited(self) -> bool:
@@ -250,6 +277,19 @@ class CostConfig:
 
 
 @schema
+class ExpectConfig:
+    """What a run on real data should learn; one that does not is marked, since speed without learning is void.
+
+    The tables go from an epoch, "12", to the lowest and the highest value after it. `target_accuracy`: the time, and
+    the cost where there is a price, until val_accuracy reaches it is reported.
+    """
+
+    val_accuracy_at_epoch: dict[EpochKey, AccuracyBand] = dataclasses.field(default_factory=dict)
+    val_loss_at_epoch: dict[EpochKey, LossBand] = dataclasses.field(default_factory=dict)
+    target_accuracy: Annotated[Number, pydantic.Field(gt=0, le=1)] | None = None
+
+
+@schema
 class Reference:
     """Published figures to stand beside ours; `verified = false` where one could not be checked at its source."""
 
@@ -275,4 +315,5 @@ class Recipe:
     measurement: MeasurementConfig = dataclasses.field(default_factory=MeasurementConfig)
     output: OutputConfig = dataclasses.field(default_factory=OutputConfig)
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
+    expect: ExpectConfig = dataclasses.field(default_factory=ExpectConfig)
     reference: tuple[Reference, ...] = ()

@@ -8,11 +8,13 @@ from typing import Any
 
 from tfbench import named_tables, registry
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
+from tfbench.measure.learning import drop_unreachable, find_unreachable
 from tfbench.recipe import (
     REGRESSION_LOSSES,
     CostConfig,
     DatasetConfig,
     DistributionConfig,
+    ExpectConfig,
     MeasurementConfig,
     OutputConfig,
     Recipe,
@@ -30,6 +32,7 @@ _SECTIONS = {
     "measurement": MeasurementConfig,
     "output": OutputConfig,
     "cost": CostConfig,
+    "expect": ExpectConfig,
 }
 _TABLES = ("recipe", "model", "dataset", *tuple(_SECTIONS)[1:], "reference")
 
@@ -145,6 +148,7 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
     references, found = _read_references(tables.get("reference", []))
     problems += found
     if not problems:
+        sections["expect"] = drop_unreachable(sections["expect"], sections["training"], overridden)
         problems = _find_conflicts(sections)
     if problems:
         raise RecipeError("\n".join(f"{_origin(problem, overridden, source)}: {problem}" for problem in problems))
@@ -228,11 +232,12 @@ def _read_references(tables: object) -> tuple[tuple[Reference, ...], list[str]]:
 def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     """Returns what is wrong between sections that are each right by themselves."""
     dataset: DatasetConfig = sections["dataset"]
+    problems = find_unreachable(sections["expect"], sections["training"])
     if registry.is_code(dataset.name):
-        return [_NO_SYNTHETIC.format(dataset.name)] if dataset.data == "synthetic" else []
+        return problems + ([_NO_SYNTHETIC.format(dataset.name)] if dataset.data == "synthetic" else [])
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
-    problems = find_misfits(spec, dataset.name, sections["training"])
+    problems += find_misfits(spec, dataset.name, sections["training"])
     if sections["model"].options.get("stateful") and not sections["measurement"].is_limited:
         problems += _find_short_batches(spec, dataset.name, sections["training"])
     return problems

@@ -25,10 +25,7 @@ _FILE_NAMES = {"models": {"layers": "layer_table"}, "datasets": {}}
 
 def list_names(kind: Kind) -> dict[str, str]:
     """Returns every name of a kind with the first line of its module's docstring; imports none of them."""
-    folder = Path(__file__).parent / kind
-    modules = [m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_")]
-    names = {file_name: name for name, file_name in _FILE_NAMES[kind].items()}
-    return {name: _first_line(folder / f"{m}.py") for name, m in sorted((names.get(m, m), m) for m in modules)}
+    return {name: _first_line(path) for name, path in _find_files(kind).items()}
 
 
 def load(kind: Kind, name: str) -> ModuleType:
@@ -37,12 +34,12 @@ def load(kind: Kind, name: str) -> ModuleType:
     Raises:
         UnknownNameError: With the nearest known name.
     """
-    known = list_names(kind)
+    known = _find_files(kind)
     if name not in known:
         raise UnknownNameError(
             f"unknown {_SINGULAR[kind]} '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
-    return importlib.import_module(f"tfbench.{kind}.{_FILE_NAMES[kind].get(name, name)}")
+    return importlib.import_module(f"tfbench.{kind}.{known[name].stem}")
 
 
 def is_code(name: str) -> bool:
@@ -54,6 +51,13 @@ def is_code_name(name: str) -> bool:
     """Says whether `name` is written as a function's is: "package.module:function"."""
     module, _, function = name.partition(":")
     return all(part.isidentifier() and not keyword.iskeyword(part) for part in [*module.split("."), function])
+
+
+def _find_files(kind: Kind) -> dict[str, Path]:
+    folder = Path(__file__).parent / kind
+    modules = [m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_")]
+    names = {file_name: name for name, file_name in _FILE_NAMES[kind].items()}
+    return {name: folder / f"{m}.py" for name, m in sorted((names.get(m, m), m) for m in modules)}
 
 
 def _first_line(path: Path) -> str:

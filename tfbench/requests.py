@@ -14,7 +14,8 @@ from tfbench.recipe import ModelConfig, Recipe
 from tfbench.results import ResumePoint, RunRequest, RunResult
 
 # What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
-CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.")
+CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
+SERIES_TAGS = ("tfbench.group", "tfbench.repeat", "tfbench.arm", "tfbench.round")  # a run that goes on is none of them
 
 
 def new_request(
@@ -40,13 +41,30 @@ def new_request(
     """
     recipe_file.require_code_allowed(recipe, allows_code=allows_code)
     return RunRequest(
-        run_id=uuid.uuid4().hex[:12],
+        run_id=new_id(),
         name=name or _default_name(recipe),
         created=time.time(),
         recipe=recipe,
         data_dir=None if data_dir is None else _absolute(data_dir),
         overrides=tuple(overrides),
         allows_code=allows_code,
+    )
+
+
+def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str]) -> RunRequest:
+    """Builds the request of one run of a series: the same as `request`, with an id and a time of its own.
+
+    Args:
+        request: What every run of the series is.
+        suffix: Of its name, for example "r2".
+        tags: What tells it from the others.
+    """
+    return dataclasses.replace(
+        request,
+        run_id=new_id(),
+        name=f"{request.name}-{suffix}",
+        created=time.time(),
+        tags=request.tags | dict(tags),
     )
 
 
@@ -64,7 +82,7 @@ def resumed_request(
     Args:
         previous: The earlier run, however it ended.
         journal_path: Its journal, beside which its snapshots lie.
-        overrides: Dotted key to value; the recipe's length, early stops, outputs and prices may be changed.
+        overrides: Dotted key to value; the recipe's length, early stops, outputs, prices, expectations may change.
         name: None: the earlier run's.
         data_dir: None: the earlier run's.
         allows_code: As of `new_request`; that it was allowed then does not count, the journal may be someone else's.
@@ -78,7 +96,8 @@ def resumed_request(
     if refused:
         raise RecipeError(
             f"{', '.join(refused)}: cannot be changed for a run that goes on from a snapshot. Can be: training.epochs, "
-            "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output] and [cost]."
+            "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
+            "[expect]."
         )
     tables = recipe_file.to_tables(old.recipe)
     for key, value in overrides.items():
@@ -100,7 +119,13 @@ def resumed_request(
         overrides=dict.fromkeys((*old.overrides, *overrides)),
         allows_code=allows_code,
     )
-    return dataclasses.replace(request, tags=old.tags | {"tfbench.resumed_from": old.run_id}, resume=resume)
+    tags = {name: value for name, value in old.tags.items() if name not in SERIES_TAGS}
+    return dataclasses.replace(request, tags=tags | {"tfbench.resumed_from": old.run_id}, resume=resume)
+
+
+def new_id() -> str:
+    """Returns what no other run, or group of runs, is called."""
+    return uuid.uuid4().hex[:12]
 
 
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:

@@ -141,7 +141,7 @@ class Environment:
     tensorflow_cuda: str | None
     keras: str
     numpy: str
-    git_commit: str | None
+    git_commit: str | None  # of the working tree that tfbench was started in
     git_dirty: bool | None
     load_average: float | None  # one minute, before training
     num_sockets: int | None = None

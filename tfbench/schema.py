@@ -82,7 +82,7 @@ def to_plain(instance: object) -> Any:
 
 
 def _explain(cls: type, problem: Any, where: str) -> str:
-    steps = [str(step) for step in problem["loc"]]
+    steps = [str(step) for step in problem["loc"] if step != "[key]"]  # of a table: the step before is the key itself
     path = ".".join([where, *steps])
     tag_key = str(problem.get("ctx", {}).get("discriminator")).strip("'")  # what tells the choices of a union apart
     match problem["type"]:

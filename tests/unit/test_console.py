@@ -152,8 +152,7 @@ def build_sine_run() -> RunResult:
         steps_per_epoch=8,
         spans=(
             build_span(first_step=1, last_step=1, seconds=2.5),
-            build_span(first_step=2, last_step=8, seconds=0.0055),
-            build_span(epoch=2, first_step=9, last_step=16, seconds=0.0045),
+            *(build_span(epoch=(n + 7) // 8, first_step=n, last_step=n, seconds=0.01 / 15) for n in range(2, 17)),
         ),
         epochs=(
             build_epoch(

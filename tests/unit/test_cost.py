@@ -17,8 +17,8 @@ REFERENCE = {"hardware": "Titan X", "devices": "1 gpu", "source": "S", "figures"
 def build_run(hours: float = 10.0, *, training: dict[str, Any] | None = None, **fields: Any) -> RunResult:
     """Builds a run of ten hours with three epochs that end after 2, 4 and 6 of them."""
     reference = fields.pop("reference", [])
-    cost = {"price_per_hour": 0.171} | fields.pop("cost", {})
-    recipe = build_recipe(dataset={"data": "real"}, training=training or {}, cost=cost, reference=reference)
+    sections = {"cost": {"price_per_hour": 0.171} | fields.pop("cost", {}), "expect": fields.pop("expect", {})}
+    recipe = build_recipe(dataset={"data": "real"}, training=training or {}, reference=reference, **sections)
     epochs = tuple(
         build_epoch(epoch=number, num_steps=20, val_accuracy=accuracy, finished_at=CREATED + 2 * number * HOUR)
         for number, accuracy in enumerate((0.5, 0.75, 0.98), start=1)
@@ -86,6 +86,22 @@ def test_the_target_is_where_training_stops() -> None:
     assert (cost.target.val_accuracy, cost.target.origin) == (0.7, "training.stop_at_val_accuracy")
     assert cost.target.epoch == 2
     assert cost.target.machine == pytest.approx(4 * 0.171)
+
+
+def test_the_target_is_first_of_all_what_the_recipe_expects() -> None:
+    result = build_run(training={"stop_at_val_accuracy": 0.98}, expect={"target_accuracy": 0.7}, reference=[REFERENCE])
+    cost = compute_cost(result)
+    assert cost is not None and cost.target is not None
+    assert (cost.target.val_accuracy, cost.target.origin) == (0.7, "expect.target_accuracy")
+    assert (cost.target.epoch, cost.target.machine) == (2, pytest.approx(4 * 0.171))
+
+
+def test_an_expected_accuracy_is_no_target_for_synthetic_data() -> None:
+    data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+    result = build_run(dataset=data, training={"stop_at_val_accuracy": 0.5}, expect={"target_accuracy": 0.7})
+    cost = compute_cost(result)
+    assert cost is not None and cost.target is not None
+    assert cost.target.origin == "training.stop_at_val_accuracy"
 
 
 def test_the_target_is_else_the_best_published_accuracy_that_was_checked() -> None:

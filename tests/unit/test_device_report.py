@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tfbench import device_report
 from tfbench.device_report import DeviceFacts, explain_missing_gpu, parse_report, read_system
 from tfbench.errors import DeviceError
 from tfbench.results import Gpu
@@ -100,6 +101,19 @@ def test_reads_a_system_without_any_of_it(tmp_path: Path) -> None:
         "device_nodes": (),
         "cuda_visible_devices": None,
     }
+
+
+def test_a_gpu_has_the_memory_and_driver_that_the_driver_s_tool_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    known = Gpu(name="Titan X", memory_bytes=12 * 2**30, driver="550.54.15", clock_mhz=1911)
+    names = iter(["Titan X", "Titan V"])
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind, kind])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": next(names)})
+    monkeypatch.setattr(device_report, "read_gpus", lambda: (known,))
+    monkeypatch.setattr(device_report, "_read_driver_version", lambda path: "550.54.15")
+    facts = device_report.collect_facts()
+    assert facts.gpus == (known, Gpu(name="Titan V", driver="550.54.15"))
 
 
 def test_parses_a_report_and_keeps_what_the_log_says_of_gpus() -> None:

@@ -9,6 +9,7 @@ import pytest
 from builders import build_epoch, build_recipe, build_request
 from tfbench.journal import Journal
 from tfbench.measure.early_stop import find_stop_reason
+from tfbench.measure.ledger import Ledger
 from tfbench.recipe import TrainingConfig
 from tfbench.training import _BetweenEpochs
 
@@ -67,7 +68,7 @@ def test_a_run_limited_by_steps_ends_by_these_alone(tmp_path: Path) -> None:
         model = SimpleNamespace(
             trainable_variables=[], non_trainable_variables=[], layers=[], optimizer=SimpleNamespace(variables=[])
         )
-        between = _BetweenEpochs(build_request(recipe=tried), model, journal)
+        between = _BetweenEpochs(build_request(recipe=tried), model, journal, Ledger(0))
         stops[name] = [between.on_epoch(build_epoch(epoch=number)) for number in (1, 2)]
         journal.close()
         assert (tmp_path / f"{name}.files").exists() == (name == "whole")

@@ -116,10 +116,12 @@ def test_axes_name_their_units(tmp_path: Path, figures: dict[str, Figure]) -> No
 
 
 def test_the_speed_of_each_steady_span_lies_at_its_middle_step(tmp_path: Path, figures: dict[str, Figure]) -> None:
-    draw(build_result(), tmp_path)
-    spans, epochs = figures["samples_per_second.png"].axes[0].get_lines()
-    assert list(spans.get_xdata()) == [6.0, 15.5]
-    assert list(spans.get_ydata()) == [9 * 32, 10 * 32]
+    measured = [(1, 1, 2.0), (2, 10, 1.0), (11, 20, 1.0)]
+    spans = tuple(build_span(first_step=first, last_step=last, seconds=seconds) for first, last, seconds in measured)
+    draw(build_result(spans=spans), tmp_path)
+    drawn, epochs = figures["samples_per_second.png"].axes[0].get_lines()
+    assert list(drawn.get_xdata()) == [6.0, 15.5]
+    assert list(drawn.get_ydata()) == [9 * 32, 10 * 32]
     assert (list(epochs.get_xdata()), list(epochs.get_ydata())) == ([20], [320.0])
 
 

@@ -81,6 +81,42 @@ def test_every_value_that_is_not_a_default_has_a_comment(name: str) -> None:
     assert bare == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_expected_agrees_with_what_is_published(name: str) -> None:
+    recipe = load(name)
+    training = recipe.training
+    for metric in ("val_accuracy", "val_loss"):
+        bands = {int(epoch): band for epoch, band in getattr(recipe.expect, f"{metric}_at_epoch").items()}
+        for reference in recipe.reference:
+            if "with Adadelta's former default learning rate" in reference.notes:
+                continue  # another training
+            curve = dict(enumerate(reference.curve.get(metric, ()), start=1))
+            if metric in reference.figures and reference.figures.get("epochs") == training.epochs:
+                curve[training.epochs] = reference.figures[metric]
+            assert all(low <= curve[epoch] <= high for epoch, (low, high) in bands.items() if epoch in curve)
+            if metric == "val_accuracy" and recipe.expect.target_accuracy and curve:
+                assert max(curve.values()) >= recipe.expect.target_accuracy
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch", "seen"),
+    [
+        # Validation accuracies of the recipes as they are, with several seeds where there is more than one.
+        ("mnist_mlp", "1", (0.9687, 0.9666, 0.9691, 0.9671)),
+        ("mnist_mlp", "20", (0.9837, 0.9836, 0.976, 0.9789)),
+        ("mnist_cnn", "5", (0.7246,)),
+        ("mnist_cnn", "12", (0.8341,)),
+        ("mnist_scratch_cnn", "5", (0.9789,)),
+        ("cifar10_lenet5", "50", (0.5989, 0.605)),
+    ],
+)
+def test_what_is_expected_was_seen(name: str, epoch: str, seen: tuple[float, ...]) -> None:
+    low, high = load(name).expect.val_accuracy_at_epoch[epoch]
+    assert all(low < accuracy < high for accuracy in seen)
+    # As far from chance, and from knowing every answer, as a broken or a leaking network is not.
+    assert 0.5 < low < high < 0.99
+
+
 def test_mnist_mlp_is_chainers_example() -> None:
     recipe = load("mnist_mlp")
     assert recipe.model.options["hidden_units"] == [1000, 1000]

@@ -19,7 +19,7 @@ class Run:
         self.synchronizations = 0
         readings: Iterator[float] = iter(readings_ms)
         self.clock = SpanClock(
-            MeasurementConfig(**config),
+            MeasurementConfig(**({"warmup_steps": 1} | config)),
             synchronize=self._synchronize,
             on_span=self.spans.append,
             ledger=Ledger(0),

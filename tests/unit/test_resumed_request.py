@@ -55,3 +55,24 @@ def test_a_resumed_run_without_a_snapshot_of_its_own_goes_on_from_its_predecesso
 def test_a_resumed_run_whose_own_snapshots_are_gone_does_not_fall_back_to_its_predecessor_s(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"no snapshot to go on from.*`tfbench export` leaves snapshots"):
         resume(tmp_path, resumed_run(before=3, epochs=8, snapshot_epoch=8))
+
+
+def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    overrides = {"expect.target_accuracy": 0.9, "expect.val_accuracy_at_epoch": {"9": [0.8, 1.0]}}
+    recipe = resumed_request(previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None).recipe
+    assert (recipe.expect.target_accuracy, recipe.expect.val_accuracy_at_epoch) == (0.9, {"9": (0.8, 1.0)})
+    with pytest.raises(RecipeError) as caught:
+        resumed_request(previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None)
+    assert str(caught.value) == (
+        "training.seed: cannot be changed for a run that goes on from a snapshot. Can be: training.epochs, "
+        "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
+        "[expect]."
+    )
+
+
+def test_a_run_that_goes_on_is_no_repeat_of_the_group_of_its_predecessor(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    tags = {"mine": "1", "tfbench.group": "x", "tfbench.repeat": "2", "tfbench.arm": "a", "tfbench.round": "1"}
+    previous = dataclasses.replace(previous, request=dataclasses.replace(previous.request, tags=tags))
+    assert resume(tmp_path, previous).tags == {"mine": "1", "tfbench.resumed_from": previous.request.run_id}

@@ -18,8 +18,6 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [*names, CompletionItem(incomplete, type="file")]
 
 
-recipe_argument = click.argument("recipe", shell_complete=complete_recipe)
-
 set_option = click.option(
     "--set",
     "overrides",
@@ -46,7 +44,7 @@ format_option = click.option(
 
 
 def load_named_recipe(name: str, overrides: Sequence[str]) -> "Recipe":
-    """Loads the recipe that `recipe_argument` named, with what `set_option` was given.
+    """Loads the recipe of this name or path, with what `set_option` was given.
 
     Raises:
         UnknownNameError: There is no such recipe.

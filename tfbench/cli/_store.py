@@ -8,6 +8,7 @@ from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from tfbench.projection import RecoveredRun
+    from tfbench.results import RunResult
     from tfbench.tracking.mlflow_tracker import MlflowTracker
     from tfbench.tracking.store import Store
 
@@ -19,6 +20,11 @@ store_option = click.option(
     show_default=True,
     metavar="DIR",
     help="Folder of journals, MLflow's database and artifacts.",
+)
+
+
+tracking_uri_option = click.option(
+    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
 )
 
 
@@ -34,6 +40,23 @@ def open_store(root: Path) -> "Store":
     from tfbench.tracking.store import Store
 
     return Store(root)
+
+
+def load_run(store: "Store", token: str) -> "RunResult":
+    """Returns the run that a user means, as far as its journal goes.
+
+    Args:
+        store: Where it is.
+        token: The beginning of tfbench's or MLflow's id, a run name, or "@last".
+
+    Raises:
+        UnknownNameError: No run, or more than one, is meant.
+        TrackingError: Its journal is damaged.
+    """
+    from tfbench.journal import read_records, read_run
+
+    path = store.journal_path(store.find(token))
+    return read_run(path, read_records(path))
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store") -> "MlflowTracker":

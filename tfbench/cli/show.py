@@ -1,10 +1,13 @@
-"""`tfbench show`: a recipe's network layer by layer, or the recipe itself."""
+"""`tfbench show`: a recipe's network layer by layer, the recipe itself, or what was in effect in a run."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from tfbench.cli._options import allow_code_option, format_option, load_named_recipe, recipe_argument, set_option
+from tfbench.cli._options import allow_code_option, complete_recipe, format_option, load_named_recipe, set_option
+from tfbench.cli._store import complete_run, load_run, open_store, store_option
 
 if TYPE_CHECKING:
     from tfbench.model_table import ModelTable
@@ -14,23 +17,56 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 
 
 @click.command()
-@recipe_argument
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
+@click.option(
+    "--effective",
+    "run",
+    metavar="RUN",
+    shell_complete=complete_run,
+    help="Print the settings that were in effect in a run instead, and what its recipe asked for.",
+)
 @set_option
 @allow_code_option
 @click.option("--toml", "as_toml", is_flag=True, help="Print the recipe instead, with every default written out.")
+@store_option
 @format_option
-def command(recipe: str, overrides: tuple[str, ...], allows_code: bool, as_toml: bool, output_format: str) -> None:
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    recipe: str | None,
+    run: str | None,
+    overrides: tuple[str, ...],
+    allows_code: bool,
+    as_toml: bool,
+    store_root: Path,
+    output_format: str,
+) -> None:
     """Print a recipe's network: for each layer its outputs, weights, input and floating-point operations.
 
     RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
     forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected and
     recurrent layers. "kernels" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
 
+    With --effective, a run (the beginning of an id, a name, or @last) takes the place of RECIPE: strategy, devices,
+    XLA, precision, layout, threads and the like as read back from TensorFlow, and what differs from the recipe.
+
     \b
     tfbench show mnist_cnn
     tfbench show mnist_mlp --set model.hidden_units=[4000,4000] --format json
     tfbench show mnist_mlp --set training.epochs=3 --toml > mine.toml
+    tfbench show --effective @last
     """
+    if run is not None:
+        _require_run_alone(recipe, overrides, allows_code=allows_code, as_toml=as_toml)
+        _show_effective(run, store_root, output_format)
+        return
+    if recipe is None:
+        raise click.UsageError(
+            "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."
+        )
+    if context.get_parameter_source("store_root") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--store is where --effective looks for its run; a recipe is not in it.")
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
     resolved = load_named_recipe(recipe, overrides)
@@ -41,6 +77,30 @@ def command(recipe: str, overrides: tuple[str, ...], allows_code: bool, as_toml:
         click.echo(format_toml(to_tables(resolved)), nl=False)
     else:
         _show_layers(resolved, output_format, allows_code=allows_code)
+
+
+def _require_run_alone(recipe: str | None, overrides: tuple[str, ...], *, allows_code: bool, as_toml: bool) -> None:
+    if recipe is not None:
+        raise click.UsageError(f"--effective shows a run, which has its recipe in it: leave '{recipe}' out.")
+    given = {"--set": bool(overrides), "--allow-code": allows_code, "--toml": as_toml}
+    if any(given.values()):
+        names = ", ".join(name for name, is_given in given.items() if is_given)
+        raise click.UsageError(f"--effective shows a run as it was: leave {names} out.")
+
+
+def _show_effective(run: str, store_root: Path, output_format: str) -> None:
+    from tfbench.measure.effective import list_effective
+    from tfbench.report.effective import effective_json, effective_lines
+
+    result = load_run(open_store(store_root), run)
+    values = list_effective(result)
+    if output_format == "json":
+        import json
+
+        click.echo(json.dumps(effective_json(result, values), indent=2))
+        return
+    for line in effective_lines(result, values):
+        click.echo(line)
 
 
 def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> None:

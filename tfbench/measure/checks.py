@@ -2,7 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from tfbench.measure.spans import steady_spans
+from tfbench.measure.learning import check_learning
+from tfbench.measure.machine_checks import check_machine
+from tfbench.measure.spans import samples_per_second, steady_spans
+from tfbench.measure.steadiness import check_steady_spans, count
+from tfbench.measure.work import check_work
 from tfbench.results import RunResult
 
 _NOT_MEANT_FOR = {
@@ -21,6 +25,8 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
     """
     if warmup_steps is None:
         warmup_steps = result.request.recipe.measurement.warmup_steps
+    steady = steady_spans(result.spans, warmup_steps=warmup_steps)
+    speed = samples_per_second(steady, result.placement.global_batch_size) if result.placement else None
     found = (
         *_check_data(result),
         *find_early_cautions(result),
@@ -29,7 +35,10 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
         *_check_length(result),
         *_check_executions(result),
         *_check_loss(result),
-        *_check_steady_spans(result, warmup_steps),
+        *check_learning(result),
+        *check_steady_spans(steady, result, warmup_steps),
+        *check_machine(result),
+        *check_work(speed, result),
         *(result.placement.notes if result.placement else ()),
         *result.notes,
     )
@@ -81,7 +90,7 @@ def _check_length(result: RunResult) -> Iterator[str]:
     if limits:
         yield (
             f"limited to {' or '.join(limits)} after the warm-up, not trained to the recipe's "
-            f"{_count(recipe.training.epochs, 'epoch')}: loss and accuracy are not those of a trained model, and "
+            f"{count(recipe.training.epochs, 'epoch')}: loss and accuracy are not those of a trained model, and "
             "nothing was validated. Leave out --steps and --seconds to train to the end."
         )
     left_out = [name for name in _ONLY_TO_THE_END if getattr(recipe.output, name)] if limits else []
@@ -109,27 +118,6 @@ def _check_loss(result: RunResult) -> Iterator[str]:
         later = [record.epoch for record in result.epochs if record.epoch >= broken[0]]
         where = f"from epoch {broken[0]} on" if broken == later else f"in {_list_epochs(broken)}"
         yield f"loss was not finite {where}: the model did not learn. Lower training.optimizer.learning_rate."
-
-
-def _check_steady_spans(result: RunResult, warmup_steps: int) -> Iterator[str]:
-    steady = steady_spans(result.spans, warmup_steps=warmup_steps)
-    if not result.spans:
-        yield "no training step was measured: there are no figures of speed, loss or accuracy."
-    elif not steady:
-        num_steps = sum(span.num_steps for span in result.spans)
-        yield (
-            f"no steady steps: all of the {_count(num_steps, 'measured step')} belong to the warm-up, so there is no "
-            f"speed. Train more steps, or lower measurement.warmup_steps ({warmup_steps})."
-        )
-    elif len(steady) < 2:
-        yield (
-            f"the speed rests on one span of {_count(steady[0].num_steps, 'step')} ({steady[0].seconds:.3g} s), so its "
-            "spread is not known. Train more steps."
-        )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _list_epochs(epochs: Iterable[int]) -> str:

@@ -142,11 +142,13 @@ def _find_target(result: RunResult, price_per_hour: float) -> TargetCost | None:
 
 
 def _name_target(result: RunResult) -> tuple[float, str] | None:
-    """Returns the accuracy that training stops at, else the best published one that was checked, and which it is.
+    """Returns the accuracy that is expected, else the one that training stops at, else the best published; and which.
 
-    A published accuracy is no target for synthetic data.
+    Only published accuracies that were checked count. Neither these nor an expected one is a target for synthetic data.
     """
     recipe = result.request.recipe
+    if recipe.expect.target_accuracy is not None and not result.is_synthetic:
+        return recipe.expect.target_accuracy, "expect.target_accuracy"
     if recipe.training.stop_at_val_accuracy is not None:
         return recipe.training.stop_at_val_accuracy, "training.stop_at_val_accuracy"
     published = [reference for reference in recipe.reference if reference.verified and _NAME in reference.figures]

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from tfbench.measure.checks import find_cautions
 from tfbench.measure.cost import compute_cost
+from tfbench.measure.learning import time_to_accuracy_seconds
 from tfbench.measure.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
+from tfbench.measure.work import FLOPS_PER_FORWARD
 from tfbench.metrics import LEDGER_ENTRIES, METRICS
 from tfbench.recipe import REGRESSION_LOSSES
 from tfbench.results import RunResult, StepSpan, Summary
 
 __all__ = ["epoch_samples_per_second", "samples_per_second", "steady_spans", "summarize"]
-
-FLOPS_PER_FORWARD = 3  # a training step takes the backward pass for two forward passes, as is usual
 
 Values = dict[str, float | None]
 
@@ -56,7 +56,8 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     values |= cost.metrics() if cost else {}
     metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
     cautions = find_cautions(result, warmup_steps=warmup_steps)
-    missing = [name for name, value in metrics.items() if value is None]
+    # What is more than its peak has a caution of its own.
+    missing = [name for name, value in metrics.items() if value is None and name != "model_flops_utilization"]
     if missing and result.spans:  # without spans, a caution says already that nothing was measured
         cautions += (f"no value, since it was not measured or was not finite: {', '.join(missing)}.",)
     return Summary(metrics=metrics, cautions=cautions)
@@ -102,6 +103,8 @@ def _learned(result: RunResult) -> Values:
         values["accuracy"] = last.accuracy if last else None
         values["val_accuracy"] = last.val_accuracy if last else None
         values["best_val_accuracy"] = max(reached, default=None)
+        if (seconds := time_to_accuracy_seconds(result)) is not None:
+            values["time_to_accuracy_seconds"] = seconds
     return values
 
 

@@ -141,7 +141,7 @@ def _plot_ledger(result: RunResult, summary: Summary) -> "Figure | None":
     if not wall:
         return None
     figure, axes = _new_figure(result, f"{wall:.1f} s of the measuring process")
-    shares = [(name, seconds) for name, seconds in limits.ledger_shares(summary.metrics) if seconds > 0]
+    shares = [(name, seconds) for name, seconds in limits.ledger_shares(summary.metrics) if seconds >= 0.005]
     left = 0.0
     for index, (name, seconds) in enumerate(shares):
         label = f"{name.replace('_', ' ')}: {seconds:.2f} s, {seconds / wall:.1%}"
@@ -153,7 +153,7 @@ def _plot_ledger(result: RunResult, summary: Summary) -> "Figure | None":
     axes.set_yticks([])
     axes.set_ylim(-0.6, 0.6)
     axes.set_xlim(0, wall)
-    axes.set_xlabel("time since the process was started, grouped by what it was spent on (s)")
+    axes.set_xlabel("time of the measuring process, by what it was spent on (s)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, fontsize="small")
     return figure
 

@@ -1,0 +1,339 @@
+"""What differs between two runs: what must be equal, results against the noise floor, causes."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import (
+    build_environment,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_settings,
+    build_span,
+    build_usage,
+)
+from tfbench.measure.difference import RunDifference, compare_runs, find_unequal, flatten, is_above
+from tfbench.measure.summary import summarize
+from tfbench.report.difference import describe_speed, difference_json, difference_lines
+from tfbench.results import DatasetSummary, Gpu, RunExit, RunResult, Summary
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+NOT_KNOWN = (None, None)
+
+
+def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
+    """Builds two runs that differ in their ids and, where these are given, in fields of the second."""
+    recipe = fields.pop("recipe", None)
+    first = build_result()
+    request = dataclasses.replace(first.request, run_id="b" * 32, recipe=recipe or first.request.recipe)
+    return first, build_result(request=request, **fields)
+
+
+def compare(a: RunResult, b: RunResult, *, limits: tuple[float | None, float | None] = NOT_KNOWN) -> RunDifference:
+    summaries = [summarize(result, warmup_steps=1) for result in (a, b)]
+    return compare_runs(a, summaries[0], b, summaries[1], limits=limits)
+
+
+def recipe_with(**sections: Any) -> Any:
+    return build_recipe(**{"dataset": {"data": "real"}, "training": {"epochs": 1}} | sections)
+
+
+def spans_of(*seconds: float) -> tuple[Any, ...]:
+    """Builds a first step and spans of ten steps of 32 samples."""
+    spans = [
+        build_span(first_step=2 + 10 * index, last_step=11 + 10 * index, seconds=value)
+        for index, value in enumerate(seconds)
+    ]
+    return (build_span(first_step=1, last_step=1, seconds=2.0), *spans)
+
+
+def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
+    placement = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
+    recipe = recipe_with(distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]})
+    assert find_unequal(*build_pair(placement=placement, recipe=recipe)) == ()
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        ("settings", "jit_compile", True),
+        ("settings", "precision", "mixed_float16"),
+        ("settings", "tensor_float_32", True),
+        ("settings", "image_data_format", "channels_first"),
+        ("settings", "intra_op_threads", 2),
+        ("settings", "inter_op_threads", 2),
+        ("settings", "deterministic", True),
+        ("settings", "steps_per_execution", 3),
+        ("settings", "soft_device_placement", True),
+        ("settings", "xla_flags", "--xla_a=1"),
+        ("environment", "tensorflow_onednn", True),
+        ("environment", "thread_variables", "OMP_NUM_THREADS=2"),
+        ("environment", "tfbench", "0.2.0"),
+        ("environment", "tensorflow", "2.21.0"),
+        ("environment", "keras", "3.15.0"),
+        ("environment", "hostname", "other"),
+        ("environment", "cpu_model", "Example CPU 4000"),
+        ("environment", "usable_cores", 2),
+        ("environment", "cpu_quota_cores", 1.5),
+    ],
+)
+def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, value: object) -> None:
+    build = {"settings": build_settings, "environment": build_environment}[record]
+    (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
+    assert (found.name, found.b) == (name, value)
+    assert found.a == getattr(build(), name)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "name"),
+    [
+        ("model", "hidden_units", [8], "model.hidden_units"),
+        ("dataset", "data", "synthetic", "dataset.data"),
+        ("training", "global_batch_size", 64, "global_batch_size"),
+        ("training", "optimizer", {"name": "adam", "learning_rate": 0.01}, "optimizer.learning_rate"),
+        ("training", "head", "double_softmax", "head"),
+        ("measurement", "clock", "step", "clock"),
+    ],
+)
+def test_names_what_must_be_equal_in_the_recipe_and_is_not(section: str, key: str, value: object, name: str) -> None:
+    tables: dict[str, Any] = {"dataset": {"data": "real"}, "training": {"epochs": 1}}
+    tables[section] = tables.get(section, {}) | {key: value}
+    (found,) = find_unequal(*build_pair(recipe=build_recipe(**tables)))
+    assert (found.name, found.b) == (name, value["learning_rate"] if isinstance(value, dict) else value)
+
+
+def test_a_set_that_was_found_with_fewer_samples_is_another_set() -> None:
+    data = DatasetSummary(name="mnist", source="x", synthetic=False, train_samples=320, validation_samples=100)
+    assert [entry.name for entry in find_unequal(*build_pair(dataset=data))] == ["dataset.train_samples"]
+
+
+def test_what_need_not_be_equal_is_not_named() -> None:
+    recipe = recipe_with(training={"epochs": 3, "seed": 1, "evaluates_training": True})
+    environment = build_environment(load_average=9.0, git_commit="c" * 40, python="3.12.1")
+    pair = build_pair(recipe=recipe, environment=environment, settings=build_settings(seed=1))
+    assert find_unequal(*pair) == ()
+
+
+def test_soft_placement_belongs_to_the_kind_of_device() -> None:
+    settings = build_settings(soft_device_placement=True)
+    pair = build_pair(settings=settings, placement=build_placement(devices=("gpu:0",)))
+    assert find_unequal(*pair) == ()
+
+
+@pytest.mark.parametrize("compared", ["model", "model.hidden_units"])
+def test_what_is_compared_may_differ(compared: str) -> None:
+    recipe = recipe_with(model={"name": "mlp", "hidden_units": [8], "activation": "tanh"})
+    pair = build_pair(recipe=recipe, settings=build_settings(precision="mixed_float16"))
+    names = [entry.name for entry in find_unequal(*pair, compared=[compared, "precision"])]
+    assert names == ([] if compared == "model" else ["model.activation"])
+
+
+def test_a_run_that_never_got_so_far_is_named_once_a_record() -> None:
+    pair = build_pair(settings=None, environment=None, placement=None, exit=RunExit(status="FAILED", reason="x"))
+    assert [(entry.name, entry.a, entry.b) for entry in find_unequal(*pair)] == [
+        ("settings", "known", None),
+        ("environment", "known", None),
+    ]
+    assert {"settings", "environment", "placement"}.isdisjoint(compare(*pair).causes)
+
+
+def test_results_are_b_over_a_and_equal_ones_are_left_out() -> None:
+    # Ten steps of 32 samples in 0.5 s and in 0.4 s: 640 and 800 samples a second.
+    difference = compare(*build_pair_of_spans((0.5, 0.5), (0.4, 0.4)))
+    results = {entry.name: entry for entry in difference.results}
+    speed = results["samples_per_second"]
+    assert (speed.a, speed.b, speed.ratio) == (pytest.approx(640), pytest.approx(800), pytest.approx(1.25))
+    assert results["step_time_median_seconds"].ratio == pytest.approx(0.8)
+    assert {"val_accuracy", "first_step_seconds", "num_parameters", "log10_samples_per_second"}.isdisjoint(results)
+
+
+def build_pair_of_spans(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[RunResult, RunResult]:
+    first, second = build_pair(spans=spans_of(*b))
+    return dataclasses.replace(first, spans=spans_of(*a)), second
+
+
+def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio() -> None:
+    a, b = build_pair()
+    difference = compare_runs(
+        a, Summary(metrics={"test_loss": 0.0, "loss": 2.0}), b, Summary(metrics={"test_loss": 1.0}), limits=NOT_KNOWN
+    )
+    assert [(entry.name, entry.a, entry.b, entry.ratio) for entry in difference.results] == [
+        ("loss", 2.0, None, None),
+        ("test_loss", 0.0, 1.0, None),  # nothing is a multiple of zero
+    ]
+    assert difference.judgement is None
+    assert describe_speed(difference) == ""
+
+
+@pytest.mark.parametrize(
+    ("ratio", "limit", "above"),
+    [(1.031, 0.031, False), (1.032, 0.031, True), (1 / 1.031, 0.0311, False), (0.9690, 0.031, True), (1.0, 0.0, False)],
+)
+def test_a_floor_holds_both_ways(ratio: float, limit: float, above: bool) -> None:
+    assert is_above(ratio, limit) is above
+
+
+@pytest.mark.parametrize(
+    ("limits", "judgement", "text"),
+    [
+        (
+            (0.031, 0.031),
+            "above the floor",
+            "samples_per_second: B is 25 % faster, above the floor of 3.1 %.",
+        ),
+        (
+            (0.1, 0.3),  # the noisier of the two decides
+            "below the floor",
+            "samples_per_second: no measurable difference (25 %, below the floor of 30 %).",
+        ),
+        (
+            (0.031, None),
+            "floor not known",
+            "samples_per_second: B is 25 % faster, which may be noise: its floor is not known. "
+            "`tfbench calibrate test`, with the options of the run, measures it.",
+        ),
+    ],
+)
+def test_a_difference_of_speed_is_held_against_the_floor(
+    limits: tuple[float | None, float | None], judgement: str, text: str
+) -> None:
+    difference = compare(*build_pair_of_spans((0.5, 0.5), (0.4, 0.4)), limits=limits)
+    assert difference.judgement == judgement
+    assert describe_speed(difference) == text
+
+
+def test_says_which_of_the_two_is_faster() -> None:
+    difference = compare(*build_pair_of_spans((0.4, 0.4), (0.8, 0.8)), limits=(0.1, 0.1))
+    assert describe_speed(difference) == "samples_per_second: A is 100 % faster, above the floor of 10 %."
+
+
+def test_causes_come_from_recipe_placement_settings_environment_and_data() -> None:
+    a, b = build_pair(
+        recipe=recipe_with(training={"epochs": 1, "seed": 1}),
+        placement=build_placement(devices=("cpu:1",)),
+        settings=build_settings(seed=1),
+        environment=build_environment(gpus=(Gpu(name="Titan X", driver="550.54"),), cpu_governor="powersave"),
+        usage=build_usage(load_average=3.0),
+        model=None,
+        stop_reason="early",
+    )
+    causes = compare(a, b).causes
+    found = {(group, entry.name): (entry.a, entry.b) for group, entries in causes.items() for entry in entries}
+    assert found == {
+        ("recipe", "training.seed"): (0, 1),
+        ("run", "stop_reason"): (None, "early"),
+        ("placement", "devices"): (["cpu:0"], ["cpu:1"]),
+        ("settings", "seed"): (0, 1),
+        ("environment", "gpus.0.name"): (None, "Titan X"),
+        ("environment", "gpus.0.driver"): (None, "550.54"),
+        ("environment", "cpu_governor"): (None, "powersave"),
+        ("environment", "load_average_after"): (2.0, 3.0),
+    }
+
+
+def test_published_figures_are_no_cause() -> None:
+    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {"epochs": 1}}
+    assert compare(*build_pair(recipe=recipe_with(reference=[reference]))).causes == {}
+
+
+def test_flattens_tables_and_arrays_of_tables() -> None:
+    tables = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": 1}, {"e": 2}], "f": [], "g": None}
+    assert flatten(tables) == {"a.b": 1, "a.c": [1, 2], "d.0.e": 1, "d.1.e": 2, "g": None}
+
+
+def test_only_cautions_of_one_run_are_named() -> None:
+    a, b = build_pair()
+    difference = compare_runs(
+        a,
+        Summary(metrics={}, cautions=("both", "only a")),
+        b,
+        Summary(metrics={}, cautions=("only b", "both")),
+        limits=NOT_KNOWN,
+    )
+    assert (difference.a.cautions, difference.b.cautions) == (("only a",), ("only b",))
+
+
+def test_a_run_equal_to_another_differs_in_nothing() -> None:
+    difference = compare(*build_pair())
+    assert (difference.unequal, difference.results, difference.causes) == ((), (), {})
+    assert difference_lines(difference, 80) == [
+        f"A  test ({'a' * 32})",
+        f"B  test ({'b' * 32})",
+        "",
+        "Like with like: nothing differs that must be equal for devices or strategies to",
+        "be compared.",
+        "",
+        f"{difference.num_compared} values were compared, of which 0 differ; equal ones are not listed.",
+    ]
+
+
+def build_unlike() -> RunDifference:
+    """Builds the difference of two runs that differ in something of every kind."""
+    request = build_request(run_id="b" * 12, name="test-mixed", recipe=mixed_recipe())
+    first = build_result(request=dataclasses.replace(build_result().request, run_id="a" * 12), spans=spans_of(0.5, 0.5))
+    second = build_result(
+        request=request,
+        spans=spans_of(0.4, 0.4),
+        placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2),
+        settings=build_settings(
+            precision="mixed_float16", xla_flags="--xla_dump_to=/tmp/dump --xla_cpu_enable_x=false"
+        ),
+        environment=build_environment(git_commit="c" * 40, git_dirty=True, cpu_governor="performance"),
+        usage=build_usage(peak_memory_bytes=3 * 2**30),
+        exit=RunExit(status="FAILED", reason="x"),
+    )
+    figures = [
+        {"samples_per_second": 640.0, "peak_memory_bytes": 2.0**30, "loss": 0.5, "step_time_median_seconds": 0.05},
+        {"samples_per_second": 800.0, "peak_memory_bytes": 3.0 * 2**30, "loss": None, "step_time_median_seconds": 0.04},
+    ]
+    caution = "other programs kept 1.3 cores busy, of 8: times may be too long. Measure on a quiet machine."
+    return compare_runs(
+        first,
+        Summary(metrics=figures[0], cautions=(caution,)),
+        second,
+        Summary(metrics=figures[1] | {"flops_per_second": 1.25e9}),
+        limits=(0.031, 0.02),
+    )
+
+
+def mixed_recipe() -> Any:
+    return build_recipe(
+        dataset={"data": "real"},
+        training={"epochs": 1, "precision": "mixed_float16"},
+        distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]},
+    )
+
+
+def test_the_text_is_as_agreed() -> None:
+    text = "\n".join(difference_lines(build_unlike(), 80)) + "\n"
+    assert text == (GOLDEN / "diff_80.txt").read_text(encoding="utf-8")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_json_has_units_directions_and_the_judgement() -> None:
+    written = json.loads(json.dumps(difference_json(build_unlike()), allow_nan=False))
+    assert written["a"]["noise_limit"] == 0.031
+    assert written["b"] == {
+        "run_id": "b" * 12,
+        "name": "test-mixed",
+        "status": "FAILED",
+        "recipe": "test",
+        "noise_limit": 0.02,
+        "cautions": [],
+    }
+    assert (written["noise_limit"], written["judgement"]) == (0.031, "above the floor")
+    assert written["unequal"][0] == {"name": "precision", "a": "float32", "b": "mixed_float16"}
+    assert written["results"][0] == {
+        "name": "samples_per_second",
+        "a": 640.0,
+        "b": 800.0,
+        "ratio": 1.25,
+        "unit": "samples/s",
+        "better": "higher",
+    }
+    assert {"name": "git_dirty", "a": None, "b": True} in written["causes"]["environment"]

@@ -1,0 +1,83 @@
+"""What is said of what limited a training: each text, and each threshold from both sides. Speed: 320 samples/s."""
+
+from typing import Any
+
+import pytest
+
+from builders import build_result
+from tfbench.measure.work import check_work
+from tfbench.results import InputCheck, ModelSummary, PeakCheck
+
+SPEED = 320.0  # samples/s, in batches of 32
+
+
+def check(speed: float | None = SPEED, **fields: Any) -> list[str]:
+    return list(check_work(speed, build_result(**fields)))
+
+
+def build_peak(flops_per_second: int) -> PeakCheck:
+    return PeakCheck(size=100, precision="float32", num_rounds=3, flops=2 * flops_per_second, seconds=2.0)
+
+
+def build_model(**fields: Any) -> ModelSummary:
+    return ModelSummary(**{"num_parameters": 10, "num_trainable_parameters": 10} | fields)
+
+
+def test_an_input_pipeline_that_is_hardly_faster_than_the_training_is_pointed_out() -> None:
+    # 11 batches of 32 in a second: 352 samples/s, 1.1 times 320.
+    assert check(input_check=InputCheck(num_batches=11, seconds=1.0)) == [
+        "input-bound, or nearly: the input pipeline alone makes 352 samples/s, 1.10 times the 320 of the training (1.5 "
+        "times would leave room), so that this run says little of its devices. Use faster storage, more processor "
+        "cores for the input, smaller images or a larger network."
+    ]
+
+
+@pytest.mark.parametrize(("num_batches", "is_bound"), [(149, True), (150, False)])
+def test_an_input_pipeline_of_one_and_a_half_times_the_speed_is_fast_enough(num_batches: int, is_bound: bool) -> None:
+    # 150 batches of 32 in 10 s: 480 samples/s.
+    assert bool(check(input_check=InputCheck(num_batches=num_batches, seconds=10.0))) == is_bound
+
+
+def test_more_than_the_peak_measured_twice_is_pointed_out() -> None:
+    # 3 x 2,000,000 x 320 = 1.92 GFLOP/s; the better one of the two peaks counts.
+    model = build_model(flops_per_sample=2_000_000)
+    assert check(model=model, peak_checks=(build_peak(1_500_000_000), build_peak(1_400_000_000))) == [
+        "model_flops_utilization is not available: the training made 1.92 GFLOP/s, more than the 1.5 of matrix "
+        "products on the same devices, measured 2 times. Either these were disturbed, or layers take fewer operations "
+        "than are counted (convolutions by Winograd's way). Repeat the run on a quiet machine."
+    ]
+
+
+@pytest.mark.parametrize(("peak", "is_above"), [(1_919_999_999, True), (1_920_000_000, False)])
+def test_a_training_may_reach_the_peak(peak: int, is_above: bool) -> None:
+    model = build_model(flops_per_sample=2_000_000)
+    assert bool(check(model=model, peak_checks=(build_peak(1), build_peak(peak)))) == is_above
+
+
+def test_one_peak_is_no_proof() -> None:
+    model = build_model(flops_per_sample=2_000_000)
+    assert check(model=model, peak_checks=(build_peak(1),)) == []
+
+
+def test_layers_whose_operations_are_not_known_are_named() -> None:
+    assert check(model=build_model(uncounted_layers=("attend (AdditiveAttention)", "mine (Mine)"))) == [
+        "flops_per_sample is not available, since the operations of these layers are not known: attend "
+        "(AdditiveAttention), mine (Mine). A layer of your own says them in a method "
+        "forward_flops(input_shape, output_shape)."
+    ]
+
+
+def test_of_many_layers_whose_operations_are_not_known_five_are_named() -> None:
+    (caution,) = check(model=build_model(uncounted_layers=tuple("abcde")))
+    assert "not known: a, b, c, d, e. A layer" in caution
+    (caution,) = check(model=build_model(uncounted_layers=tuple("abcdefg")))
+    assert "not known: a, b, c, d, e and 2 more. A layer" in caution
+
+
+def test_nothing_is_said_without_a_speed_or_a_record() -> None:
+    model = build_model(flops_per_sample=2_000_000)
+    peaks = (build_peak(1), build_peak(1))
+    assert check(None, model=model, peak_checks=peaks, input_check=InputCheck(num_batches=1, seconds=9.0)) == []
+    assert check(model=None, peak_checks=peaks) == []
+    assert check(model=build_model(), peak_checks=peaks) == []
+    assert check(placement=None, input_check=InputCheck(num_batches=1, seconds=9.0)) == []

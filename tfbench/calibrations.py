@@ -1,0 +1,150 @@
+"""Noise floors in the store, one file a calibration, and the runs that a calibration is made of."""
+
+import dataclasses
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tfbench import __version__
+from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError, TrackingError
+from tfbench.measure.noise import MIN_ROUNDS, NoiseFloor, noise_key
+from tfbench.requests import new_id, series_request
+from tfbench.results import RunRequest, RunResult
+from tfbench.schema import build, to_plain
+from tfbench.series import Execute, Series, SeriesRun, run_series
+from tfbench.tracking.store import Store
+
+DEFAULT_ROUNDS = 6
+
+_ARMS = ("a", "b")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """A recipe that was run against itself."""
+
+    floor: NoiseFloor
+    series: Series
+
+
+def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Calibration:
+    """Runs a recipe against itself in interleaved rounds: a b, b a, a b, ...
+
+    Whatever favours the first, or the second, of two runs favours both arms alike. A round of which a run failed is
+    left out.
+
+    Args:
+        request: What is run in both arms; each run gets an id, a name and tags of its own.
+        num_rounds: Rounds of two runs.
+        execute: Makes one run.
+
+    Raises:
+        InterruptedRunError: It was stopped on the way.
+        MeasurementError: Too few rounds are whole, or the machine changed in between.
+        TfbenchError: The first run was refused.
+    """
+    group = new_id()
+    places = list(_order(num_rounds))
+
+    def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
+        possible = num_rounds - len({places[index][0] for index, run in enumerate(done) if not run.samples_per_second})
+        if len(done) == len(places) or possible < MIN_ROUNDS:
+            return None
+        number, arm = places[len(done)]
+        tags = {"tfbench.group": group, "tfbench.arm": arm, "tfbench.round": str(number)}
+        label = f"round {number} of {num_rounds}, {arm}"
+        return series_request(request, suffix=f"{arm}{number}", tags=tags), label
+
+    series = run_series(next_run, execute)
+    if series.was_interrupted:
+        raise InterruptedRunError(
+            f"interrupted after {len(series.runs)} of {len(places)} runs; no noise floor was stored. The runs are, as "
+            f"as group {group}."
+        )
+    return Calibration(floor=_make_floor(request, group, series), series=series)
+
+
+def _order(num_rounds: int) -> Iterator[tuple[int, str]]:
+    for number in range(1, num_rounds + 1):
+        for arm in _ARMS if number % 2 else reversed(_ARMS):
+            yield number, arm
+
+
+def _make_floor(request: RunRequest, group: str, series: Series) -> NoiseFloor:
+    rounds: dict[str, dict[str, float]] = {}
+    for run in series.runs:
+        if speed := run.samples_per_second:
+            rounds.setdefault(run.request.tags["tfbench.round"], {})[run.request.tags["tfbench.arm"]] = speed
+    whole = [speeds for speeds in rounds.values() if len(speeds) == len(_ARMS)]
+    if len(whole) < MIN_ROUNDS:
+        raise MeasurementError(
+            f"a noise floor needs {MIN_ROUNDS} rounds of two runs that finished and have a speed. Received: "
+            f"{len(whole)}; of {len(series.runs)} runs, {series.num_failed} failed. No floor was stored; the runs are, "
+            f"as group {group}."
+        )
+    keys = {noise_key(outcome.result) for outcome in series.outcomes if outcome.result.status == "FINISHED"}
+    key = keys.pop()
+    if keys or key is None:
+        raise MeasurementError(
+            "the machine, or its devices, changed between the runs, so that no noise floor was stored. Run it again."
+        )
+    first, second = (tuple(speeds[arm] for speeds in whole) for arm in _ARMS)
+    measurement = request.recipe.measurement
+    return NoiseFloor(
+        group=group,
+        created=time.time(),
+        tfbench=__version__,
+        key=key,
+        steps=measurement.steps,
+        seconds=measurement.seconds,
+        first=first,
+        second=second,
+    )
+
+
+def save_noise_floor(store: Store, floor: NoiseFloor) -> Path:
+    """Writes a noise floor into the store, whole or not at all; returns its file.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
+    path = _folder(store) / f"{floor.group}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f"{floor.group}.", suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(to_plain(floor), file, indent=2)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+    return path
+
+
+def list_noise_floors(store: Store) -> list[NoiseFloor]:
+    """Returns the noise floors of a store, newest first; damaged files are left out."""
+    found = [floor for path in _folder(store).glob("*.json") if (floor := _read(path))]
+    return sorted(found, key=lambda floor: floor.created, reverse=True)
+
+
+def find_noise_floor(store: Store, result: RunResult) -> NoiseFloor | None:
+    """Returns the newest noise floor for the machine, devices, workload and batch size of a run, if there is one."""
+    key = noise_key(result)
+    return next((floor for floor in list_noise_floors(store) if floor.key == key), None)
+
+
+def _folder(store: Store) -> Path:
+    return store.root / "noise"
+
+
+def _read(path: Path) -> NoiseFloor | None:
+    try:
+        return build(NoiseFloor, json.loads(path.read_text(encoding="utf-8")), path.name)
+    except (OSError, ValueError, RecipeError):
+        return None

@@ -1,0 +1,122 @@
+"""Options of `tfbench run` that repeat a run, and what it prints of the repeats."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tfbench.cli._output import echo_json, exit_code
+
+if TYPE_CHECKING:
+    from tfbench.errors import ExitCode
+    from tfbench.repeats import RepeatPlan
+    from tfbench.results import RunRequest
+    from tfbench.session import RunOutcome
+    from tfbench.tracking.mlflow_tracker import MlflowTracker
+    from tfbench.tracking.store import Store, TrackingState
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
+    """A share of a whole, in per cent or as a fraction."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Reads "2%" or "0.02"."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = 0.0
+        if not 0 < share < 1:
+            self.fail(f"must be more than 0 and less than 100 %, such as 2% or 0.02. Received: {text}", param, ctx)
+        return share
+
+
+def repeat_options(function: Function) -> Function:
+    """Adds the options that repeat a run."""
+    options = (
+        click.option("--repeats", metavar="N", type=int, help="Make N runs, and show a 95 % interval over them."),
+        click.option(
+            "--until-precise",
+            metavar="SHARE",
+            type=_Share(),
+            help="Repeat until the half-width of the speed's interval is below SHARE of the median, such as 2%.",
+        ),
+        click.option(
+            "--max-repeats", metavar="N", type=int, help="Runs that --until-precise makes at most. [default: 20]"
+        ),
+        click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ..."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def read_plan(
+    repeats: int | None, until_precise: float | None, max_repeats: int | None, *, varies_seed: bool
+) -> "RepeatPlan | None":
+    """Returns how often to repeat a run; None: it is one run.
+
+    Raises:
+        click.UsageError: A number is impossible, or an option has no meaning without another one.
+    """
+    from tfbench.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
+
+    if repeats is None and until_precise is None:
+        if max_repeats is not None:
+            raise click.UsageError("--max-repeats limits --until-precise, which is not there.")
+        if varies_seed:
+            raise click.UsageError("--vary-seed needs --repeats or --until-precise; for one run there is --seed.")
+        return None
+    if repeats is not None and not 1 <= repeats <= 10_000:
+        raise click.UsageError(f"--repeats: must be from 1 to 10000. Received: {repeats}.")
+    if until_precise is None:
+        if max_repeats is not None:
+            raise click.UsageError(
+                "--max-repeats limits --until-precise, which is not there; --repeats N makes N runs."
+            )
+        num = repeats or 1
+        return RepeatPlan(num=num, max_num=num, varies_seed=varies_seed)
+    num = repeats or MIN_PRECISE_REPEATS
+    most = DEFAULT_MAX_REPEATS if max_repeats is None else max_repeats
+    if not num <= most <= 10_000:
+        raise click.UsageError(
+            f"--max-repeats: must be from {num}, which are made in any case, to 10000. Received: {most}."
+        )
+    return RepeatPlan(num=num, max_num=most, precision=until_precise, varies_seed=varies_seed)
+
+
+def echo_repeats(
+    request: "RunRequest",
+    plan: "RepeatPlan",
+    state: "TrackingState",
+    store: "Store",
+    tracker: "MlflowTracker",
+    *,
+    as_json: bool,
+) -> "ExitCode":
+    """Makes the runs, and prints each and what they have in common; returns the exit code."""
+    from tfbench.repeats import repeat_run
+    from tfbench.report.console import RunConsole
+    from tfbench.report.repeats import repeats_lines, to_json
+    from tfbench.report.run_json import to_json as run_to_json
+    from tfbench.session import execute_run
+
+    def execute(request: "RunRequest", label: str) -> "RunOutcome":
+        console = RunConsole(quiet_stdout=as_json)
+        console.show([label], style="bold")
+        try:
+            return execute_run(request, state, store, tracker, console)
+        finally:
+            console.close()
+
+    done = repeat_run(request, plan, execute)
+    console = RunConsole(quiet_stdout=as_json)
+    console.show(repeats_lines(done.summary, console.width))
+    if as_json:
+        documents = [run_to_json(run.result, run.summary, run.tracked) for run in done.series.outcomes]
+        echo_json(to_json(done.summary, documents), f"The runs are stored as group {done.summary.group}")
+    return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)

@@ -1,0 +1,53 @@
+"""`tfbench diff`: what differs between two runs."""
+
+from pathlib import Path
+
+import click
+
+from tfbench.cli._options import format_option
+from tfbench.cli._store import complete_run, load_run, open_store, store_option
+
+
+@click.command()
+@click.argument("first", metavar="RUN", shell_complete=complete_run)
+@click.argument("second", metavar="RUN", shell_complete=complete_run)
+@store_option
+@format_option
+def command(first: str, second: str, store_root: Path, output_format: str) -> None:
+    """Show what differs between two runs: results, and what may have caused it.
+
+    RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. First comes what must be equal for
+    devices or strategies to be compared, and is not: XLA, precision, data, batch size, versions, machine. A difference
+    in speed is held against the noise floor, once `tfbench calibrate` has measured it.
+
+    \b
+    tfbench diff 3f2a 9c1b
+    tfbench diff mnist_mlp-1000x1000-b100-default @last
+    tfbench diff 3f2a @last --format json
+    """
+    from tfbench.calibrations import find_noise_floor
+    from tfbench.measure.difference import compare_runs
+    from tfbench.measure.summary import summarize
+
+    store = open_store(store_root)
+    results = [load_run(store, run) for run in (first, second)]
+    a, b = results
+    if a.request.run_id == b.request.run_id:
+        raise click.UsageError(f"{first} and {second} are the same run, {a.request.run_id}. Name two.")
+    floors = [find_noise_floor(store, result) for result in results]
+    a_summary, b_summary = (summarize(r, warmup_steps=r.request.recipe.measurement.warmup_steps) for r in results)
+    a_limit, b_limit = (floor.unpaired_limit() if floor else None for floor in floors)
+    difference = compare_runs(a, a_summary, b, b_summary, limits=(a_limit, b_limit))
+    if output_format == "json":
+        import json
+
+        from tfbench.report.difference import difference_json
+
+        click.echo(json.dumps(difference_json(difference), indent=2, allow_nan=False))
+        return
+    import shutil
+
+    from tfbench.report.difference import difference_lines
+
+    for line in difference_lines(difference, shutil.get_terminal_size().columns):
+        click.echo(line)

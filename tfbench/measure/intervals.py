@@ -1,0 +1,167 @@
+"""How sure a figure is: intervals over processes, and comparisons paired by round, by Student's t.
+
+The unit is a process. Steps of one process share its memory layout, clocks and neighbours, so that a thousand of them
+say little more of the next process than one does. Times and speeds are positive and err by factors, so their logarithms
+are taken: their mean is the logarithm of the geometric mean, which is the median where they spread alike to both sides.
+
+Sources: Student, "The probable error of a mean" (Biometrika 1908); over processes, and not over iterations within one:
+Georges, Buytaert and Eeckhout, "Statistically rigorous Java performance evaluation" (OOPSLA 2007), which take the t
+distribution wherever there are few of them. What it covers is simulated in `benchmarks/coverage.py`.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Sequence
+
+from tfbench.errors import MeasurementError
+
+CONFIDENCE = 0.95
+LOG_METHOD = "Student-t on the logarithms of the processes' values"
+PLAIN_METHOD = "Student-t on the processes' values"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """Where the typical value of a process lies, in the unit of the values.
+
+    `median` is that of the values seen; `low` and `high` come from their mean, so that of many skewed values the median
+    can lie outside.
+    """
+
+    median: float
+    low: float
+    high: float
+    num: int  # of processes
+    method: str
+    confidence: float = CONFIDENCE
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the distance from low to high, as a share of the median."""
+        return (self.high - self.low) / 2 / self.median
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class PairedComparison:
+    """How the second of two arms compares with the first, round by round; `ratio` is the geometric mean."""
+
+    ratio: float
+    low: float
+    high: float
+    num: int  # of rounds
+    method: str = "Student-t on the logarithms of the rounds' ratios"
+    confidence: float = CONFIDENCE
+
+    @property
+    def excludes_one(self) -> bool:
+        """Whether the arms differ by more than chance explains."""
+        return not self.low <= 1.0 <= self.high
+
+
+def log_interval(values: Sequence[float]) -> Interval | None:
+    """Returns the interval of times, speeds or sizes: exp(m -/+ t s / sqrt(n)), m and s those of the logarithms.
+
+    Args:
+        values: One a process, positive, in any unit.
+
+    Returns:
+        None for fewer than two values.
+
+    Raises:
+        MeasurementError: A value is not positive, or not finite.
+    """
+    logs = [_log(value) for value in values]
+    if len(logs) < 2:
+        return None
+    mean, half = _mean_and_half_width(logs)
+    return Interval(
+        median=statistics.median(values),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+        num=len(logs),
+        method=LOG_METHOD,
+    )
+
+
+def accuracy_interval(values: Sequence[float]) -> Interval | None:
+    """Returns the interval of accuracies: m -/+ t s / sqrt(n), cut off at 0 and 1, beyond which no accuracy lies.
+
+    Args:
+        values: One a process, of different seeds: runs of one seed repeat one training, and say nothing of the next.
+
+    Returns:
+        None for fewer than two values.
+
+    Raises:
+        MeasurementError: A value is not within 0 and 1.
+    """
+    for value in values:
+        if not 0 <= value <= 1:
+            raise MeasurementError(f"an interval of accuracies needs values from 0 to 1. Received: {value}.")
+    if len(values) < 2:
+        return None
+    mean, half = _mean_and_half_width(values)
+    return Interval(
+        median=statistics.median(values),
+        low=max(0.0, mean - half),
+        high=min(1.0, mean + half),
+        num=len(values),
+        method=PLAIN_METHOD,
+    )
+
+
+def compare_paired(first: Sequence[float], second: Sequence[float]) -> PairedComparison | None:
+    """Compares two arms whose runs took turns, by the ratio second / first of each round.
+
+    What slows both runs of a round alike, such as a machine that grows warm, cancels out.
+
+    Args:
+        first: One value a round, positive.
+        second: Those of the other arm, in the same rounds.
+
+    Returns:
+        None for fewer than two rounds.
+
+    Raises:
+        MeasurementError: A value is not positive, or one is without its partner.
+    """
+    ratios = log_ratios(first, second)
+    if len(ratios) < 2:
+        return None
+    mean, half = _mean_and_half_width(ratios)
+    return PairedComparison(
+        ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), num=len(ratios)
+    )
+
+
+def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """Returns the logarithm of second / first for each round.
+
+    Raises:
+        MeasurementError: A value is not positive, or one is without its partner.
+    """
+    if len(first) != len(second):
+        raise MeasurementError(
+            f"a comparison by round needs as many values of one arm as of the other. "
+            f"Received: {len(first)} and {len(second)}."
+        )
+    return [_log(after) - _log(before) for before, after in zip(first, second, strict=True)]
+
+
+def t_quantile(degrees_of_freedom: int) -> float:
+    """Returns what Student's t stays within, on both sides of 0, with probability `CONFIDENCE`."""
+    from scipy.special import stdtrit  # scipy.stats takes half a second to import
+
+    return float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
+
+
+def _mean_and_half_width(values: Sequence[float]) -> tuple[float, float]:
+    num = len(values)
+    return statistics.fmean(values), t_quantile(num - 1) * statistics.stdev(values) / math.sqrt(num)
+
+
+def _log(value: float) -> float:
+    if not (value > 0 and math.isfinite(value)):
+        raise MeasurementError(f"an interval on logarithms needs positive, finite values. Received: {value}.")
+    return math.log(value)

@@ -1,0 +1,199 @@
+"""What differs between two runs, as lines of plain text and as a JSON object."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from tfbench.measure.difference import Difference, ResultDifference, RunDifference, Side
+from tfbench.metrics import METRICS
+from tfbench.report.tables import caution_lines, format_bytes, format_flops, format_number, format_time
+
+FORMAT_VERSION = 1
+
+_GAP = "  "
+_RESULT_HEAD = ("result", "A", "B", "B/A", "better")
+_HEADINGS = {
+    "recipe": "Recipe",
+    "run": "Run",
+    "placement": "Placement",
+    "settings": "Effective settings",
+    "environment": "Environment",
+    "dataset": "Data",
+    "model": "Model",
+}
+
+
+def difference_lines(difference: RunDifference, width: int) -> list[str]:
+    """Returns what differs: what makes the runs unlike, then results, then what may be their causes.
+
+    Args:
+        difference: Of two runs.
+        width: Characters of a line; the results' own lines are as long as they must be.
+    """
+    lines = [_describe_side(mark, side) for mark, side in (("A", difference.a), ("B", difference.b))]
+    lines += ["", *_fill(_describe_unequal(difference.unequal), width)]
+    if difference.results:
+        lines += ["", *_result_lines(difference.results)]
+    if difference.judgement:
+        lines += _fill(describe_speed(difference), width)
+    for group, causes in difference.causes.items():
+        name_width = max(len(cause.name) for cause in causes)
+        lines += ["", _HEADINGS[group]]
+        lines += [line for cause in causes for line in _cause_lines(cause, name_width, width)]
+    for mark, side in (("A", difference.a), ("B", difference.b)):
+        head, *cautions = caution_lines(side.cautions, width) or [""]
+        lines += ["", f"{head} of {mark} alone", *cautions] if cautions else []
+    return [*lines, "", *_fill(_describe_count(difference), width)]
+
+
+def describe_speed(difference: RunDifference) -> str:
+    """Says whether two runs differ in speed by more than the noise floor hides; "" where one has no speed."""
+    speed, limit = difference.speed, difference.noise_limit
+    if speed is None or speed.ratio is None:
+        return ""
+    factor = max(speed.ratio, 1 / speed.ratio)
+    change = f"{'B' if speed.ratio > 1 else 'A'} is {_percent(factor - 1)} faster"
+    if limit is None:
+        sides = [side for side in (difference.a, difference.b) if side.noise_limit is None]
+        commands = " and ".join(dict.fromkeys(f"`tfbench calibrate {side.recipe}`" for side in sides))
+        return (
+            f"{speed.name}: {change}, which may be noise: its floor is not known. {commands}, with the options of the "
+            "run, measures it."
+        )
+    if difference.judgement == "below the floor":
+        return f"{speed.name}: no measurable difference ({_percent(factor - 1)}, below the floor of {_percent(limit)})."
+    return f"{speed.name}: {change}, above the floor of {_percent(limit)}."
+
+
+def difference_json(difference: RunDifference) -> dict[str, Any]:
+    """Returns the same as plain tables; "noise_limit" is a relative difference, 0.02 for 2 %."""
+    sides = {"a": difference.a, "b": difference.b}
+    return {
+        "format_version": FORMAT_VERSION,
+        **{
+            key: {
+                "run_id": side.run_id,
+                "name": side.name,
+                "status": side.status,
+                "recipe": side.recipe,
+                "noise_limit": side.noise_limit,
+                "cautions": list(side.cautions),
+            }
+            for key, side in sides.items()
+        },
+        "unequal": [_plain(entry) for entry in difference.unequal],
+        "results": [
+            {
+                "name": entry.name,
+                "a": entry.a,
+                "b": entry.b,
+                "ratio": entry.ratio,
+                "unit": METRICS[entry.name].unit,
+                "better": METRICS[entry.name].better.value,
+            }
+            for entry in difference.results
+        ],
+        "noise_limit": difference.noise_limit,
+        "judgement": difference.judgement,
+        "causes": {group: [_plain(entry) for entry in entries] for group, entries in difference.causes.items()},
+        "num_compared": difference.num_compared,
+    }
+
+
+def format_value(value: object) -> str:
+    """Returns a plain value as TOML would have it, but for quotes; "-" for what does not exist or is not known."""
+    match value:
+        case None:
+            return "-"
+        case "":
+            return "not set"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return format_number(value)
+        case list() | tuple():
+            return ", ".join(map(format_value, value)) or "none"
+        case _:
+            return str(value)
+
+
+def _describe_side(mark: str, side: Side) -> str:
+    status = "" if side.status == "FINISHED" else f", {side.status}"
+    return f"{mark}{_GAP}{side.name} ({side.run_id}){status}"
+
+
+def _describe_unequal(unequal: Sequence[Difference]) -> str:
+    if not unequal:
+        return "Like with like: nothing differs that must be equal for devices or strategies to be compared."
+    entries = [f"{entry.name} ({format_value(entry.a)} against {format_value(entry.b)})" for entry in unequal]
+    names = ", ".join(entries[:-1]) + f" and {entries[-1]}" if len(entries) > 1 else entries[0]
+    return f"Not like with like: A and B differ in {names}. Their speeds say nothing of devices or strategies."
+
+
+def _result_lines(results: Sequence[ResultDifference]) -> list[str]:
+    rows = [
+        _RESULT_HEAD,
+        *(
+            (
+                entry.name,
+                _format_figure(entry.a, entry.name),
+                _format_figure(entry.b, entry.name),
+                "-" if entry.ratio is None else f"{entry.ratio:.4g}",
+                METRICS[entry.name].better.value,
+            )
+            for entry in results
+        ),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_RESULT_HEAD))]
+    return [
+        _GAP.join(
+            [f"{row[0]:{widths[0]}}", *(f"{cell:>{size}}" for cell, size in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+
+
+def _format_figure(value: float | None, name: str) -> str:
+    match METRICS[name].unit:
+        case _ if value is None:
+            return "-"
+        case "s":
+            return format_time(value)
+        case "bytes":
+            return format_bytes(value)
+        case "FLOP/s":
+            return format_flops(value)
+        case _:
+            return format_number(value)
+
+
+def _cause_lines(cause: Difference, name_width: int, width: int) -> list[str]:
+    first = f"{_GAP}{cause.name:{name_width}}{_GAP}"
+    return _fill(f"{format_value(cause.a)} -> {format_value(cause.b)}", width, first=first)
+
+
+def _describe_count(difference: RunDifference) -> str:
+    num_differing = len(difference.results) + sum(map(len, difference.causes.values()))
+    return (
+        f"{difference.num_compared} values were compared, of which {num_differing} differ; equal ones are not listed."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if share < 1 else f"{100 * share:.0f} %"
+
+
+def _plain(entry: Difference) -> dict[str, Any]:
+    return {"name": entry.name, "a": entry.a, "b": entry.b}
+
+
+def _fill(text: str, width: int, *, first: str = "") -> list[str]:
+    """Wraps at spaces only, behind `first`: a path or a flag must stay in one piece to be copied."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
