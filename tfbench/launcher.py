@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+import psutil
+
 from tfbench.errors import ExitCode
 from tfbench.journal import Follower, Record, request_fields
 from tfbench.results import RunExit, RunRequest, RunResult
@@ -73,6 +75,19 @@ class Worker:
         """From before its start to when `returncode` first told of its end; None while it runs."""
         return self._seconds
 
+    @property
+    def age_seconds(self) -> float:
+        """From before its start until now."""
+        return (time.perf_counter_ns() - self._launched_ns) * 1e-9
+
+    @property
+    def memory_bytes(self) -> int:
+        """What of it is in memory; 0 once it has ended."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
     def wait(self, seconds: float) -> None:
         """Sleeps until it ends, `seconds` at most."""
         if self._pidfd is None:
@@ -113,21 +128,19 @@ class Worker:
         return "\n".join(text.strip().splitlines()[-_STDERR_LINES:])
 
 
-def describe_exit(
-    result: RunResult, returncode: int, *, stopped_by: signal.Signals | None, stderr_tail: str
-) -> RunExit:
+def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
     """Says how a run ended.
 
     Args:
         result: What the journal holds.
         returncode: Of the measuring process; negative: the signal that ended it.
-        stopped_by: The signal that asked the parent to stop, if one did.
+        stopped_by: Why the parent stopped it; "" if it did not.
         stderr_tail: Shown where the process left no other reason.
     """
     if result.stage == "finished":
         return RunExit(status="FINISHED", reason=result.stop_reason or "")
-    if stopped_by is not None:
-        return RunExit(status="KILLED", reason=f"interrupted by {stopped_by.name}")
+    if stopped_by:
+        return RunExit(status="KILLED", reason=stopped_by)
     if result.error is not None:
         return RunExit(status="FAILED", reason=f"{result.error['type']}: {result.error['message']}")
     if returncode == ExitCode.INTERRUPTED:

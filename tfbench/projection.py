@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfbench import recipe_file
+from tfbench.briefs import write_brief
 from tfbench.errors import TfbenchError, TrackingError
 from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
 from tfbench.measure.summary import summarize
@@ -91,6 +92,7 @@ def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Pat
             tracker.finish(result, summary, Path(folder))
         state = store.read_state(run_id) or _default_state(store)
         store.write_state(run_id, dataclasses.replace(state, run=tracked, projected_bytes=size))
+        write_brief(result, summary, journal_path)
     except OSError as error:
         raise TrackingError(
             f"run {run_id}: {error.strerror or error}{f': {error.filename}' if error.filename else ''}. "

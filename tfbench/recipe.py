@@ -316,4 +316,5 @@ class Recipe:
     output: OutputConfig = dataclasses.field(default_factory=OutputConfig)
     cost: CostConfig = dataclasses.field(default_factory=CostConfig)
     expect: ExpectConfig = dataclasses.field(default_factory=ExpectConfig)
+    sweep: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)  # what `tfbench sweep` varies
     reference: tuple[Reference, ...] = ()

@@ -34,7 +34,9 @@ _SECTIONS = {
     "cost": CostConfig,
     "expect": ExpectConfig,
 }
-_TABLES = ("recipe", "model", "dataset", *tuple(_SECTIONS)[1:], "reference")
+_TABLES = ("recipe", "model", "dataset", *tuple(_SECTIONS)[1:], "sweep", "reference")
+VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's arms are for
+THREADS = "threads"  # in a sweep, stands for both thread settings of [training]
 
 
 _NO_SYNTHETIC = (
@@ -147,12 +149,14 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
     problems += found
     references, found = _read_references(tables.get("reference", []))
     problems += found
+    sweep, found = _read_sweep(tables.get("sweep", {}))
+    problems += found
     if not problems:
         sections["expect"] = drop_unreachable(sections["expect"], sections["training"], overridden)
         problems = _find_conflicts(sections)
     if problems:
         raise RecipeError("\n".join(f"{_origin(problem, overridden, source)}: {problem}" for problem in problems))
-    return Recipe(name=name, reference=references, **sections)
+    return Recipe(name=name, sweep=sweep, reference=references, **sections)
 
 
 def to_tables(recipe: Recipe) -> dict[str, Any]:
@@ -227,6 +231,22 @@ def _read_references(tables: object) -> tuple[tuple[Reference, ...], list[str]]:
         return (), ["reference: must be an array of tables, each written [[reference]]."]
     read = [find_problems(Reference, table, f"reference.{index}") for index, table in enumerate(tables)]
     return tuple(r for r, _ in read if r), [problem for _, found in read for problem in found]
+
+
+def _read_sweep(table: object) -> tuple[dict[str, tuple[Any, ...]], list[str]]:
+    if not isinstance(table, Mapping):
+        return {}, ["sweep: must be a table."]
+    problems = []
+    for key, values in table.items():
+        section, dot, _ = key.partition(".")
+        if key != THREADS and not (dot and section in VARIABLE_SECTIONS):
+            problems.append(
+                f'sweep."{key}": must be a key of {", ".join(VARIABLE_SECTIONS)}, in quotes, or {THREADS}; for example '
+                '"training.global_batch_size".'
+            )
+        elif not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            problems.append(f'sweep."{key}": must be a list of values. Received: {values!r}.')
+    return ({key: tuple(values) for key, values in table.items()} if not problems else {}), problems
 
 
 def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:

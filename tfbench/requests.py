@@ -15,7 +15,8 @@ from tfbench.results import ResumePoint, RunRequest, RunResult
 
 # What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
-SERIES_TAGS = ("tfbench.group", "tfbench.repeat", "tfbench.arm", "tfbench.round")  # a run that goes on is none of them
+# A run that goes on is none of the series that its predecessor was of.
+SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "arm", "round", "sweep", "point"))
 
 
 def new_request(

@@ -41,8 +41,24 @@ class RunOutcome:
     was_interrupted: bool  # by a signal to this process
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunLimits:
+    """What the measuring process may take before it is ended; None: as much as it needs."""
+
+    timeout_seconds: float | None = None  # from its start on
+    memory_bytes: int | None = None  # resident
+
+
+NO_LIMITS = RunLimits()
+
+
 def execute_run(
-    request: RunRequest, state: TrackingState, store: Store, tracker: Tracker, console: RunConsole
+    request: RunRequest,
+    state: TrackingState,
+    store: Store,
+    tracker: Tracker,
+    console: RunConsole,
+    limits: RunLimits = NO_LIMITS,
 ) -> RunOutcome:
     """Measures a run in a process of its own, and follows it to the store.
 
@@ -52,6 +68,7 @@ def execute_run(
         store: Receives the journal.
         tracker: Brought up to date as epochs come in; if it fails, the run goes on, for `tfbench recover` to make good.
         console: Told what happens.
+        limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
 
     Raises:
         TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
@@ -60,7 +77,7 @@ def execute_run(
     with StopSignals() as stop:
         journal = _open_journal(request, state, store)
         with _start_worker(request, journal.path, store) as worker:
-            run = _Run(request, tracker, console, worker, stop)
+            run = _Run(request, tracker, console, worker, stop, limits)
             refusal = run.follow()
             if refusal is None:
                 return run.conclude(journal, store)
@@ -100,12 +117,15 @@ class _Run:
         console: RunConsole,
         worker: Worker,
         stop: StopSignals,
+        limits: RunLimits,
     ) -> None:
         self._tracker = tracker
         self._console = console
         self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare)
         self._worker = worker
         self._stop = stop
+        self._limits = limits
+        self._exceeded = ""  # what of the limits, in words
         self._replay = Replay()
         self._replay.apply({"kind": "request", "time": request.created, **request_fields(request)})
         self._progress = RunProgress()
@@ -121,8 +141,10 @@ class _Run:
             if refusal or returncode is not None:
                 return refusal or self._interruption()
             self._note_tracking()
-            if self._stop.received and asked_to_stop_at is None:
-                self._console.stage(f"stopping ({self._stop.received.name})")
+            self._exceeded = self._exceeded or self._find_exceeded()
+            cause = self._stop.received.name if self._stop.received else self._exceeded
+            if cause and asked_to_stop_at is None:
+                self._console.stage(f"stopping ({cause})")
                 self._worker.terminate()
                 asked_to_stop_at = time.monotonic()
             if asked_to_stop_at is not None and time.monotonic() - asked_to_stop_at > STOP_SECONDS:
@@ -135,7 +157,7 @@ class _Run:
         end = describe_exit(
             result,
             self._worker.returncode or 0,
-            stopped_by=self._stop.received,
+            stopped_by=f"interrupted by {self._stop.received.name}" if self._stop.received else self._exceeded,
             stderr_tail=self._worker.stderr_tail(),
         )
         record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
@@ -161,6 +183,18 @@ class _Run:
         return RunOutcome(
             result=result, summary=summary, tracked=self._tracked, was_interrupted=self._stop.received is not None
         )
+
+    def _find_exceeded(self) -> str:
+        """Says which limit the measuring process has gone beyond, and how to raise it; "" if none."""
+        limits = self._limits
+        if limits.timeout_seconds is not None and self._worker.age_seconds > limits.timeout_seconds:
+            return f"timed out: it took longer than the {limits.timeout_seconds:g} s that --run-timeout allows"
+        if limits.memory_bytes is not None and (used := self._worker.memory_bytes) > limits.memory_bytes:
+            return (
+                f"out of memory: it took {used / 2**20:,.0f} MiB, more than the {limits.memory_bytes / 2**20:,.0f} MiB "
+                "that --memory-limit allows"
+            )
+        return ""
 
     def _read(self) -> list[Record]:
         try:

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from tfbench.errors import MeasurementError
-from tfbench.measure.intervals import accuracy_interval, compare_paired, log_interval, t_quantile
+from tfbench.measure.intervals import accuracy_interval, compare_paired, compare_unpaired, log_interval, t_quantile
 
 
 def test_an_interval_on_logarithms_is_that_worked_out_by_hand() -> None:
@@ -126,3 +126,21 @@ def cover(samples: np.ndarray, truth: float) -> float:
     """Returns the share of rows whose interval holds the truth."""
     intervals = [log_interval(row) for row in samples.tolist()]
     return float(np.mean([found is not None and found.low <= truth <= found.high for found in intervals]))
+
+
+def test_arms_that_were_run_independently_are_compared_as_scipy_does() -> None:
+    first, second = [101.0, 97.5, 104.2], [140.0, 133.1, 150.2, 161.0]
+    found = compare_unpaired(first, second)
+    interval = stats.ttest_ind(np.log(second), np.log(first), equal_var=False).confidence_interval(0.95)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
+    assert found.ratio == pytest.approx(math.exp(np.log(second).mean() - np.log(first).mean()))
+    assert (found.num, found.excludes_one) == (3, True)
+    assert "Welch" in found.method
+
+
+def test_a_comparison_of_independent_arms_needs_two_runs_of_each() -> None:
+    assert compare_unpaired([1.0], [2.0, 3.0]) is None
+    same = compare_unpaired([2.0, 2.0], [3.0, 3.0])
+    assert same is not None
+    assert (same.ratio, same.low, same.high) == pytest.approx((1.5, 1.5, 1.5))

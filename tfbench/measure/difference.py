@@ -26,6 +26,7 @@ _EQUAL_SETTINGS = (
     "steps_per_execution",
     "xla_flags",
 )
+_SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
 _EQUAL_IN_ENVIRONMENT = (
     "tensorflow_onednn",
     "thread_variables",
@@ -155,10 +156,36 @@ def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) 
         compared: Names that may differ, since they are what is compared: "precision", "global_batch_size", or "model"
             for all of its keys.
     """
-    first, second = _list_recipe_equals(a), _list_recipe_equals(b)
-    pairs = {name: (first.get(name), second.get(name)) for name in {**first, **second}}
-    pairs |= _pair_records("settings", a, b, _EQUAL_SETTINGS + (("soft_device_placement",) if _same_kind(a, b) else ()))
-    pairs |= _pair_records("environment", a, b, _EQUAL_IN_ENVIRONMENT)
+    return find_unequal_values(equal_values(a), equal_values(b), compared=compared)
+
+
+def equal_values(result: RunResult) -> dict[str, Any]:
+    """Returns what must be the same in all runs whose devices are compared, as plain values: see `find_unequal`.
+
+    "settings" and "environment" are None for a run that never got so far.
+    """
+    values = _list_recipe_equals(result)
+    for name, fields in (("settings", (*_EQUAL_SETTINGS, _SOFT_PLACEMENT)), ("environment", _EQUAL_IN_ENVIRONMENT)):
+        record = getattr(result, name)
+        values[name] = None if record is None else {field: getattr(record, field) for field in fields}
+    kinds = {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
+    return values | {"device_kinds": sorted(kinds)}
+
+
+def find_unequal_values(
+    a: Mapping[str, Any], b: Mapping[str, Any], *, compared: Collection[str] = ()
+) -> tuple[Difference, ...]:
+    """Returns what two runs differ in that must be equal, from what `equal_values` returned of each."""
+    records = ("settings", "environment")
+    pairs = {name: (a.get(name), b.get(name)) for name in {**a, **b} if name not in (*records, "device_kinds")}
+    for name in records:
+        first, second = a.get(name), b.get(name)
+        if first is None or second is None:  # where only one run got so far, that alone is said
+            pairs[name] = (None if first is None else "known", None if second is None else "known")
+        else:
+            pairs |= {field: (first[field], second[field]) for field in first}
+    if a.get("device_kinds") != b.get("device_kinds"):
+        pairs.pop(_SOFT_PLACEMENT, None)
     return tuple(
         Difference(name=name, a=_plain(one), b=_plain(other))
         for name, (one, other) in pairs.items()
@@ -183,22 +210,6 @@ def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
     return values | {"clock": tables["measurement"]["clock"]}
-
-
-def _pair_records(name: str, a: RunResult, b: RunResult, fields: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    """Returns fields of a record of both runs; where only one run got so far, that alone is said."""
-    first, second = getattr(a, name), getattr(b, name)
-    if first is None or second is None:
-        return {name: (None if first is None else "known", None if second is None else "known")}
-    return {field: (getattr(first, field), getattr(second, field)) for field in fields}
-
-
-def _same_kind(a: RunResult, b: RunResult) -> bool:
-    kinds = [
-        {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
-        for result in (a, b)
-    ]
-    return kinds[0] == kinds[1]
 
 
 def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...], int]:

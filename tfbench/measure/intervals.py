@@ -43,13 +43,13 @@ class Interval:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class PairedComparison:
-    """How the second of two arms compares with the first, round by round; `ratio` is the geometric mean."""
+class ArmComparison:
+    """How the second of two arms compares with the first; `ratio` is that of the geometric means."""
 
     ratio: float
     low: float
     high: float
-    num: int  # of rounds
+    num: int  # of rounds, or of the runs of the arm that has fewer
     method: str = "Student-t on the logarithms of the rounds' ratios"
     confidence: float = CONFIDENCE
 
@@ -111,7 +111,7 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
     )
 
 
-def compare_paired(first: Sequence[float], second: Sequence[float]) -> PairedComparison | None:
+def compare_paired(first: Sequence[float], second: Sequence[float]) -> ArmComparison | None:
     """Compares two arms whose runs took turns, by the ratio second / first of each round.
 
     What slows both runs of a round alike, such as a machine that grows warm, cancels out.
@@ -130,8 +130,42 @@ def compare_paired(first: Sequence[float], second: Sequence[float]) -> PairedCom
     if len(ratios) < 2:
         return None
     mean, half = _mean_and_half_width(ratios)
-    return PairedComparison(
-        ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), num=len(ratios)
+    return ArmComparison(ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), num=len(ratios))
+
+
+def compare_unpaired(first: Sequence[float], second: Sequence[float]) -> ArmComparison | None:
+    """Compares two arms that were run independently of each other, by the ratio of their geometric means.
+
+    Welch's t on the logarithms: the spreads of the arms may differ. Drift between them does not cancel out.
+
+    Source: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
+    (Biometrika 1947).
+
+    Args:
+        first: One value a process, positive.
+        second: Those of the other arm.
+
+    Returns:
+        None for fewer than two values of either.
+
+    Raises:
+        MeasurementError: A value is not positive.
+    """
+    logs = [[_log(value) for value in values] for values in (first, second)]
+    if min(map(len, logs)) < 2:
+        return None
+    shares = [statistics.variance(values) / len(values) for values in logs]  # of the variance of the difference
+    mean = statistics.fmean(logs[1]) - statistics.fmean(logs[0])
+    half = 0.0
+    if sum(shares) > 0:
+        spent = sum(share**2 / (len(values) - 1) for share, values in zip(shares, logs, strict=True))
+        half = t_quantile(sum(shares) ** 2 / spent) * math.sqrt(sum(shares))
+    return ArmComparison(
+        ratio=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+        num=min(map(len, logs)),
+        method="Welch's t on the logarithms of the processes' values",
     )
 
 
@@ -149,7 +183,7 @@ def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
     return [_log(after) - _log(before) for before, after in zip(first, second, strict=True)]
 
 
-def t_quantile(degrees_of_freedom: int) -> float:
+def t_quantile(degrees_of_freedom: float) -> float:
     """Returns what Student's t stays within, on both sides of 0, with probability `CONFIDENCE`."""
     from scipy.special import stdtrit  # scipy.stats takes half a second to import
 

@@ -215,7 +215,7 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
     if changed:
         remarks.insert(0, f"Not like with like: this run differs from the recipe in {', '.join(changed)}.")
     remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
-    return ["Beside published figures", *lines, *(line for text in remarks for line in _wrap(text, width))]
+    return ["Beside published figures", *lines, *(line for text in remarks for line in wrap(text, width))]
 
 
 def _our_figure(name: str, result: RunResult, summary: Summary) -> float | None:
@@ -244,7 +244,7 @@ def caution_lines(cautions: Sequence[str], width: int) -> list[str]:
     """Returns the cautions as a list; nothing without any."""
     if not cautions:
         return []
-    return ["Cautions", *(line for text in cautions for line in _wrap(text, width, first="- "))]
+    return ["Cautions", *(line for text in cautions for line in wrap(text, width, first="- "))]
 
 
 def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int, *, files: Sequence[str] = ()) -> list[str]:
@@ -271,10 +271,10 @@ def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int, *, fil
 
 def format_pairs(pairs: Pairs, width: int) -> list[str]:
     """Returns labelled texts as indented lines, wrapped behind their labels."""
-    return [line for label, text in pairs for line in _wrap(text, width, first=f"  {label:{_LABEL_WIDTH - 4}}  ")]
+    return [line for label, text in pairs for line in wrap(text, width, first=f"  {label:{_LABEL_WIDTH - 4}}  ")]
 
 
-def _wrap(text: str, width: int, *, first: str = "") -> list[str]:
+def wrap(text: str, width: int, *, first: str = "") -> list[str]:
     """Wraps at spaces only: an address or a path must stay in one piece to be copied."""
     return textwrap.wrap(
         text,

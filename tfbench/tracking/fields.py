@@ -31,7 +31,8 @@ BATCH_SIZE_COLORS = (
 def params(result: RunResult) -> dict[str, str]:
     """Returns the resolved recipe under dotted keys, and where the run took place once that is known."""
     tables = recipe_file.to_tables(result.request.recipe)
-    tables.pop("reference", None)  # published figures are no setting of this run
+    for name in ("reference", "sweep"):  # published figures, and other runs, are no setting of this one
+        tables.pop(name, None)
     if result.request.recipe.cost.price_per_hour is None:
         tables.pop("cost", None)
     values = _flatten(tables)

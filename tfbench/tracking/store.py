@@ -115,7 +115,12 @@ class Store:
         """Removes what a run left in the store, and the folders that are empty then."""
         path = self.journal_path(run_id)
         with contextlib.suppress(NotADirectoryError):
-            for leftover in (path, path.with_suffix(".reserve"), self._state_path(run_id)):
+            for leftover in (
+                path,
+                path.with_suffix(".reserve"),
+                path.with_suffix(".brief.json"),
+                self._state_path(run_id),
+            ):
                 leftover.unlink(missing_ok=True)
             shutil.rmtree(files_folder(path), ignore_errors=True)
         self._remove_empty_folders()

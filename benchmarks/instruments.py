@@ -1,0 +1,153 @@
+"""What tfbench's instruments cost the training: blocks of steps with and without them, taking turns in one process.
+
+    python benchmarks/instruments.py
+    python benchmarks/instruments.py --recipe mnist_hidden100_mlp --block 500
+
+With them: spans, ledger and journal in the measuring process, and a parent that follows the journal as `tfbench run`
+does. Without: Keras's own callback list, and the parent stopped (SIGSTOP). Both kinds of block end with the same
+synchronisation with the device. A block is compared with the mean of the two around it, so that drift cancels out;
+`overhead.py` compares whole processes, whose noise hides a cost of a few per cent.
+"""
+
+import datetime
+import math
+import multiprocessing
+import os
+import platform
+import random
+import signal
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tfbench.journal import Follower, Journal, Replay
+from tfbench.session import POLL_SECONDS
+
+
+def follow(path: str) -> None:
+    """Follows a journal as the parent of a run does, until it is killed."""
+    follower, replay = Follower(Path(path)), Replay()
+    while True:
+        for record in follower.read():
+            replay.apply(record)
+        time.sleep(POLL_SECONDS)
+
+
+def measure(recipe_name: str, block: int, num_blocks: int) -> list[float]:
+    """Returns the seconds of each block; every other one, from the second on, was measured without instruments."""
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    import keras
+
+    from tfbench import benchmark, distribution, input_pipeline, recipe_file
+    from tfbench.measure.ledger import Ledger
+    from tfbench.measure.recorder import SpanClock, build_callbacks
+
+    recipe = recipe_file.load_recipe(recipe_file.find_recipe(recipe_name), {"dataset.data": "synthetic"})
+    training = recipe.training
+    keras.utils.set_random_seed(training.seed)
+    splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
+    model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
+    seconds: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl"
+        journal = Journal(path)
+        ledger = Ledger(time.perf_counter_ns())
+        parent = multiprocessing.get_context("fork").Process(target=follow, args=(str(path),), daemon=True)
+        parent.start()
+        clock = SpanClock(
+            recipe.measurement, synchronize=distribution.synchronize, on_span=journal.append_span, ledger=ledger
+        )
+        callbacks = build_callbacks(
+            clock,
+            ledger=ledger,
+            model=model,
+            steps_per_epoch=block * (num_blocks + 2),
+            global_batch_size=training.global_batch_size,
+            warmup_steps=recipe.measurement.warmup_steps,
+            on_epoch=lambda record: False,
+            on_first_step=lambda: None,
+        )
+        with_instruments = callbacks.on_train_batch_end
+        without = super(type(callbacks), callbacks).on_train_batch_end
+        done, start = 0, 0.0
+
+        def on_train_batch_end(batch: int, logs: Any = None) -> None:
+            nonlocal done, start
+            number = done // block - 2  # the first two blocks hold compilation and warm-up
+            (with_instruments if number % 2 == 0 else without)(batch, logs)
+            done += 1
+            if done % block == 0:
+                distribution.synchronize()
+                now = time.perf_counter()
+                if number >= 0:
+                    seconds.append(now - start)
+                is_next_with = (number + 1) % 2 == 0
+                os.kill(parent.pid or 0, signal.SIGCONT if is_next_with else signal.SIGSTOP)
+                if is_next_with:
+                    clock.restart()
+                if len(seconds) == num_blocks:
+                    model.stop_training = True
+                start = time.perf_counter()
+
+        callbacks.on_train_batch_end = on_train_batch_end
+        model.fit(
+            input_pipeline.build_training_dataset(
+                splits, global_batch_size=training.global_batch_size, seed=training.seed
+            ),
+            epochs=1,
+            steps_per_epoch=block * (num_blocks + 2),
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
+        parent.kill()
+        journal.close()
+    return seconds
+
+
+def ratios_of(seconds: list[float]) -> list[float]:
+    """Returns each block with instruments over the geometric mean of those without that are next to it."""
+    return [
+        seconds[index] / math.sqrt(seconds[index - 1] * seconds[index + 1]) for index in range(2, len(seconds) - 1, 2)
+    ]
+
+
+def bootstrap_median(values: list[float]) -> tuple[float, float]:
+    """Returns a 95 % interval of the median: the percentile bootstrap over blocks."""
+    rng = random.Random(0)
+    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(4000))
+    return medians[100], medians[3899]
+
+
+@click.command()
+@click.option("--recipe", "recipes", multiple=True, default=["mnist_mlp", "mnist_hidden100_mlp"], show_default=True)
+@click.option("--block", "block_seconds", default=0.4, show_default=True, help="Seconds of a block, about.")
+@click.option("--blocks", default=401, show_default=True)
+def main(recipes: tuple[str, ...], block_seconds: float, blocks: int) -> None:
+    """Prints a Markdown table of the time of steps with instruments over that without."""
+    click.echo("| recipe | step | steps a block | blocks | median ratio | 95 % of the median | quartiles |")
+    click.echo("| --- | --- | --- | --- | --- | --- | --- |")
+    for recipe in recipes:
+        trial = measure(recipe, 50, 6)
+        step = statistics.median(trial) / 50
+        block = max(10, round(block_seconds / step))
+        seconds = measure(recipe, block, blocks)
+        ratios = ratios_of(seconds)
+        low, high = bootstrap_median(ratios)
+        first, _, third = statistics.quantiles(ratios, n=4)
+        step = statistics.median(seconds) / block
+        click.echo(
+            f"| {recipe} | {step * 1e3:.2f} ms | {block} | {blocks} | **{statistics.median(ratios):.4f}** "
+            f"| {low:.4f} to {high:.4f} | {first:.4f} to {third:.4f} |"
+        )
+    cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    click.echo(f"\n{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {cpu.partition(': ')[2]}, ", nl=False)
+    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+import csv
+import io
+import math
+from typing import Any
+
+import pytest
+
+from sweeps import TWO_ARMS, build_brief
+from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare
+from tfbench.measure.verdict import find_verdict
+from tfbench.report.comparison import (
+    comparison_csv,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+    reference_lines,
+)
+from tfbench.run_brief import RunBrief
+
+BATCH = "training.global_batch_size"
+DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+
+
+def no_floor(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
+    return None
+
+
+def sweep_of(
+    speeds: dict[int, tuple[list[float], list[float]]], noise_limit: NoiseLimit = no_floor, **options: Any
+) -> Comparison:
+    """Compares a sweep: batch size to the speeds of both arms, round by round."""
+    briefs = [
+        build_brief(speed, arm=arm, batch=batch, round_number=number)
+        for batch, of_arms in speeds.items()
+        for arm, of_arm in zip(TWO_ARMS, of_arms, strict=True)
+        for number, speed in enumerate(of_arm, start=1)
+    ]
+    return compare(briefs, noise_limit, keys=[BATCH], **options)
+
+
+def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
+    found = sweep_of({64: ([200.0, 210.0], [300.0, 330.0]), 32: ([100.0, 100.0], [50.0, 50.0])})
+    assert found.arms == (DEFAULT, MIRRORED)
+    assert found.baseline == DEFAULT
+    assert [row.global_batch_size for row in found.rows] == [32, 64]
+    entry = found.rows[1].entries[DEFAULT]
+    assert (entry.median, len(entry.runs)) == (205.0, 2)
+    assert entry.speedup is None  # it is the baseline
+
+
+def test_a_speed_up_is_compared_round_by_round() -> None:
+    # Ratios 1.5 in both rounds, although the speeds differ by a factor of two from round to round.
+    found = sweep_of({32: ([100.0, 200.0], [150.0, 300.0])})
+    speedup = found.rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.ratio, speedup.low, speedup.high) == pytest.approx((1.5, 1.5, 1.5))
+    assert (speedup.num, speedup.is_paired, speedup.judgement) == (2, True, "faster")
+
+
+def test_a_speed_up_whose_interval_holds_one_is_none() -> None:
+    # Ratios 0.5 and 4: log mean (log 2) / 2, and with one degree of freedom t = 12.7, far beyond 1 on both sides.
+    found = sweep_of({32: ([100.0, 100.0], [50.0, 400.0])})
+    speedup = found.rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert speedup.ratio == pytest.approx(math.sqrt(2))
+    assert speedup.judgement == "no measurable difference"
+
+
+def test_a_difference_below_the_noise_floor_is_none() -> None:
+    speeds = {32: ([100.0, 101.0], [102.0, 103.02])}
+    asked: list[int | None] = []
+
+    def limit(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float:
+        asked.append(num_rounds)
+        return 0.03
+
+    speedup = sweep_of(speeds, limit).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.judgement, speedup.noise_limit) == ("no measurable difference", 0.03)
+    assert asked == [2]
+    below = sweep_of(speeds).rows[0].entries[MIRRORED].speedup
+    assert below is not None
+    assert below.judgement == "faster"
+
+
+def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
+    def judged(limit: float | None) -> str:
+        entry = sweep_of({32: ([100.0], [110.0])}, lambda a, b, n: limit).rows[0].entries[MIRRORED]
+        assert entry.speedup is not None
+        assert (entry.speedup.ratio, entry.speedup.low, entry.interval) == (pytest.approx(1.1), None, None)
+        return entry.speedup.judgement
+
+    assert [judged(limit) for limit in (None, 0.05, 0.2)] == ["not judged", "faster", "no measurable difference"]
+
+
+def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
+    briefs = [build_brief(speed, arm=TWO_ARMS[0], run_id=f"a{speed}") for speed in (100.0, 102.0, 98.0)]
+    briefs += [build_brief(speed, arm=TWO_ARMS[1], run_id=f"b{speed}") for speed in (200.0, 204.0)]
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.is_paired, speedup.num, speedup.judgement) == (False, 2, "faster")
+    assert speedup.ratio == pytest.approx(math.sqrt(200 * 204) / (100 * 102 * 98) ** (1 / 3))
+
+
+def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
+    briefs = [build_brief(parameters=size, batch=batch) for size in (10, 20) for batch in (64, 32)]
+    found = compare(briefs, no_floor)
+    assert found.keys == ("model.hidden_units", BATCH)
+    assert [tuple(row.setting.values()) for row in found.rows] == [([10], 32), ([10], 64), ([20], 32), ([20], 64)]
+    assert [row.num_parameters for row in found.rows] == [10, 10, 20, 20]
+
+
+def unequal_runs() -> list[RunBrief]:
+    other = build_brief(200.0, arm=TWO_ARMS[1])
+    equals = other.equals | {"settings": {"jit_compile": True}}
+    return [build_brief(), build_brief(200.0, arm=TWO_ARMS[1], equals=equals)]
+
+
+def test_arms_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_allowed() -> None:
+    entry = compare(unequal_runs(), no_floor).rows[0].entries[MIRRORED]
+    assert entry.speedup is None
+    assert [(one.name, one.a, one.b) for one in entry.unequal] == [("jit_compile", False, True)]
+    allowed = compare(unequal_runs(), no_floor, allows_unequal=True).rows[0].entries[MIRRORED]
+    assert allowed.speedup is not None
+    assert allowed.unequal
+
+
+def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
+    failures = [
+        Failure(setting={BATCH: 32}, arm=MIRRORED, outcome="KILLED", reason="out of memory: it took 9 GiB"),
+        Failure(setting={BATCH: 4096}, arm=DEFAULT, outcome="KILLED", reason="timed out: it took longer"),
+        Failure(setting={BATCH: 4096}, arm=MIRRORED, outcome="MISSING", reason="not measured"),
+    ]
+    briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
+    rows = [{BATCH: batch} for batch in (32, 64, 4096)]
+    found = compare(briefs, no_floor, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
+    lines = comparison_lines(found)
+    assert [line.split("  ")[0].strip() for line in lines] == ["global_batch_size", "32", "64", "4096"]
+    assert "out of memory" in lines[1]
+    assert "failed" in lines[2]
+    assert "timed out" in lines[3]
+    assert "not measured" in lines[3]
+
+
+def test_the_table_is_the_same_in_every_format() -> None:
+    found = sweep_of({32: ([100.0, 101.0], [50.0, 50.5]), 64: ([1000.0, 1010.0], [2000.0, 2020.0])})
+    header, first, second = comparison_lines(found)
+    assert header.split() == [
+        *["global_batch_size", "parameters", "default", "cpu:0,", "samples/s"],
+        *["mirrored", "cpu:0,cpu:1,", "samples/s", "speed-up"],
+    ]
+    assert first.split() == ["32", "1,000", "100.5", "+-6.3%", "50.25", "+-6.3%", "0.50", "[0.50,", "0.50]", "-"]
+    assert second.split()[-4:] == ["2.00", "[2.00,", "2.00]", "+"]
+    markdown = comparison_markdown(found).splitlines()
+    assert markdown[1] == "| --- | --- | --- | --- | --- |"
+    assert markdown[2].startswith("| 32 | 1,000 | 100.5 +-6.3% |")
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
+    assert [row["arm"] for row in rows] == [DEFAULT, MIRRORED] * 2
+    assert float(rows[1]["speedup"]) == pytest.approx(0.5)
+    assert rows[0]["speedup"] == ""
+    document = comparison_json(found, find_verdict(found))
+    assert document["rows"][1]["entries"][1]["speedup"]["judgement"] == "faster"
+    assert document["rows"][0]["entries"][0]["runs"][0]["samples_per_second"] == 100.0
+    assert all(line.isascii() for line in comparison_lines(found))
+
+
+def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
+    steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
+    found = sweep_of({32: steady, 64: steady, 128: (steady[1], steady[0])})
+    verdict = find_verdict(found)
+    assert verdict[0] == f"{MIRRORED} is faster than {DEFAULT} for global_batch_size=128: 2 times its speed."
+    assert verdict[1].startswith(
+        f"{MIRRORED} is slower than {DEFAULT} for global_batch_size=32; global_batch_size=64: 0.5 times its speed. "
+        "Each step there takes 640 to 1.28e+03 ms, works on 16 to 32 samples a replica"
+    )
+    assert (
+        f"Use {DEFAULT} up to batch 64 and {MIRRORED} from 128 on; in between it was not measured, or shows no "
+        "difference." in verdict
+    )
+    assert any(f"The replicas of {MIRRORED} share the cores of one processor" in text for text in verdict)
+
+
+def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
+    found = sweep_of({32: ([100.0, 100.0], [50.0, 400.0]), 64: ([100.0], [300.0])})
+    verdict = find_verdict(found)
+    assert verdict[:2] == (
+        f"{MIRRORED} and {DEFAULT} show no measurable difference for global_batch_size=32.",
+        f"{MIRRORED} is not judged for global_batch_size=64: one run each says nothing of chance. Repeat them "
+        "(--repeats 3), or measure the noise floor (tfbench calibrate).",
+    )
+    assert not any(text.startswith("Use ") for text in verdict)
+
+
+def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
+    steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
+    slower = find_verdict(sweep_of({32: steady, 64: steady}))
+    faster = find_verdict(sweep_of({32: steady[::-1], 64: steady[::-1]}))
+    assert f"Use {DEFAULT} for every setting that was measured." in slower
+    assert f"Use {MIRRORED} for every setting that was measured." in faster
+    assert slower[0].startswith(f"{MIRRORED} is slower than {DEFAULT} for all 2 settings: 0.5 times its speed.")
+
+
+def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:
+    failure = Failure(
+        setting={BATCH: 4096}, arm=DEFAULT, outcome="KILLED", reason="timed out: it took longer than 60 s"
+    )
+    runs = [build_brief(is_synthetic=True), *unequal_runs()[1:]]
+    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH], failures=[failure]))
+    assert (
+        f"No speed, or not in every round, of {DEFAULT} for global_batch_size=4096: KILLED, timed out: it took longer "
+        "than 60 s." in verdict
+    )
+    assert "Not like with like: some arms differ in jit_compile." in verdict
+    assert "Measured on synthetic data: speeds hold, accuracies say nothing of the real task." in verdict
+
+
+@pytest.mark.parametrize(
+    ("fields", "own", "last"),
+    [
+        (
+            {},
+            {BATCH: 32},
+            "  Comparable in network and batch size with the rows of the recipe's own values; of other hardware.",
+        ),
+        ({}, {BATCH: 100}, "  Not comparable: no row has the recipe's own network and batch size."),
+        ({"is_synthetic": True}, {BATCH: 32}, "  Not comparable: these runs used synthetic data."),
+    ],
+)
+def test_published_figures_stand_beside_and_say_whether_they_compare(
+    fields: dict[str, Any], own: dict[str, Any], last: str
+) -> None:
+    reference = {"hardware": "Old GPU", "devices": "1 gpu", "figures": {"epoch_seconds": 4.0}}
+    found = compare([build_brief(references=[reference], **fields)], no_floor, keys=[BATCH])
+    lines = reference_lines(found, own)
+    assert lines[1] == "  Old GPU, 1 gpu: epoch_seconds 4"
+    assert lines[-1] == last
+    assert reference_lines(compare([build_brief()], no_floor), own) == []
+
+
+def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:
+    old = build_brief(
+        50.0, run_id="old", created=1.0, equals={"environment": {"hostname": "bench", "tensorflow": "2.20"}}
+    )
+    found = compare([old, build_brief(100.0), build_brief(102.0, run_id="second")], no_floor)
+    entry = found.rows[0].entries[DEFAULT]
+    assert ([run.run_id for run in entry.left_out], entry.median) == (["old"], 101.0)
+    assert any(text.startswith("1 runs are left out") for text in find_verdict(found))
+    both = compare([old, build_brief(100.0)], no_floor, allows_unequal=True).rows[0].entries[DEFAULT]
+    assert len(both.runs) == 2

@@ -1,0 +1,192 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_recipe
+from fake_runs import FakeRuns, Fate
+from sweeps import build_plan
+from tfbench import session, sweep
+from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError, UnknownNameError
+from tfbench.recipe_file import to_tables
+from tfbench.results import Summary
+from tfbench.sweep import SweepEnd, check_points, run_sweep
+from tfbench.sweep_log import CellResult, find_sweep, list_sweeps, new_log, read_sweep, reopened_log
+from tfbench.sweep_plan import Cell, SweepPlan, Variation
+from tfbench.tracking.store import Store
+
+
+class Watcher:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        self.ended: list[CellResult] = []
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        self.begun.append((cell.number, num_done))
+
+    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
+        self.ended.append(result)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns, Watcher]:
+    runs, watcher = FakeRuns(*fates), Watcher()
+    with new_log(store, build_plan(**fields)) as log:
+        return run_sweep(log, runs, watcher), runs, watcher
+
+
+def go_on(store: Store, *fates: Fate) -> tuple[SweepEnd, FakeRuns]:
+    runs = FakeRuns(*fates)
+    with reopened_log(store, "abc") as log:
+        return run_sweep(log, runs, Watcher()), runs
+
+
+def outcomes(end: SweepEnd) -> list[str]:
+    return [end.results[number].outcome for number in sorted(end.results)]
+
+
+def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
+    end, runs, _ = make_sweep(store, 100.0)
+    assert (end.num_cells, end.num_left, end.num_failed, end.was_interrupted) == (8, 0, 0, False)
+    assert len({request.run_id for request in runs.requests}) == 8
+    second = runs.requests[1]
+    assert second.tags == {
+        "tfbench.sweep": "abc",
+        "tfbench.point": "0",
+        "tfbench.arm": "mirrored cpu:0,cpu:1",
+        "tfbench.round": "1",
+    }
+    assert second.recipe.distribution.strategy == "mirrored"
+    assert second.name.endswith("-r1")
+    assert second.overrides == ("training.global_batch_size",)
+
+
+def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
+    end, runs, watcher = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
+    assert outcomes(end) == ["FAILED", "REFUSED", "FINISHED", "FINISHED", "SKIPPED", "SKIPPED", "FINISHED", "FINISHED"]
+    assert end.results[4].reason == "not tried: round 1 was REFUSED: no GPU"
+    assert end.num_failed == 2
+    assert len(runs.requests) == 6
+    assert len(watcher.ended) == 8
+
+
+def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
+    end, runs, _ = make_sweep(store, 100.0, 100.0, 100.0, "STOPPED")
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 5, 4)
+    end, runs = go_on(store, 100.0)
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (False, 0, 5)
+    assert sorted(end.results) == list(range(8))
+    end, runs = go_on(store, 100.0)
+    assert (end.num_left, runs.requests) == (0, [])
+
+
+def test_a_run_that_was_never_heard_of_again_is_made_again(store: Store) -> None:
+    with new_log(store, build_plan()) as log:
+        log.begin(0, "run0")  # and then kill -9
+    end, runs = go_on(store, 100.0)
+    assert (end.num_left, len(runs.requests)) == (0, 8)
+
+
+def test_an_interruption_before_a_run_was_ready_leaves_it_to_be_made(store: Store) -> None:
+    end, _, _ = make_sweep(store, 100.0, InterruptedRunError("SIGINT"))
+    assert (end.was_interrupted, end.num_left) == (True, 7)
+
+
+def test_a_signal_between_two_runs_ends_the_sweep_after_the_one_that_finished(store: Store) -> None:
+    end, runs, _ = make_sweep(store, "SIGNAL", 100.0)
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, 1)
+
+
+def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(sweep.time, "monotonic", lambda: float(next(clock)))
+    end, runs, _ = make_sweep(store, 100.0, time_budget_seconds=100.0)
+    # A run begins and ends 10 s apart, with another look at the clock before it: three of them, and 30 s are not left.
+    assert 0 < len(runs.requests) < 8
+    assert end.num_left == 8 - len(runs.requests)
+    assert not end.was_interrupted
+
+
+def test_limits_reach_the_run(store: Store) -> None:
+    seen: list[session.RunLimits] = []
+
+    def execute(request: Any, limits: session.RunLimits) -> Any:
+        seen.append(limits)
+        return FakeRuns(100.0)(request)
+
+    with new_log(store, build_plan(run_timeout_seconds=60.0, memory_limit_bytes=2**30, num_rounds=1)) as log:
+        run_sweep(log, execute, Watcher())
+    assert set(seen) == {session.RunLimits(timeout_seconds=60.0, memory_bytes=2**30)}
+
+
+def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:
+    with new_log(store, build_plan()), pytest.raises(TrackingError, match="sweep abc: another process is at it"):
+        go_on(store, 100.0)
+
+
+def test_a_sweep_is_read_back_as_it_was_planned(store: Store) -> None:
+    plan = build_plan(time_budget_seconds=60.0, variations=(Variation(key="model.hidden_units", values=([1], [2, 3])),))
+    with new_log(store, plan) as log:
+        log.end(CellResult(cell=3, outcome="KILLED", run_id="r", reason="timed out", seconds=1.5))
+    found, results = read_sweep(store, "abc")
+    assert found == plan
+    assert results == {3: CellResult(cell=3, outcome="KILLED", run_id="r", reason="timed out", seconds=1.5)}
+
+
+def test_a_torn_last_line_is_passed_over(store: Store) -> None:
+    make_sweep(store, 100.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    _, results = read_sweep(store, "abc")
+    assert len(results) == 7
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", '{"kind":"plan","format_version":2,"plan":{}}\n', "no json\n"])
+def test_what_is_no_record_of_a_sweep_is_said(store: Store, text: str) -> None:
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(TrackingError, match=r"abc.jsonl: is no record of a sweep"):
+        read_sweep(store, "abc")
+
+
+def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
+    with pytest.raises(UnknownNameError, match=r"It has none; `tfbench sweep RECIPE` makes one"):
+        find_sweep(store, "@last")
+    for name in ("abc1", "abd2"):
+        with new_log(store, build_plan(sweep_id=name)):
+            pass
+    assert sorted(list_sweeps(store)) == ["abc1", "abd2"]
+    assert find_sweep(store, "abc") == "abc1"
+    assert find_sweep(store, "@last") in ("abc1", "abd2")
+    with pytest.raises(UnknownNameError, match="several are meant"):
+        find_sweep(store, "ab")
+    with pytest.raises(UnknownNameError, match="not in store"):
+        find_sweep(store, "x")
+
+
+def test_every_point_that_cannot_be_is_named_before_anything_runs() -> None:
+    plan: SweepPlan = build_plan(
+        variations=(Variation(key="training.global_batch_size", values=(0, 32, 10**9)),),
+        tables=to_tables(build_recipe()),
+    )
+    with pytest.raises(RecipeError) as error:
+        check_points(plan)
+    lines = str(error.value).splitlines()
+    assert len(lines) == 4  # two values under two arms
+    assert "global_batch_size=0, default cpu:0" in lines[0]
+
+
+def test_the_record_holds_one_line_a_fact(store: Store) -> None:
+    make_sweep(store, 100.0, num_rounds=1)
+    lines = (store.root / "sweeps" / "abc.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["plan", *["begun", "ended"] * 4]

@@ -1,0 +1,60 @@
+"""The briefs of a store's runs: one small file beside each journal, so that thousands are read in seconds."""
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tfbench.journal import read_records, read_run
+from tfbench.measure.summary import summarize
+from tfbench.results import RunResult, Summary
+from tfbench.run_brief import FORMAT_VERSION, RunBrief, make_brief
+from tfbench.tracking.store import Store
+
+
+def write_brief(result: RunResult, summary: Summary, journal_path: Path) -> RunBrief:
+    """Writes a run's brief beside its journal, whole or not at all.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    brief = make_brief(result, summary, journal_bytes=journal_path.stat().st_size)
+    part = journal_path.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(dataclasses.asdict(brief), separators=(",", ":")), encoding="utf-8")
+        part.replace(brief_path(journal_path))
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return brief
+
+
+def brief_path(journal_path: Path) -> Path:
+    """Returns where the brief of a run is, or would be."""
+    return journal_path.with_suffix(".brief.json")
+
+
+def read_briefs(store: Store, run_ids: Iterable[str]) -> list[RunBrief]:
+    """Returns the briefs of runs that are over, in their order; those that have none yet are made from their journals.
+
+    Raises:
+        TrackingError: A journal cannot be read, or is damaged.
+    """
+    found = [_read_brief(store.journal_path(run_id)) for run_id in run_ids]
+    return [brief for brief in found if brief is not None]
+
+
+def _read_brief(journal_path: Path) -> RunBrief | None:
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        brief = RunBrief(**json.loads(brief_path(journal_path).read_bytes()))
+        if brief.format_version == FORMAT_VERSION and brief.journal_bytes == journal_path.stat().st_size:
+            return brief
+    result = read_run(journal_path, read_records(journal_path))
+    if result.exit is None:
+        return None  # it still runs, or `tfbench recover` will say how it ended
+    summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+    with contextlib.suppress(OSError):  # a store that can only be read is slower to read
+        return write_brief(result, summary, journal_path)
+    return make_brief(result, summary, journal_bytes=0)

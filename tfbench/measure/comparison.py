@@ -1,0 +1,285 @@
+"""Runs side by side: a row a network size and batch size, a column an arm, speed-ups over one of the arms."""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from tfbench.measure.difference import Difference, find_unequal_values, is_above
+from tfbench.measure.intervals import Interval, compare_paired, compare_unpaired, log_interval
+from tfbench.run_brief import RunBrief
+
+Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
+
+# Given runs of two arms and the number of rounds that are paired (None: they are not), returns the relative difference
+# that noise hides; None: it is not known.
+NoiseLimit = Callable[[RunBrief, RunBrief, int | None], float | None]
+
+SWEEP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.round", "tfbench.arm"
+BATCH_KEY = "training.global_batch_size"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A point that has no speed: under which setting and arm, how it ended and why."""
+
+    setting: dict[str, Any]
+    arm: str
+    outcome: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Speedup:
+    """An arm's speed over the baseline's; without `low` and `high` it rests on one run each.
+
+    `is_paired`: by rounds in which both were run. `noise_limit` is the relative difference that noise hides; None: not
+    calibrated.
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    num: int
+    is_paired: bool
+    noise_limit: float | None
+    judgement: Judgement
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One setting under one arm; no median: `outcome` and `reason` say why there is no speed."""
+
+    arm: str
+    runs: tuple[RunBrief, ...]
+    median: float | None  # samples per second
+    interval: Interval | None
+    outcome: str = "FINISHED"
+    reason: str = ""
+    speedup: Speedup | None = None
+    unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
+    left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One setting under every arm."""
+
+    setting: dict[str, Any]  # of the keys that tell rows apart
+    num_parameters: int | None
+    global_batch_size: int | None
+    entries: dict[str, Entry]  # by arm
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Runs side by side."""
+
+    recipes: tuple[str, ...]
+    keys: tuple[str, ...]  # that tell rows apart
+    arms: tuple[str, ...]
+    baseline: str
+    rows: tuple[Row, ...]
+    is_synthetic: bool
+    shares_cores: tuple[str, ...]  # arms whose replicas are logical devices of one processor
+    references: tuple[dict[str, Any], ...]
+
+    @property
+    def runs(self) -> list[RunBrief]:
+        """All runs with a speed."""
+        return [run for row in self.rows for entry in row.entries.values() for run in entry.runs]
+
+
+def compare(
+    briefs: Sequence[RunBrief],
+    noise_limit: NoiseLimit,
+    *,
+    keys: Sequence[str] | None = None,
+    settings: Sequence[Mapping[str, Any]] = (),
+    arms: Sequence[str] | None = None,
+    baseline: str | None = None,
+    failures: Iterable[Failure] = (),
+    allows_unequal: bool = False,
+) -> Comparison:
+    """Sets runs side by side.
+
+    Args:
+        briefs: Runs that are over, of one recipe or of several that are to be compared.
+        noise_limit: Says which differences noise hides.
+        keys: Dotted keys that tell rows apart, or "threads"; None: all in which the runs differ.
+        settings: The rows, in their order; others, and all without it, come by network size and batch size.
+        arms: The columns, in their order; None: as they come.
+        baseline: The arm that others are held against; None: the first.
+        failures: Points without a speed that have no run, or none that tells why.
+        allows_unequal: Whether to compare runs that differ in what must be equal all the same.
+    """
+    failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
+    measured = [brief for brief in briefs if brief.speed]
+    keys = list(_differing_keys(measured) if keys is None else keys)
+    names = _name_arms(measured)
+    arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
+    chosen = baseline if baseline in arms else (arms[0] if arms else "")
+    groups: dict[str, dict[str, list[RunBrief]]] = {}
+    named = {repr(setting): dict(setting) for setting in settings}
+    num_planned = len(named)
+    for brief in measured:
+        setting = {key: setting_value(brief.settings, key) for key in keys}
+        named.setdefault(repr(setting), setting)
+        groups.setdefault(repr(setting), {}).setdefault(names[brief.run_id], []).append(brief)
+    ended: dict[str, dict[str, Failure]] = {}
+    for failure in failed:
+        named.setdefault(repr(failure.setting), failure.setting)
+        ended.setdefault(repr(failure.setting), {}).setdefault(failure.arm, failure)
+    rows = [
+        _make_row(setting, groups.get(name, {}), ended.get(name, {}), arms, chosen, noise_limit, allows_unequal)
+        for name, setting in named.items()
+    ]
+    return Comparison(
+        recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
+        keys=tuple(keys),
+        arms=tuple(arms),
+        baseline=chosen,
+        rows=(*rows[:num_planned], *sorted(rows[num_planned:], key=_row_order)),
+        is_synthetic=any(brief.is_synthetic for brief in measured),
+        shares_cores=tuple(dict.fromkeys(names[brief.run_id] for brief in measured if shares_cores(brief))),
+        references=tuple(briefs[0].references) if briefs else (),
+    )
+
+
+def arm_of(brief: RunBrief) -> str:
+    """Returns the column that a run belongs to: as the sweep names it, else its strategy and devices."""
+    return brief.tags.get(ARM_TAG, brief.arm) if SWEEP_TAG in brief.tags else brief.arm
+
+
+def shares_cores(brief: RunBrief) -> bool:
+    """Says whether a run's replicas are logical devices of one processor, so that it says nothing of hardware."""
+    return sum(device.startswith("cpu") for device in brief.devices) > 1
+
+
+def setting_value(settings: Mapping[str, Any], key: str) -> Any:
+    """Returns a value of a run's settings; "threads" stands for both thread settings."""
+    return settings.get("training.intra_op_threads" if key == "threads" else key)
+
+
+def _name_arms(briefs: Sequence[RunBrief]) -> dict[str, str]:
+    """Returns the column of each run; where runs are of several machines, it names the machine, too."""
+    machines = {brief.run_id: (brief.equals.get("environment") or {}).get("hostname") for brief in briefs}
+    if len(set(machines.values())) < 2:
+        return {brief.run_id: arm_of(brief) for brief in briefs}
+    return {brief.run_id: f"{arm_of(brief)} on {machines[brief.run_id]}" for brief in briefs}
+
+
+def _make_row(
+    setting: dict[str, Any],
+    groups: dict[str, list[RunBrief]],
+    failures: Mapping[str, Failure],
+    arms: Sequence[str],
+    baseline: str,
+    noise_limit: NoiseLimit,
+    allows_unequal: bool,
+) -> Row:
+    runs = [brief for group in groups.values() for brief in group]
+    entries: dict[str, Entry] = {}
+    for arm in sorted(arms, key=lambda arm: arm != baseline):
+        group, failure = groups.get(arm, []), failures.get(arm)
+        if not group:
+            outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
+            entries[arm] = Entry(arm=arm, runs=(), median=None, interval=None, outcome=outcome, reason=reason)
+            continue
+        kept, left_out = (group, []) if allows_unequal else _split_unequal(group)
+        group = groups[arm] = kept
+        speeds = [brief.speed or math.nan for brief in group]
+        entry = Entry(
+            arm=arm,
+            runs=tuple(group),
+            median=statistics.median(speeds),
+            interval=log_interval(speeds),
+            left_out=tuple(left_out),
+        )
+        if failure:
+            entry = dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason)
+        base = groups.get(baseline, [])  # the baseline comes first, so that only what is kept of it is left there
+        if base and arm != baseline:
+            unequal = find_unequal_values(base[0].equals, group[0].equals)
+            if not unequal or allows_unequal:
+                entry = dataclasses.replace(entry, speedup=_find_speedup(base, group, noise_limit))
+            entry = dataclasses.replace(entry, unequal=unequal)
+        entries[arm] = entry
+    sizes = [brief.metrics.get("num_parameters") for brief in runs]
+    batches = [brief.metrics.get("global_batch_size") for brief in runs]
+    return Row(
+        setting=setting,
+        num_parameters=next((int(size) for size in sizes if size is not None), None),
+        global_batch_size=next((int(batch) for batch in batches if batch is not None), setting.get(BATCH_KEY)),
+        entries={arm: entries[arm] for arm in arms},
+    )
+
+
+def _split_unequal(group: Sequence[RunBrief]) -> tuple[list[RunBrief], list[RunBrief]]:
+    """Returns the runs that are like the newest in what must be equal, and the others."""
+    newest = max(group, key=lambda brief: brief.created)
+    like = [brief.equals == newest.equals for brief in group]
+    return (
+        [brief for brief, is_like in zip(group, like, strict=True) if is_like],
+        [brief for brief, is_like in zip(group, like, strict=True) if not is_like],
+    )
+
+
+def _find_speedup(base: Sequence[RunBrief], runs: Sequence[RunBrief], noise_limit: NoiseLimit) -> Speedup:
+    first, second = ({brief.tags.get(ROUND_TAG): brief.speed or math.nan for brief in group} for group in (base, runs))
+    rounds = [number for number in first if number is not None and number in second]
+    is_paired = len(rounds) >= 2 and len(rounds) == len(base) == len(runs)
+    if is_paired:
+        found = compare_paired([first[number] for number in rounds], [second[number] for number in rounds])
+    else:
+        found = compare_unpaired(
+            [brief.speed or math.nan for brief in base], [brief.speed or math.nan for brief in runs]
+        )
+    limit = noise_limit(base[0], runs[0], len(rounds) if is_paired else None)
+    if found is None:
+        ratio = (runs[0].speed or math.nan) / (base[0].speed or math.nan)
+        judgement: Judgement = "not judged"
+        if limit is not None:
+            judgement = _judge(ratio, limit)
+        return Speedup(ratio=ratio, low=None, high=None, num=1, is_paired=False, noise_limit=limit, judgement=judgement)
+    judgement = _judge(found.ratio, limit or 0.0) if found.excludes_one else "no measurable difference"
+    return Speedup(
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        num=found.num,
+        is_paired=is_paired,
+        noise_limit=limit,
+        judgement=judgement,
+    )
+
+
+def _judge(ratio: float, limit: float) -> Judgement:
+    if not is_above(ratio, limit):
+        return "no measurable difference"
+    return "faster" if ratio > 1 else "slower"
+
+
+def _failure_of(brief: RunBrief, keys: Sequence[str]) -> Failure | None:
+    if brief.speed:
+        return None
+    reason = brief.reason or "no steady steps were measured"
+    setting = {key: setting_value(brief.settings, key) for key in keys}
+    return Failure(setting=setting, arm=arm_of(brief), outcome=brief.status, reason=reason)
+
+
+def _differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
+    """Returns the settings in which any two runs differ, network and batch first."""
+    keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
+    differing = [
+        key
+        for key in keys
+        if not key.startswith(("measurement.", "training.seed"))
+        and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
+    ]
+    return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))
+
+
+def _row_order(row: Row) -> tuple[float, float, str]:
+    return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.setting)

@@ -1,0 +1,174 @@
+"""What a comparison shows, in plain sentences, and no more than its intervals support."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from tfbench.measure.comparison import BATCH_KEY, Comparison, Entry, Row, shares_cores
+from tfbench.sweep_plan import describe_setting
+
+_NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
+_BYTES_PER_WEIGHT = 4  # of what replicas exchange in a step
+
+
+def find_verdict(comparison: Comparison) -> tuple[str, ...]:
+    """Returns the sentences of the verdict, the most important first.
+
+    For each arm beside the baseline: for which settings it is faster, slower, not to be told apart, or not measured;
+    for an arm of several replicas that costs, what it costs and why.
+    """
+    found: list[str] = []
+    for arm in comparison.arms:
+        if arm != comparison.baseline:
+            found += _of_arm(comparison, arm)
+    return (*found, *_winner(comparison), *_limits(comparison))
+
+
+def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
+    judged: dict[str, list[Row]] = {}
+    for row in comparison.rows:
+        speedup = row.entries[arm].speedup
+        if speedup:
+            judged.setdefault(speedup.judgement, []).append(row)
+    baseline = comparison.baseline
+    for judgement, text in (
+        ("faster", f"{arm} is faster than {baseline}"),
+        ("slower", f"{arm} is slower than {baseline}"),
+    ):
+        rows = judged.get(judgement, [])
+        if rows:
+            yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{_cause(rows, arm, judgement)}"
+    if rows := judged.get("no measurable difference", []):
+        yield f"{arm} and {baseline} show no measurable difference for {_name(rows, comparison)}."
+    if rows := judged.get("not judged", []):
+        yield (
+            f"{arm} is not judged for {_name(rows, comparison)}: one run each says nothing of chance. Repeat them "
+            "(--repeats 3), or measure the noise floor (tfbench calibrate)."
+        )
+
+
+def _cause(rows: Sequence[Row], arm: str, judgement: str) -> str:
+    """Says why replicas cost instead of helping, as far as the runs tell: their update is exchanged in every step."""
+    entries = [row.entries[arm] for row in rows if row.entries[arm].runs]
+    if judgement != "slower" or not entries or _replicas(entries[0]) < 2:
+        return ""
+    bytes_ = [_BYTES_PER_WEIGHT * row.num_parameters for row in rows if row.num_parameters]
+    steps = [1e3 * step for entry in entries if (step := _step_seconds(entry)) is not None]
+    per_replica = [int(entry.runs[0].metrics.get("per_replica_batch_size") or 0) for entry in entries]
+    mebibytes = [size / 2**20 for size in bytes_]
+    why = "too little work for what the update costs"
+    if shares_cores(entries[0].runs[0]):
+        why = "no core is added, so that the exchange is all that is"
+    return (
+        f" Each step there takes {_span(steps, ' ms')}, works on {_span(per_replica, ' samples')} a replica and "
+        f"exchanges {_span(mebibytes, ' MiB')} of gradients: {why}."
+    )
+
+
+def _winner(comparison: Comparison) -> Iterator[str]:
+    """Says which arm is best for every setting, if one is, judged against the baseline."""
+    names = [arm for arm in comparison.arms if arm != comparison.baseline]
+    rows = [row for row in comparison.rows if row.entries[comparison.baseline].median]
+    if len(rows) < 2 or not names:
+        return
+    judgements = [
+        entry.speedup.judgement if (entry := row.entries[arm]).speedup else "not measured"
+        for arm in names
+        for row in rows
+    ]
+    if all(judgement == "slower" for judgement in judgements):
+        yield f"Use {comparison.baseline} for every setting that was measured."
+    elif len(names) == 1 and all(judgement == "faster" for judgement in judgements):
+        yield f"Use {names[0]} for every setting that was measured."
+    elif len(names) == 1:
+        yield from _turning_point(comparison, names[0], rows)
+
+
+def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Says between which batch sizes an arm overtakes, for each network in which it does so once."""
+    if BATCH_KEY not in comparison.keys:
+        return
+    networks: dict[str, list[Row]] = {}
+    for row in rows:
+        rest = {key: value for key, value in row.setting.items() if key != BATCH_KEY}
+        networks.setdefault(describe_setting(rest), []).append(row)
+    for network, own in networks.items():
+        own = sorted(own, key=lambda row: row.global_batch_size or 0)
+        signs = [_sign(row.entries[arm]) for row in own]
+        clear = [(row, sign) for row, sign in zip(own, signs, strict=True) if sign]
+        turns = [(before, after) for before, after in itertools.pairwise(clear) if before[1] != after[1]]
+        if len(turns) == 1:
+            (last, sign), (first, _) = turns[0]
+            better, worse = (comparison.baseline, arm) if sign < 0 else (arm, comparison.baseline)
+            where = f" with {network}" if network else ""
+            yield (
+                f"Use {better} up to batch {last.global_batch_size:,}{where} and {worse} from "
+                f"{first.global_batch_size:,} on; in between it was not measured, or shows no difference."
+            )
+
+
+def _sign(entry: Entry) -> int:
+    judgement = entry.speedup.judgement if entry.speedup else ""
+    return {"faster": 1, "slower": -1}.get(judgement, 0)
+
+
+def _limits(comparison: Comparison) -> Iterator[str]:
+    if comparison.shares_cores:
+        yield (
+            f"The replicas of {', '.join(comparison.shares_cores)} share the cores of one processor: this shows that "
+            "the strategy works and what it costs, and is no statement about more hardware."
+        )
+    missing = [
+        (row, entry)
+        for row in comparison.rows
+        for entry in row.entries.values()
+        if entry.median is None or entry.outcome != "FINISHED"
+    ]
+    for row, entry in missing[:_NUM_NAMED]:
+        setting = describe_setting(row.setting) or "the recipe as it is"
+        yield f"No speed, or not in every round, of {entry.arm} for {setting}: {entry.outcome}, {entry.reason}."
+    if len(missing) > _NUM_NAMED:
+        yield f"{len(missing) - _NUM_NAMED} more points have no speed, or not in every round."
+    unequal = {
+        f"{difference.name}"
+        for row in comparison.rows
+        for entry in row.entries.values()
+        for difference in entry.unequal
+    }
+    if unequal:
+        yield f"Not like with like: some arms differ in {', '.join(sorted(unequal))}."
+    left_out = [run for row in comparison.rows for entry in row.entries.values() for run in entry.left_out]
+    if left_out:
+        yield (
+            f"{len(left_out)} runs are left out, since newer runs of their point differ from them in what must be "
+            "equal (versions, settings); tfbench diff RUN RUN says in what."
+        )
+    if comparison.is_synthetic:
+        yield "Measured on synthetic data: speeds hold, accuracies say nothing of the real task."
+
+
+def _name(rows: Sequence[Row], comparison: Comparison) -> str:
+    if len(rows) == len(comparison.rows) and len(rows) > 1:
+        return f"all {len(rows)} settings"
+    named = [describe_setting(row.setting) or "the recipe as it is" for row in rows[:_NUM_NAMED]]
+    more = f" and {len(rows) - _NUM_NAMED} more" if len(rows) > _NUM_NAMED else ""
+    return "; ".join(named) + more
+
+
+def _range(rows: Sequence[Row], arm: str) -> str:
+    ratios = [speedup.ratio for row in rows if (speedup := row.entries[arm].speedup)]
+    return f"{_span(ratios, ' times')} its speed"
+
+
+def _span(values: Sequence[float], unit: str) -> str:
+    """Returns "1.2 to 3.4 ms", or "1.2 ms" where the ends are the same."""
+    low, high = f"{min(values, default=math.nan):.3g}", f"{max(values, default=math.nan):.3g}"
+    return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
+
+
+def _replicas(entry: Entry) -> int:
+    return int(entry.runs[0].metrics.get("num_replicas") or 1)
+
+
+def _step_seconds(entry: Entry) -> float | None:
+    return entry.runs[0].metrics.get("step_time_median_seconds")

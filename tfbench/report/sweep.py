@@ -1,0 +1,53 @@
+"""What `tfbench sweep` shows: its plan, its progress, how it ended."""
+
+from collections.abc import Sequence
+
+from tfbench.measure.comparison import Comparison
+from tfbench.measure.verdict import find_verdict
+from tfbench.report.comparison import LEGEND, comparison_lines
+from tfbench.report.tables import format_clock, wrap
+from tfbench.sweep_plan import SweepPlan, describe_setting, estimate_seconds, format_value, list_cells, list_settings
+
+
+def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
+    """Returns what is about to be measured, and about how long it will take."""
+    settings = len(list_settings(plan))
+    lines = [f"Sweep {plan.sweep_id} of {plan.recipe_name}"]
+    for variation in plan.variations:
+        values = ", ".join(map(format_value, variation.values))
+        lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
+    lines += [f"  arm       {arm.label}" for arm in plan.arms]
+    total = len(list_cells(plan))
+    counts = f"{settings} settings x {len(plan.arms)} arms x {plan.num_rounds} rounds = {total} runs"
+    if num_left < total:
+        counts += f", of which {num_left} are left"
+    lines.append(f"  runs      {counts}")
+    lines.append(f"  time      about {format_clock(estimate_seconds(plan, num_left))}, until runs tell better")
+    limits = []
+    if plan.time_budget_seconds is not None:
+        limits.append(f"{format_clock(plan.time_budget_seconds)} in all, the ends of each range first")
+    if plan.run_timeout_seconds is not None:
+        limits.append(f"{plan.run_timeout_seconds:g} s a run")
+    if plan.memory_limit_bytes is not None:
+        limits.append(f"{plan.memory_limit_bytes / 2**20:,.0f} MiB a run")
+    if limits:
+        lines += wrap("; ".join(limits), width, first="  limits    ")
+    return lines
+
+
+def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
+    """Returns what one run is called: "hidden_units=[100] global_batch_size=32, mirrored cpu:0,cpu:1, round 2"."""
+    parts = [describe_setting(list_settings(plan)[setting]), plan.arms[arm].label]
+    if plan.num_rounds > 1:
+        parts.append(f"round {round_number}")
+    return ", ".join(part for part in parts if part)
+
+
+def result_lines(comparison: Comparison, width: int) -> list[str]:
+    """Returns the table, its legend and the verdict."""
+    lines = ["", *comparison_lines(comparison), ""]
+    lines += wrap(LEGEND, width)
+    verdict: Sequence[str] = find_verdict(comparison)
+    if verdict:
+        lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
+    return lines

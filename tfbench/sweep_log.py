@@ -1,0 +1,153 @@
+"""The record of a sweep in the store: its plan, and what came of each of its runs, a line each."""
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
+from tfbench.journal import Follower, Journal
+from tfbench.schema import build, schema, to_plain
+from tfbench.sweep_plan import SweepPlan
+from tfbench.tracking.store import Store
+
+FORMAT_VERSION = 1
+_FOLDER = "sweeps"
+
+Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
+
+
+@schema
+class CellResult:
+    """What came of one run of a sweep.
+
+    REFUSED: it could not be measured at all, and nothing of it is stored. SKIPPED: it was not tried, since its point
+    had failed in an earlier round.
+    """
+
+    cell: int
+    outcome: Outcome
+    run_id: str | None = None
+    reason: str = ""
+    seconds: float = 0.0  # that the whole run took
+
+
+class SweepLog:
+    """An open record of a sweep; only one process may go on with a sweep at a time."""
+
+    def __init__(self, journal: Journal, plan: SweepPlan, results: dict[int, CellResult]) -> None:
+        self._journal = journal
+        self.plan = plan
+        self.results = results  # by the number of the cell
+
+    def begin(self, cell: int, run_id: str) -> None:
+        """Notes that a run is about to be made; one that is never heard of again was killed."""
+        self._journal.append("begun", cell=cell, run_id=run_id)
+
+    def end(self, result: CellResult) -> None:
+        """Notes what came of a run."""
+        self._journal.append("ended", result=to_plain(result))
+        self.results[result.cell] = result
+
+
+@contextlib.contextmanager
+def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
+    """Opens the record of a new sweep.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
+    path = _path(store, plan.sweep_id)
+    with _opened(path) as journal:
+        journal.append("plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
+        yield SweepLog(journal, plan, {})
+
+
+@contextlib.contextmanager
+def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
+    """Opens the record of a sweep that is to go on.
+
+    Raises:
+        TrackingError: Another process is at it, or the record is damaged.
+    """
+    path = _path(store, sweep_id)
+    with _opened(path) as journal:
+        yield SweepLog(journal, *_read(path))
+
+
+def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellResult]]:
+    """Returns a sweep's plan, and what is known of its runs, by the numbers of their cells.
+
+    Raises:
+        TrackingError: The record is damaged.
+    """
+    return _read(_path(store, sweep_id))
+
+
+def list_sweeps(store: Store) -> list[str]:
+    """Returns the ids of a store's sweeps, newest first."""
+    paths = sorted((store.root / _FOLDER).glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [path.stem for path in paths]
+
+
+def find_sweep(store: Store, token: str) -> str:
+    """Returns the id of the sweep that a user means by its beginning, or by "@last".
+
+    Raises:
+        UnknownNameError: None, or more than one, is meant.
+    """
+    known = list_sweeps(store)
+    found = known[:1] if token == "@last" else [sweep_id for sweep_id in known if sweep_id.startswith(token)]  # noqa: S105
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UnknownNameError(f"sweep '{token}': several are meant by it: {', '.join(found)}. Use more of an id.")
+    there = f"It has: {', '.join(known[:8])}." if known else "It has none; `tfbench sweep RECIPE` makes one."
+    raise UnknownNameError(f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}")
+
+
+def _path(store: Store, sweep_id: str) -> Path:
+    return store.root / _FOLDER / f"{sweep_id}.jsonl"
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Journal]:
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(path.with_suffix(".lock").open("ab"))
+            journal = Journal(path)
+        except OSError as error:
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+        stack.callback(_close, journal)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise TrackingError(
+                f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
+            ) from error
+        journal.reserve()
+        yield journal
+
+
+def _close(journal: Journal) -> None:
+    with contextlib.suppress(OSError):
+        journal.close()
+
+
+def _read(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
+    try:
+        records: list[dict[str, Any]] = Follower(path).read()
+        if not records or records[0]["kind"] != "plan":
+            raise ValueError("it does not begin with a plan")
+        version = records[0]["format_version"]
+        if version != FORMAT_VERSION:
+            raise ValueError(f"format {version} is not known to this version of tfbench")
+        plan = build(SweepPlan, records[0]["plan"], "plan")
+        ended = [build(CellResult, record["result"], "result") for record in records if record["kind"] == "ended"]
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
+    except (RecipeError, ValueError, KeyError, TypeError) as error:
+        raise TrackingError(f"{path}: is no record of a sweep: {error}") from error
+    return plan, {result.cell: result for result in ended}
