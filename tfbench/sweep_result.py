@@ -7,6 +7,7 @@ from tfbench.briefs import read_briefs
 from tfbench.calibrations import list_noise_floors
 from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare, setting_value
 from tfbench.measure.difference import flatten
+from tfbench.measure.noise import NoiseFloor
 from tfbench.run_brief import RunBrief
 from tfbench.schema import to_plain
 from tfbench.sweep_log import CellResult
@@ -64,13 +65,13 @@ def compare_stored(
 
 def noise_limits_of(store: Store) -> NoiseLimit:
     """Returns what says which differences the noise floors of a store hide; they are read once."""
-    floors: dict[str, Any] = {}
+    floors: dict[str, NoiseFloor] = {}
     for floor in reversed(list_noise_floors(store)):
         floors[repr(to_plain(floor.key))] = floor  # the newest stays
 
     def limit(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
-        found = [floors.get(repr(brief.noise_key)) for brief in (a, b)]
-        if None in found:
+        found = [floor for brief in (a, b) if (floor := floors.get(repr(brief.noise_key)))]
+        if len(found) < 2:
             return None
         return max(floor.unpaired_limit() if num_rounds is None else floor.paired_limit(num_rounds) for floor in found)
 
