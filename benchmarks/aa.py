@@ -87,7 +87,7 @@ def describe_pool(recipe: str, pool: list[float], source: str) -> dict[str, Any]
 @click.option("--processes", default=MIN_POOL, show_default=True, help="Runs to make.")
 @click.option("--seconds", default=2.0, show_default=True, help="Length of a run after its warm-up.")
 @click.option("--store", type=click.Path(exists=True, path_type=Path), help="Take the finished runs of this store.")
-@click.option("--pairs", default=5, show_default=True, help="Pairs of runs in a comparison.")
+@click.option("--pairs", default=5, type=click.IntRange(2), show_default=True, help="Pairs of runs in a comparison.")
 @click.option("--comparisons", default=1_000, show_default=True)
 @click.option(
     "--out",

@@ -6,7 +6,8 @@
 With them: spans, ledger and journal in the measuring process, and a parent that follows the journal as `tfbench run`
 does. Without: Keras's own callback list, and the parent stopped (SIGSTOP). Both kinds of block end with the same
 synchronisation with the device. A block is compared with the mean of the two around it, so that drift cancels out;
-`overhead.py` compares whole processes, whose noise hides a cost of a few per cent.
+`overhead.py` compares whole processes, whose noise hides a cost of a few per cent. "own work" is what the instruments
+take of the training thread's processor time, which no other process disturbs, for a step and as a share of it.
 """
 
 import datetime
@@ -20,7 +21,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -37,8 +38,15 @@ def follow(path: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def measure(recipe_name: str, block: int, num_blocks: int) -> list[float]:
-    """Returns the seconds of each block; every other one, from the second on, was measured without instruments."""
+class Block(NamedTuple):
+    """What some steps took in all, and the time of the training thread within what is called after each of them."""
+
+    seconds: float
+    call_seconds: float
+
+
+def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
+    """Returns what each block took; every other one, from the second on, was measured without instruments."""
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
@@ -51,7 +59,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[float]:
     keras.utils.set_random_seed(training.seed)
     splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
     model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
-    seconds: list[float] = []
+    blocks: list[Block] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
         journal = Journal(path)
@@ -73,23 +81,26 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[float]:
         )
         with_instruments = callbacks.on_train_batch_end
         without = super(type(callbacks), callbacks).on_train_batch_end
-        done, start = 0, 0.0
+        done, start, own_ns = 0, 0.0, 0
 
         def on_train_batch_end(batch: int, logs: Any = None) -> None:
-            nonlocal done, start
+            nonlocal done, start, own_ns
             number = done // block - 2  # the first two blocks hold compilation and warm-up
+            before = time.thread_time_ns()
             (with_instruments if number % 2 == 0 else without)(batch, logs)
+            own_ns += time.thread_time_ns() - before
             done += 1
             if done % block == 0:
                 distribution.synchronize()
                 now = time.perf_counter()
                 if number >= 0:
-                    seconds.append(now - start)
+                    blocks.append(Block(now - start, own_ns * 1e-9))
+                own_ns = 0
                 is_next_with = (number + 1) % 2 == 0
                 os.kill(parent.pid or 0, signal.SIGCONT if is_next_with else signal.SIGSTOP)
                 if is_next_with:
                     clock.restart()
-                if len(seconds) == num_blocks:
+                if len(blocks) == num_blocks:
                     model.stop_training = True
                 start = time.perf_counter()
 
@@ -106,7 +117,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[float]:
         )
         parent.kill()
         journal.close()
-    return seconds
+    return blocks
 
 
 def ratios_of(seconds: list[float]) -> list[float]:
@@ -129,20 +140,23 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
 @click.option("--blocks", default=401, show_default=True)
 def main(recipes: tuple[str, ...], block_seconds: float, blocks: int) -> None:
     """Prints a Markdown table of the time of steps with instruments over that without."""
-    click.echo("| recipe | step | steps a block | blocks | median ratio | 95 % of the median | quartiles |")
-    click.echo("| --- | --- | --- | --- | --- | --- | --- |")
+    click.echo("| recipe | step | steps a block | blocks | median ratio | 95 % of the median | quartiles | own work |")
+    click.echo("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for recipe in recipes:
         trial = measure(recipe, 50, 6)
-        step = statistics.median(trial) / 50
+        step = statistics.median(one.seconds for one in trial) / 50
         block = max(10, round(block_seconds / step))
-        seconds = measure(recipe, block, blocks)
+        found = measure(recipe, block, blocks)
+        seconds = [one.seconds for one in found]
         ratios = ratios_of(seconds)
+        calls = [[one.call_seconds / block for one in found[first::2]] for first in (0, 1)]
+        own = statistics.median(calls[0]) - statistics.median(calls[1])
         low, high = bootstrap_median(ratios)
         first, _, third = statistics.quantiles(ratios, n=4)
         step = statistics.median(seconds) / block
         click.echo(
             f"| {recipe} | {step * 1e3:.2f} ms | {block} | {blocks} | **{statistics.median(ratios):.4f}** "
-            f"| {low:.4f} to {high:.4f} | {first:.4f} to {third:.4f} |"
+            f"| {low:.4f} to {high:.4f} | {first:.4f} to {third:.4f} | {own * 1e6:.1f} us, {own / step:.2%} |"
         )
     cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
     click.echo(f"\n{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {cpu.partition(': ')[2]}, ", nl=False)

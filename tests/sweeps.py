@@ -1,11 +1,16 @@
 """Sweeps and briefs of runs for tests."""
 
+from collections.abc import Callable
 from typing import Any
 
-from builders import build_recipe
+from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+from journals import write_journal
 from tfbench.recipe_file import to_tables
+from tfbench.results import DatasetSummary, LedgerRecord, ModelSummary, RunExit, RunResult
 from tfbench.run_brief import FORMAT_VERSION, RunBrief
-from tfbench.sweep_plan import Arm, SweepPlan, Variation
+from tfbench.sweep_log import CellResult, new_log
+from tfbench.sweep_plan import Arm, Cell, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
+from tfbench.tracking.store import Store
 
 BATCHES = Variation(key="training.global_batch_size", values=(32, 64))
 TWO_ARMS = (Arm(strategy="default", devices=("cpu:0",)), Arm(strategy="mirrored", devices=("cpu:0", "cpu:1")))
@@ -80,3 +85,71 @@ def build_brief(
         }
         | fields
     )
+
+
+def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[Cell], float | str], **fields: Any) -> None:
+    """Writes a sweep and its runs, as they stand in a store; instead of a speed, the reason why a run was killed."""
+    with new_log(store, plan) as log:
+        for cell in list_cells(plan):
+            found = speed(cell)
+            if isinstance(found, str):
+                log.end(CellResult(cell=cell.number, outcome="KILLED", reason=found))
+                continue
+            result = build_cell_result(plan, cell, found, **fields)
+            write_journal(store, result)
+            log.end(CellResult(cell=cell.number, outcome="FINISHED", run_id=result.request.run_id, seconds=9.0))
+
+
+def build_cell_result(plan: SweepPlan, cell: Cell, speed: float, **fields: Any) -> RunResult:
+    """Builds the result of one run of a sweep over an MLP: 50 steady spans of 20 steps, then two epochs' records."""
+    arm, recipe = plan.arms[cell.arm], resolve_recipe(plan, list_settings(plan)[cell.setting], plan.arms[cell.arm])
+    widths, batch = recipe.model.options["hidden_units"], recipe.training.global_batch_size
+    parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
+    request = build_request(
+        run_id=f"{cell.number:032x}",
+        name=f"mlp-b{batch}-r{cell.round_number}",
+        created=1_700_000_000.0 + 20 * cell.number,
+        recipe=recipe,
+        tags={"tfbench.sweep": plan.sweep_id, "tfbench.arm": arm.label, "tfbench.round": str(cell.round_number)},
+    )
+    placement = build_placement(
+        strategy=arm.strategy,
+        devices=arm.devices,
+        hardware=("Example CPU 3000",) * len(arm.devices),
+        num_replicas=len(arm.devices),
+        global_batch_size=batch,
+        per_replica_batch_size=batch // len(arm.devices),
+    )
+    seconds = 20 * batch / speed
+    spans = [build_span(first_step=1, last_step=1, seconds=1.0)]
+    spans += [
+        build_span(epoch=1 + n // 25, first_step=20 * n + 2, last_step=20 * n + 21, seconds=seconds) for n in range(50)
+    ]
+    epochs = tuple(
+        build_epoch(
+            epoch=epoch,
+            epoch_seconds=25 * seconds,
+            elapsed_seconds=1.0 + epoch * (25 * seconds + 0.5),
+            samples_per_second=speed,
+            val_accuracy=1 - 0.2 / epoch / len(widths),
+            finished_at=request.created + 5.0 + epoch * (25 * seconds + 0.5),
+        )
+        for epoch in (1, 2)
+    )
+    entries = {"startup": 3.0 + 0.5 * cell.arm, "first_step": 1.0, "steady": 50 * seconds, "validation": 1.0}
+    values: dict[str, Any] = {
+        "request": request,
+        "placement": placement,
+        "dataset": DatasetSummary(
+            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
+        ),
+        "model": ModelSummary(num_parameters=parameters, num_trainable_parameters=parameters),
+        "spans": tuple(spans),
+        "epochs": epochs,
+        "steps_per_epoch": 501,
+        "started_at": request.created + 5.0,
+        "ended_at": epochs[-1].finished_at + 0.1,
+        "ledger": LedgerRecord(entries=entries, elapsed_seconds=sum(entries.values()) + 0.01),
+        "exit": RunExit(status="FINISHED", worker_seconds=sum(entries.values()) + 0.02),
+    }
+    return build_result(**values | fields)

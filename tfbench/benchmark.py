@@ -12,7 +12,7 @@ from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.evaluation import evaluate_trained, write_model_files
 from tfbench.journal import Journal, plain_fields
 from tfbench.measure.ledger import Ledger
-from tfbench.measure.work import FLOPS_PER_FORWARD
+from tfbench.measure.work import FLOPS_PER_FORWARD, MAX_OTHER_SHARE
 from tfbench.peak import measure_peak
 from tfbench.recipe import DatasetConfig, ModelConfig, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
@@ -89,11 +89,11 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
             write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
             if not recipe.measurement.is_limited:
                 evaluate_trained(recipe, splits, model, journal)
-        if recipe.measurement.checks:
-            with ledger.entry("checks"):
+        with ledger.entry("checks"):
+            if recipe.measurement.checks:
                 _check_limits(training, splits, resolved, summary, steps_per_second, journal)
-    if shares_machine or environment.count_other_workers():
-        journal.append("note", text=SHARED_MACHINE)
+            if shares_machine or environment.count_other_workers():
+                journal.append("note", text=SHARED_MACHINE)
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 
@@ -107,15 +107,29 @@ def _check_limits(
     journal: Journal,
 ) -> None:
     """Measures what the training is held against: its input pipeline alone, and what its devices compute at most."""
+    import tensorflow as tf
+
     journal.append("stage", name="checking the input pipeline and the devices' peak")
-    journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
-    if model.flops_per_sample is None or steps_per_second is None:
-        return
-    needed = FLOPS_PER_FORWARD * model.flops_per_sample * training.global_batch_size * steps_per_second
-    for seconds in _PEAK_SECONDS:  # a peak below what was reached was disturbed
+    try:
+        journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
+        if model.flops_per_sample is not None and steps_per_second is not None:
+            _check_peak(training, resolved, model.flops_per_sample, steps_per_second, journal)
+    except tf.errors.ResourceExhaustedError as error:  # the run itself is done, and must not be lost for its checks
+        journal.append("note", text=f"the checks after the training were given up, for want of memory: {error.message}")
+
+
+def _check_peak(
+    training: TrainingConfig,
+    resolved: distribution.ResolvedDistribution,
+    flops_per_sample: int,
+    steps_per_second: float,
+    journal: Journal,
+) -> None:
+    needed = FLOPS_PER_FORWARD * flops_per_sample * training.global_batch_size * steps_per_second
+    for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
         peak = measure_peak(tuple(resolved.logical_names), training.precision, seconds=seconds)
         journal.append("peak_check", **plain_fields(peak_check=peak))
-        if peak.flops_per_second >= needed:
+        if peak.flops_per_second >= needed and peak.other_share <= MAX_OTHER_SHARE:
             break
 
 

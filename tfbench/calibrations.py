@@ -10,7 +10,9 @@ from pathlib import Path
 
 from tfbench import __version__
 from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError, TrackingError
+from tfbench.measure.machine_checks import check_machine
 from tfbench.measure.noise import MIN_ROUNDS, NoiseFloor, noise_key
+from tfbench.measure.spread import merge_cautions
 from tfbench.requests import new_id, series_request
 from tfbench.results import RunRequest, RunResult
 from tfbench.schema import build, to_plain
@@ -28,6 +30,11 @@ class Calibration:
 
     floor: NoiseFloor
     series: Series
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What of the machine disturbed its runs, and so is in the noise."""
+        return merge_cautions([tuple(check_machine(outcome.result)) for outcome in self.series.outcomes])
 
 
 def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Calibration:
@@ -61,7 +68,7 @@ def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Cali
     series = run_series(next_run, execute)
     if series.was_interrupted:
         raise InterruptedRunError(
-            f"interrupted after {len(series.runs)} of {len(places)} runs; no noise floor was stored. The runs are, as "
+            f"interrupted after {len(series.runs)} of {len(places)} runs; no noise floor was stored. The runs are, "
             f"as group {group}."
         )
     return Calibration(floor=_make_floor(request, group, series), series=series)

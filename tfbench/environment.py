@@ -107,10 +107,10 @@ def uses_onednn() -> bool | None:
     Unless TF_ENABLE_ONEDNN_OPTS says so, TensorFlow decides by the processor. There is no public way to ask how it did.
     """
     try:
-        from tensorflow.python.util import _pywrap_util_port
+        from tensorflow.python.util._pywrap_util_port import IsMklEnabled
     except ImportError:
         return None
-    return bool(_pywrap_util_port.IsMklEnabled())
+    return bool(IsMklEnabled())
 
 
 def find_thread_variables(environment: Mapping[str, str]) -> str:

@@ -47,6 +47,10 @@ class MeasurementError(TfbenchError):
     exit_code = ExitCode.RUN_FAILED
 
 
+class ComparisonError(TfbenchError):
+    """Two things were to be compared that cannot be."""
+
+
 class OutputError(TfbenchError):
     """The run was measured and stored, but what it found cannot be printed."""
 

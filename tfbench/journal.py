@@ -272,6 +272,26 @@ def read_records(path: Path) -> list[Record]:
     return records
 
 
+def read_start(path: Path) -> list[Record]:
+    """Reads a journal up to the record that says that all was ready to train, and no further.
+
+    Raises:
+        TrackingError: The file is no journal.
+    """
+    records: list[Record] = []
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                records.append(json.loads(line))
+                if records[-1]["kind"] == "ready":
+                    break
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrackingError(f"{path}: is no tfbench journal: {error}") from error
+    return records
+
+
 def replay(records: Iterable[Record]) -> RunResult:
     """Rebuilds a run's result from its journal's records."""
     state = Replay()

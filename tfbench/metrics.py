@@ -25,8 +25,8 @@ _LOWER, _HIGHER, _NEITHER = Better.LOWER, Better.HIGHER, Better.NEITHER
 # Where a measuring process's time goes; each moment is in one of these, or not accounted for.
 LEDGER_ENTRIES = {
     "startup": "start of the process, imports, devices",
-    "data": "loading or making the data",
-    "model": "building the model, restoring a snapshot",
+    "data": "loading or making the data, building its pipelines",
+    "model": "building the model, restoring a snapshot, reading what the machine is",
     "waiting": "waiting for MLflow to be ready, so that it does not disturb the measurement",
     "first_step": "first execution: tracing, compilation, first batch",
     "warmup": "the rest of the warm-up",
@@ -34,7 +34,7 @@ LEDGER_ENTRIES = {
     "validation": "validation after each epoch, training samples in inference mode",
     "callbacks": "between steps and epochs: iterators, callbacks, snapshots",
     "evaluation": "evaluations, predictions and files after the training",
-    "checks": "drawing from the input pipeline alone, matrix products",
+    "checks": "drawing from the input pipeline alone, matrix products, looking for other runs",
     "teardown": "from the last record of the process to its end",
 }
 

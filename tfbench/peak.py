@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfbench.results import PeakCheck
+from tfbench.usage import read_counters
 
 _CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no faster, smaller ones are
 _SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
@@ -35,7 +36,7 @@ def measure_peak(devices: Sequence[str], precision: str, *, seconds: float) -> P
     else:
         multiply = _build_product(devices, size, dtype, chain)
         multiply()
-    rounds: list[float] = []
+    before, rounds = read_counters(), list[float]()
     while len(rounds) < _MIN_ROUNDS or sum(rounds) < seconds:
         rounds.append(_time(multiply))
     return PeakCheck(
@@ -44,6 +45,7 @@ def measure_peak(devices: Sequence[str], precision: str, *, seconds: float) -> P
         num_rounds=len(rounds),
         flops=2 * size**3 * chain * len(devices),
         seconds=min(rounds),
+        other_share=read_counters().other_share(before),
     )
 
 

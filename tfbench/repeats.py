@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from tfbench.errors import RecipeError
-from tfbench.measure.intervals import log_interval
+from tfbench.measure.intervals import Interval, log_interval
 from tfbench.measure.spread import RepeatsSummary, find_spreads
 from tfbench.recipe import MAX_SEED
+from tfbench.report.repeats import format_share
 from tfbench.requests import new_id, series_request
 from tfbench.results import RunRequest
 from tfbench.series import Execute, Series, SeriesRun, run_series
@@ -60,9 +61,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
         if _is_enough(done, plan):
             return None
-        number = len(done) + 1
-        label = f"repeat {number} of {_describe_number(plan)}"
-        return _nth_request(request, group, number, varies_seed=plan.varies_seed), label
+        return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(done, plan)
 
     series = run_series(next_run, execute)
     return Repeats(summary=_summarize(group, plan, series), series=series)
@@ -84,23 +83,33 @@ def _nth_request(request: RunRequest, group: str, number: int, *, varies_seed: b
 def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
     if len(done) < plan.num:
         return False
-    # Where all have failed so far, more of them would fail, too.
-    return len(done) >= plan.max_num or not any(run.is_finished for run in done) or _is_precise(done, plan)
+    # Where none has a speed so far, since all failed or were too short, more of them would have none, too.
+    return len(done) >= plan.max_num or not any(run.samples_per_second for run in done) or _is_precise(done, plan)
 
 
 def _is_precise(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:
-    speeds = [speed for run in done if (speed := run.samples_per_second)]
-    interval = log_interval(speeds)
+    interval = _speed_interval(done)
     return (
         plan.precision is not None
         and interval is not None
-        and len(speeds) >= plan.num
+        and interval.num >= plan.num
         and interval.relative_half_width < plan.precision
     )
 
 
-def _describe_number(plan: RepeatPlan) -> str:
-    return f"{plan.num}" if plan.precision is None else f"{plan.num} to {plan.max_num}"
+def _speed_interval(done: Sequence[SeriesRun]) -> Interval | None:
+    return log_interval([speed for run in done if (speed := run.samples_per_second)])
+
+
+def _label(done: Sequence[SeriesRun], plan: RepeatPlan) -> str:
+    number = len(done) + 1
+    if plan.precision is None:
+        return f"repeat {number} of {plan.num}"
+    if number <= plan.num:
+        return f"repeat {number} of {plan.num} to {plan.max_num}"
+    interval = _speed_interval(done)
+    reached = f"+/- {format_share(interval.relative_half_width)}" if interval else "not known"
+    return f"repeat {number} of {plan.max_num} at most; the speed is {reached} so far"
 
 
 def _summarize(group: str, plan: RepeatPlan, series: Series) -> RepeatsSummary:

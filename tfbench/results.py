@@ -173,7 +173,7 @@ class StepSpan:
 
 @schema
 class Usage:
-    """What the machine was used for while training took place, from its first epoch to the end of its last.
+    """What the machine was used for while training took place, from before its first epoch to after its last.
 
     CPU times are of all threads, in seconds. `busy_cpu_seconds` is of all processes on the machine, with what its
     hypervisor gave to others (`stolen_cpu_seconds`) left out.
@@ -184,7 +184,7 @@ class Usage:
     busy_cpu_seconds: float
     stolen_cpu_seconds: float
     num_logical_cores: int
-    throttled_seconds: float | None  # in which the control group's quota held threads back; None: no quota
+    throttled_seconds: float | None  # in which the control group's quota held threads back; None: not known
     swapped_pages: int  # of the whole machine, in and out
     major_page_faults: int  # of this process: it waited for the disk to bring memory back
     load_average: float | None  # one minute, at the end
@@ -213,6 +213,7 @@ class PeakCheck:
     num_rounds: int
     flops: int
     seconds: float
+    other_share: float = 0.0  # of the machine's processor time, that other processes took meanwhile
 
     @property
     def flops_per_second(self) -> float:
@@ -222,7 +223,7 @@ class PeakCheck:
 
 @schema
 class LedgerRecord:
-    """Where a measuring process's time went until now: entry of `measure.ledger.ENTRIES` to seconds.
+    """Where a measuring process's time went until now: entry of `metrics.LEDGER_ENTRIES` to seconds.
 
     `elapsed_seconds` counts from before the process was started. What is in no entry is not accounted for.
     """

@@ -46,8 +46,7 @@ class Series:
     @property
     def num_failed(self) -> int:
         """Those that did not finish, but for one that was stopped on request."""
-        stopped = (run for run in self.runs if run.outcome and run.outcome.was_interrupted and not run.is_finished)
-        return sum(not run.is_finished for run in self.runs) - sum(1 for _ in stopped)
+        return sum(not run.is_finished and not (run.outcome and run.outcome.was_interrupted) for run in self.runs)
 
 
 # Given the runs that are done, returns the next one and what to call it; None if that is enough.

@@ -36,7 +36,7 @@ def _blocks(path: str, heading: str, table: Mapping[str, Any]) -> Iterator[str]:
         if value is None:
             lines.append(f"# {_key(key)}: not set")
         elif not isinstance(value, Mapping) and not _is_array_of_tables(value):
-            lines.append(f"{_key(key)} = {_value(value)}")
+            lines.append(f"{_key(key)} = {format_inline(value)}")
     yield "\n".join(lines)
     for key, value in table.items():
         if value and (isinstance(value, Mapping) or _is_array_of_tables(value)):
@@ -48,15 +48,16 @@ def _is_array_of_tables(value: Any) -> bool:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else format_inline(key)
 
 
-def _value(value: Any) -> str:
+def format_inline(value: Any) -> str:
+    """Returns one value as TOML writes it behind an equals sign: a list in brackets, a table in braces."""
     if isinstance(value, Mapping):  # in an array of arrays
         known = {key: element for key, element in value.items() if element is not None}
-        return "{" + ", ".join(f"{_key(key)} = {_value(element)}" for key, element in known.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)} = {format_inline(element)}" for key, element in known.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(format_inline, value)) + "]"
     # Strings, numbers and booleans are written alike in JSON and TOML, but for the one control character that
     # JSON leaves as it is.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")

@@ -67,20 +67,23 @@ def train(
             elapsed_before=done[-1].elapsed_seconds if done else 0.0,
             others=[build_state_reset(request.recipe.model)],
         )
-        model.fit(
-            input_pipeline.build_training_dataset(
+        with ledger.entry("data"):
+            batches = input_pipeline.build_training_dataset(
                 splits,
                 global_batch_size=training.global_batch_size,
                 seed=training.seed,
                 first_step=len(done) * steps_per_epoch,
-            ),
+            )
+            validation_data = build_evaluation_dataset(training, splits, "validation") if is_validated else None
+        model.fit(
+            batches,
             initial_epoch=len(done),
             epochs=training.epochs if is_validated else UNLIMITED_EPOCHS,
             steps_per_epoch=steps_per_epoch,
             callbacks=callbacks,
             shuffle=False,
             verbose=0,
-            validation_data=build_evaluation_dataset(training, splits, "validation") if is_validated else None,
+            validation_data=validation_data,
         )
     return clock.steady_steps_per_second
 

@@ -15,8 +15,8 @@ _CLOCK_READINGS = 1000  # from which the clock's smallest step is seen
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
 
 
-class _Reading(NamedTuple):
-    """Counters that only grow."""
+class Counters(NamedTuple):
+    """Counters that only grow; times in seconds, of all threads."""
 
     time: float
     own_cpu: float
@@ -25,6 +25,12 @@ class _Reading(NamedTuple):
     throttled: float | None
     swapped_pages: int
     major_page_faults: int
+
+    def other_share(self, before: "Counters") -> float:
+        """Returns the share of the machine's processor time that other processes took since `before`."""
+        others = (self.busy_cpu - before.busy_cpu) - (self.own_cpu - before.own_cpu)
+        # Counters of the machine and of the process are not read at the same instant.
+        return max(0.0, others) / (self.time - before.time) / (os.cpu_count() or 1)
 
 
 class UsageMeter:
@@ -44,11 +50,11 @@ class UsageMeter:
 
             for gpu in gpus:
                 tf.config.experimental.reset_memory_stats(gpu)
-        self._before = _read()
+        self._before = read_counters()
 
     def finish(self) -> Usage:
         """Returns what was used since this meter was made."""
-        before, after = self._before, _read()
+        before, after = self._before, read_counters()
         throttled = None
         if before.throttled is not None and after.throttled is not None:
             throttled = after.throttled - before.throttled
@@ -75,12 +81,13 @@ class UsageMeter:
         return tuple(int(tf.config.experimental.get_memory_info(gpu)["peak"]) for gpu in self._gpus)
 
 
-def _read() -> _Reading:
+def read_counters() -> Counters:
+    """Reads the counters of the machine and of this process."""
     import psutil
 
     own = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()  # of all processors; time of guests is in "user" already
-    return _Reading(
+    return Counters(
         time=time.perf_counter(),
         own_cpu=own.ru_utime + own.ru_stime,
         busy_cpu=machine.user + machine.nice + machine.system + machine.irq + machine.softirq,
@@ -92,19 +99,22 @@ def _read() -> _Reading:
 
 
 def read_throttled_seconds(root: Path) -> float | None:
-    """Returns how long the control group's processor quota has held this process back; None: it has none.
+    """Returns how long a processor quota of its control groups has held this process back; None: not known.
+
+    Every group counts for itself: one without a quota says 0, also within one that has a quota.
 
     Args:
         root: Where /proc and /sys lie.
     """
+    found = []
     for folder in control_group_folders(root):
         with contextlib.suppress(OSError, ValueError):
             counters = dict(line.split() for line in (folder / "cpu.stat").read_text(encoding="ascii").splitlines())
             if "throttled_usec" in counters:  # version 2
-                return int(counters["throttled_usec"]) * 1e-6
-            if "throttled_time" in counters:
-                return int(counters["throttled_time"]) * 1e-9
-    return None
+                found.append(int(counters["throttled_usec"]) * 1e-6)
+            elif "throttled_time" in counters:
+                found.append(int(counters["throttled_time"]) * 1e-9)
+    return max(found, default=None)
 
 
 def control_group_folders(root: Path) -> list[Path]:

@@ -58,6 +58,7 @@ def _run(record: dict[str, Any], journal: Journal, start: threading.Event) -> in
 
         run_benchmark(read_request(record), journal, ledger, wait_for_start)
     except _Stopped:
+        _record_ledger(journal, ledger)
         return ExitCode.INTERRUPTED
     except TfbenchError as error:
         _record_ledger(journal, ledger)

@@ -1,7 +1,7 @@
 """A network that naps for a known time in every step, or is fed by a pipeline that naps for every batch.
 
 Each nap writes its own start and end to a file, on the clock that tfbench reads: the truth that reports are held
-against.
+against. A nap may take longer for a larger batch, and be another one under the strategy one_device than under default.
 """
 
 import os
@@ -14,9 +14,29 @@ PAIR = struct.Struct("dd")  # start and end of a nap, in seconds
 
 
 def build_model(
-    spec: Any, *, log: str = "", nap_seconds: float = 0.0, input_log: str = "", input_nap_seconds: float = 0.0
+    spec: Any,
+    *,
+    log: str = "",
+    nap_seconds: float = 0.0,
+    nap_per_sample: float = 0.0,
+    one_device_nap_seconds: float | None = None,
+    one_device_nap_per_sample: float = 0.0,
+    input_log: str = "",
+    input_nap_seconds: float = 0.0,
 ) -> Any:
     """Builds a small dense network that naps once a step and replica, and plants naps in the input pipeline.
+
+    Args:
+        spec: Of the data.
+        log: File that naps of steps write themselves to; where they depend on the batch, a file for each of its sizes
+            and for either strategy: LOG-default-64.
+        nap_seconds: How long one takes in any case.
+        nap_per_sample: And for each sample that a replica gets.
+        one_device_nap_seconds: Instead of `nap_seconds` under the strategy one_device, where
+            `one_device_nap_per_sample` is instead of `nap_per_sample`.
+        one_device_nap_per_sample: See there.
+        input_log: File that naps of the pipeline write themselves to.
+        input_nap_seconds: How much longer the making of a batch takes.
 
     Input shape: (batch, ...), float32; flattened.
     Output shape: (batch, num_classes), logits.
@@ -28,14 +48,23 @@ def build_model(
         """Returns what it is given, later."""
 
         def call(self, inputs: Any) -> Any:
-            zero = tf.numpy_function(_nap, [nap_seconds, log], tf.float32)
+            if not nap_per_sample:
+                zero = tf.numpy_function(_nap, [nap_seconds, log], tf.float32)
+            else:
+                size = tf.shape(inputs)[0]
+                zero = tf.numpy_function(_nap_by_batch, [nap_seconds, nap_per_sample, size, log], tf.float32)
             zero.set_shape([])
             return inputs + tf.stop_gradient(zero)
 
+    if nap_per_sample:
+        is_one_device = isinstance(tf.distribute.get_strategy(), tf.distribute.OneDeviceStrategy)
+        log += "-one_device" if is_one_device else "-default"
+        if is_one_device and one_device_nap_seconds is not None:
+            nap_seconds, nap_per_sample = one_device_nap_seconds, one_device_nap_per_sample
     if input_nap_seconds:
         _slow_input_down(input_nap_seconds, input_log)
     layers = [keras.Input(spec.input_shape), keras.layers.Flatten()]
-    if nap_seconds:
+    if nap_seconds or nap_per_sample:
         layers.append(Nap())
     return keras.Sequential([*layers, keras.layers.Dense(16), keras.layers.Dense(spec.num_classes)])
 
@@ -54,6 +83,10 @@ def _nap(seconds: Any, log: bytes) -> Any:
     os.write(file, PAIR.pack(start, time.perf_counter()))
     os.close(file)
     return np.float32(0)
+
+
+def _nap_by_batch(seconds: Any, seconds_per_sample: Any, size: Any, log: bytes) -> Any:
+    return _nap(seconds + seconds_per_sample * size, log + f"-{size}".encode())
 
 
 def _slow_input_down(seconds: float, log: str) -> None:

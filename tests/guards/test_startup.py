@@ -35,7 +35,10 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "from tfbench import recipe_file as r\nfor n in r.list_recipes(): r.load_recipe(r.find_recipe(n))",
         "import tfbench.journal, tfbench.launcher, tfbench.results, tfbench.device_report",
         "import tfbench.cli.show, tfbench.model_table, tfbench.report.layer_table",
+        "import tfbench.cli.check, tfbench.baselines, tfbench.report.regression",
+        "import tfbench.cli.crossover, tfbench.crossover, tfbench.report.crossover",
         "import tfbench.cli.diff, tfbench.calibrations, tfbench.report.difference, tfbench.report.effective",
+        "import tfbench.cli.report, tfbench.report_contents",
     ],
 )
 def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: str, tmp_path: Path) -> None:

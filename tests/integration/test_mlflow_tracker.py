@@ -18,7 +18,8 @@ from tfbench.errors import TrackingError
 from tfbench.measure.summary import summarize
 from tfbench.results import RunExit, RunResult, TrackedRun
 from tfbench.tracking import database, fields, mlflow_view
-from tfbench.tracking.mlflow_tracker import MlflowTracker, without_password
+from tfbench.tracking.address import without_password
+from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -253,6 +254,29 @@ def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -
     client_of(store).delete_experiment(tracked.experiment_id)
     with pytest.raises(TrackingError, match=r"experiment 'tfbench' was deleted. Restore it .*--experiment"):
         new_tracker(store).update(build_sized_result(1), None)
+
+
+def test_a_report_is_a_run_of_its_own_and_a_newer_one_takes_its_place(store: Store) -> None:
+    tags = {"tfbench.sweep": "abc"}
+    first = new_tracker(store).log_report("report-abc", "<p>old</p>", tags, created=1_700_000_000.0)
+    second = new_tracker(store).log_report("report-abc", "<p>new</p>", tags, created=1_700_000_100.0)
+    assert first == second
+    (run,) = runs_of(store)
+    assert (run.info.run_name, run.info.status, run.info.end_time) == ("report-abc", "FINISHED", 1_700_000_100_000)
+    assert tags.items() <= run.data.tags.items()
+    assert run.data.tags["tfbench.report"] == "true"
+    assert "tfbench.run_id" not in run.data.tags  # `recover` must not take it for a run
+    folder = store.artifacts / second.run_id / "artifacts"
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"report.html": "<p>new</p>"}
+    other = new_tracker(store).log_report("report-def", "<p>other</p>", {}, created=1_700_000_000.0)
+    assert other.run_id != first.run_id
+    assert other.experiment_id == first.experiment_id
+
+
+def test_a_report_that_cannot_be_kept_says_how_to_try_again(store: Store) -> None:
+    store.database.write_bytes(b"no database")
+    with pytest.raises(TrackingError, match="The report itself is written; `tfbench report` tries again"):
+        new_tracker(store).log_report("report-abc", "", {}, created=1.0)
 
 
 def test_one_tracker_serves_several_runs(store: Store) -> None:

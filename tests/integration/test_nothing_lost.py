@@ -114,6 +114,8 @@ def test_a_run_that_is_stopped_keeps_its_epochs(endless: Command) -> None:
     (tracked,) = tracked_runs(endless.store)
     assert tracked.info.status == "KILLED"
     assert epochs_tracked(endless.store, tracked.info.run_id) == epochs_in(endless.store)
+    # The worker says where its time went until it was stopped, not until its last epoch ended.
+    assert [record["kind"] for record in journal_of(endless.store)][-2:] == ["ledger", "exit"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -5,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import build_environment, build_placement, build_recipe, build_request, build_result
+from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_usage
 from fake_runs import FakeRuns, Fate
 from tfbench import session
 from tfbench.calibrations import calibrate, find_noise_floor, list_noise_floors, save_noise_floor
@@ -13,7 +14,8 @@ from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, T
 from tfbench.measure.noise import NoiseFloor
 from tfbench.report.brief_console import BriefConsole
 from tfbench.report.noise import floor_table, noise_lines
-from tfbench.results import RunExit, Summary
+from tfbench.results import RunExit, RunRequest, Summary
+from tfbench.session import RunOutcome
 from tfbench.tracking.store import Store
 
 SPEEDS = (100.0, 102.0, 104.0, 101.0, 99.0, 100.0)  # a b, b a, a b
@@ -60,7 +62,7 @@ def test_too_few_whole_rounds_make_no_floor_and_end_it_early() -> None:
 
 
 def test_a_request_to_stop_makes_no_floor() -> None:
-    with pytest.raises(InterruptedRunError, match=r"interrupted after 2 of 6 runs; no noise floor was stored"):
+    with pytest.raises(InterruptedRunError, match=r"no noise floor was stored. The runs are, as group "):
         make_floor(100.0, "STOPPED")
     with pytest.raises(DeviceError, match="gone"):
         make_floor(DeviceError("gone"))
@@ -108,15 +110,17 @@ def test_what_a_floor_means_is_said() -> None:
         f"  {100 * floor.paired_limit(3):5.1f} %  between two arms that take turns for 3 rounds",
         "  Both arms were the same, so all of it is noise: speeds that differ by less, at",
         "  this batch size and on these devices, show no measurable difference (95 %).",
+        "  What differs from one hour or day to the next is not in it: for runs that lie",
+        "  further apart, take it as the least.",
         "  stored as mlruns/noise/x.json",
     ]
-    assert "Runs that failed: 2; their rounds are left out." in " ".join(noise_lines(floor, Path("x"), 2, 300))
+    assert "Runs that failed: 2; their rounds are left out." in " ".join(noise_lines(floor, Path("x"), 2, 500))
 
 
 def test_floors_stand_in_a_table() -> None:
     floor = make_floor(*SPEEDS)
     head, row = floor_table([floor])
-    assert head.split("  ")[0].strip() == "created"
+    assert head.split("  ")[0].strip() == "created, UTC"
     assert row.endswith(f"bench  {floor.group}")
     assert "test    one_device on cpu:0  32     3       " in row
 
@@ -152,9 +156,49 @@ def test_calibrate_gives_json(tfbench: Callable[..., Any], fake: Callable[..., F
     done = tfbench("calibrate", "sine_lstm", "--rounds", "4", "--steps", "7", "--format", "json")
     assert done.exit_code == 1  # a run failed
     document = json.loads(done.stdout)
-    assert document.keys() == {"format_version", "group", "noise_floor", "num_failed", "runs"}
+    assert document.keys() == {"format_version", "group", "noise_floor", "num_failed", "cautions", "runs"}
+    assert (document["cautions"], document["noise_floor"]["confidence"]) == ([], 0.95)
     assert (document["num_failed"], len(document["runs"]), document["noise_floor"]["num_rounds"]) == (1, 8, 3)
     assert (runs.requests[0].recipe.measurement.steps, runs.requests[0].recipe.measurement.seconds) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps", "seconds"),
+    [
+        ((), None, 5.0),
+        (("--seconds", "2"), None, 2.0),
+        (("--set", "measurement.seconds=2"), None, 2.0),
+        (("--set", "measurement.steps=7"), 7, None),
+    ],
+)
+def test_a_calibrations_runs_are_as_long_as_asked_for(
+    tfbench: Callable[..., Any],
+    fake: Callable[..., FakeRuns],
+    limits: tuple[str, ...],
+    steps: int | None,
+    seconds: float | None,
+) -> None:
+    runs = fake(*SPEEDS)
+    assert tfbench("calibrate", "sine_lstm", "--rounds", "3", *limits).exit_code == 0
+    measurement = runs.requests[0].recipe.measurement
+    assert (measurement.steps, measurement.seconds) == (steps, seconds)
+
+
+def test_what_disturbed_a_calibration_is_said(
+    tfbench: Callable[..., Any], in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, busy_cores = FakeRuns(*SPEEDS), iter([0, 1, 2, 3, 0, 0])
+
+    def execute(request: RunRequest, *rest: Any) -> RunOutcome:
+        outcome = runs(request)
+        usage = build_usage(busy_cpu_seconds=8.0 + 4 * next(busy_cores))
+        return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, usage=usage))
+
+    monkeypatch.setattr(session, "execute_run", execute)
+    done = tfbench("calibrate", "sine_lstm", "--rounds", "3", "--format", "json")
+    assert "\nCautions\n- in 3 of 6 runs: other processes kept 1.0 of 8 processor cores busy" in done.stderr
+    (caution,) = json.loads(done.stdout)["cautions"]
+    assert caution.startswith("in 3 of 6 runs: other processes kept 1.0 of 8 ")
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def test_nothing_is_said_of_what_an_old_journal_does_not_hold() -> None:
 
 
 def test_checks_of_the_machine_and_of_the_work_are_among_the_cautions() -> None:
-    usage = build_usage(swapped_pages=1)
+    usage = build_usage(swapped_pages=1000)
     first, second = find_cautions(build_run(usage=usage, input_check=InputCheck(num_batches=12, seconds=1.0)))
-    assert first.startswith("the machine swapped 1 pages")
+    assert first.startswith("the machine swapped 1,000 pages")
     assert second.startswith("input-bound, or nearly: the input pipeline alone makes 384 samples/s, 1.20 times the 320")
 
 

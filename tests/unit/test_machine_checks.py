@@ -46,11 +46,16 @@ def test_other_load_is_pointed_out_in_cores_with_the_load_before() -> None:
     ]
 
 
-def test_other_load_may_keep_a_tenth_of_the_usable_cores_busy() -> None:
+def test_other_load_may_keep_a_tenth_of_the_cores_busy() -> None:
     assert check_usage(busy_cpu_seconds=479.0) == []  # 0.79 of 8 cores
     assert len(check_usage(busy_cpu_seconds=481.0)) == 1
-    quiet = build_usage(seconds=100.0, own_cpu_seconds=400.0, busy_cpu_seconds=481.0)
-    assert check(usage=quiet, environment=build_environment(usable_cores=16)) == []
+    assert check_usage(busy_cpu_seconds=481.0, num_logical_cores=16) == []
+
+
+def test_other_load_is_of_the_whole_machine_where_the_run_may_use_a_part_of_it() -> None:
+    usage = build_usage(seconds=100.0, own_cpu_seconds=400.0, busy_cpu_seconds=2400.0, num_logical_cores=64)
+    (caution,) = check(usage=usage, environment=build_environment(num_logical_cores=64, usable_cores=4))
+    assert caution.startswith("other processes kept 20.0 of 64 processor cores busy")
 
 
 def test_other_load_is_pointed_out_where_the_load_before_is_not_known() -> None:
@@ -82,7 +87,8 @@ def test_swapping_is_pointed_out() -> None:
         "the machine swapped 12,345 pages during the training: memory is short, and times may hold waiting for the "
         "disk. Close other programs, or use a machine with more memory."
     ]
-    assert len(check_usage(swapped_pages=1)) == 1
+    assert check_usage(swapped_pages=500) == []
+    assert len(check_usage(swapped_pages=501)) == 1
 
 
 def test_waiting_for_the_disk_is_pointed_out() -> None:
@@ -97,9 +103,9 @@ def test_a_quota_below_the_usable_cores_is_pointed_out_with_the_time_it_took() -
     environment = build_environment(cpu_quota_cores=2.5)
     usage = build_usage(throttled_seconds=1.25)
     assert check(environment=environment, usage=usage) == [
-        "the control group allows 2.5 of 8 processor cores (held back for 1.25 s of the training): this run says "
-        "nothing of the speed of all of them. Lift the quota, or set training.intra_op_threads = 2 so that no thread "
-        "is held back."
+        "the control group allows 2.5 of 8 processor cores (which held threads back for 1.25 s, added up): this run "
+        "says nothing of the speed of all of them. Lift the quota, or set training.intra_op_threads = 2 so that no "
+        "thread is held back."
     ]
 
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from tfbench.measure.summary import summarize
+from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.report.plots import write_plots
 from tfbench.results import DatasetSummary, LedgerRecord, RunExit, RunResult
 
@@ -155,3 +156,10 @@ def test_the_ledger_is_a_bar_whose_parts_add_up_to_the_wall_time(tmp_path: Path,
         "unaccounted: 1.00 s, 10.0%",
     ]
     assert len({bar.get_hatch() for bar in axes.patches}) == 5
+
+
+def test_every_entry_of_the_ledger_can_be_told_from_the_others(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    ledger = LedgerRecord(entries=dict.fromkeys(LEDGER_ENTRIES, 1.0), elapsed_seconds=20.0)
+    draw(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=21.0)), tmp_path)
+    bars = figures["ledger.png"].axes[0].patches
+    assert len({bar.get_hatch() for bar in bars}) == len(bars) == len(LEDGER_ENTRIES) + 1

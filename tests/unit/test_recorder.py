@@ -11,18 +11,31 @@ from tfbench.results import StepSpan
 MS = 1_000_000  # in nanoseconds
 
 
+class NotedLedger(Ledger):
+    """Notes each entry that is opened."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.opened: list[str | None] = []
+
+    def switch(self, entry: str | None) -> str | None:
+        self.opened.append(entry)
+        return super().switch(entry)
+
+
 class Run:
     """A clock that ticks a given list, and what was made of it."""
 
     def __init__(self, readings_ms: list[float], **config: Any) -> None:
         self.spans: list[StepSpan] = []
         self.synchronizations = 0
+        self.ledger = NotedLedger()
         readings: Iterator[float] = iter(readings_ms)
         self.clock = SpanClock(
             MeasurementConfig(**({"warmup_steps": 1} | config)),
             synchronize=self._synchronize,
             on_span=self.spans.append,
-            ledger=Ledger(0),
+            ledger=self.ledger,
             now=lambda: int(next(readings) * MS),
         )
 
@@ -122,6 +135,45 @@ def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_lim
     run.clock.restart()  # at 900: the limit is 1900
     assert not run.steps(1)
     assert run.steps(1)
+
+
+def test_the_ledger_is_told_of_first_step_warmup_and_steady_steps() -> None:
+    run = Run([0, 1, 2, 3, 4, 5, 6, 7], warmup_steps=2)
+    run.clock.begin_epoch(1)
+    assert run.ledger.opened == ["first_step"]
+    run.steps(1)
+    run.clock.restart()
+    assert run.ledger.opened[1:] == ["warmup", "warmup"]
+    run.steps(1)
+    assert run.ledger.opened[3:] == ["steady"]
+    run.steps(1, ends_epoch=True)
+    assert run.ledger.opened[4:] == ["callbacks"]
+
+
+def test_the_ledger_is_told_that_a_limit_ends_the_training() -> None:
+    run = Run([0, 1, 2, 3, 4], warmup_steps=1, steps=1)
+    run.clock.begin_epoch(1)
+    assert run.steps(2)
+    assert run.ledger.opened == ["first_step", "steady", "callbacks"]
+
+
+def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> None:
+    run = Run([0, 1, 2, 3, 4], warmup_steps=3)
+    run.clock.begin_epoch(1)
+    run.steps(1, each=5)
+    assert run.ledger.opened == ["first_step", "steady"]
+    assert run.clock.steady_steps_per_second is None
+    run.steps(1, each=5, ends_epoch=True)
+    assert run.clock.steady_steps_per_second == pytest.approx(5 / 0.002)  # from 2 to 4 ms
+
+
+def test_steady_speed_counts_neither_the_warmup_nor_what_lies_between_epochs() -> None:
+    run = Run([0, 100, 200, 203, 204, 1000, 1002, 1006])
+    run.clock.begin_epoch(1)
+    run.steps(2, ends_epoch=True)
+    run.clock.begin_epoch(2)
+    run.steps(1, ends_epoch=True)
+    assert run.clock.steady_steps_per_second == pytest.approx(2 / 0.010)  # 4 ms and 6 ms
 
 
 def test_mean_of_batches_weighs_the_short_last_one_like_the_others() -> None:

@@ -68,7 +68,9 @@ def test_repeats_are_added_until_the_interval_is_narrow() -> None:
     speeds = [100.0, 104.0, 99.0, 101.0, 100.0, 100.0]
     widths = [found.relative_half_width for num in (3, 4, 5, 6) if (found := log_interval(speeds[:num]))]
     assert [width < 0.02 for width in widths] == [False, False, False, True]
-    done = repeat(UNTIL_2_PERCENT, *speeds)
+    runs = FakeRuns(*speeds)
+    done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
+    assert runs.labels[2:4] == ["repeat 3 of 3 to 6", "repeat 4 of 6 at most; the speed is +/- 6.5 % so far"]
     assert values_of(done, "samples_per_second") == tuple(speeds)
     assert done.summary.reached is True
     assert "Precision: reached. The speed is +/- 1.8 %, less than 2.0 %." in lines_of(done)
@@ -108,6 +110,13 @@ def test_where_all_fail_no_more_are_added() -> None:
     assert (done.summary.num, done.summary.reached) == (3, False)
     assert "3 runs failed and are left out. " not in lines_of(done)
     assert "No interval: that takes two finished runs or more." in lines_of(done)
+    assert "The speed is not known after 3 runs" in lines_of(done)
+
+
+@pytest.mark.parametrize("speed", [None, 0.0])
+def test_where_none_has_a_speed_no_more_are_added(speed: float | None) -> None:
+    done = repeat(UNTIL_2_PERCENT, 100.0, samples_per_second=lambda number: speed)
+    assert (done.summary.num, done.summary.num_finished, done.summary.reached) == (3, 3, False)
     assert "The speed is not known after 3 runs" in lines_of(done)
 
 
@@ -209,7 +218,9 @@ def test_json_is_one_document_that_states_method_and_number(
     assert document.keys() == {"format_version", "group", "repeats", "runs"}
     assert document["format_version"] == 1
     repeats = document["repeats"]
-    assert (repeats["num"], repeats["num_failed"], repeats["confidence"], repeats["reached"]) == (3, 0, 0.95, None)
+    assert (repeats["num"], repeats["num_finished"], repeats["num_failed"]) == (3, 3, 0)
+    assert (repeats["confidence"], repeats["reached"]) == (0.95, None)
+    assert (repeats["was_interrupted"], repeats["varies_seed"]) == (False, False)
     assert repeats["method"] == "Student-t on the logarithms of the processes' values"
     expected = log_interval([100.0, 102.0, 98.0])
     assert expected is not None
@@ -217,6 +228,7 @@ def test_json_is_one_document_that_states_method_and_number(
         "median": 100.0,
         "low": expected.low,
         "high": expected.high,
+        "num": 3,
         "values": [100.0, 102.0, 98.0],
         "method": repeats["method"],
     }
@@ -225,14 +237,27 @@ def test_json_is_one_document_that_states_method_and_number(
     assert "repeat 2 of 3" in done.stderr and "Repeats: 3 of 3 runs finished" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("precision", "num", "share", "reached", "method"),
+    [
+        ("0.5%", 4, 0.005, False, "; runs were added and its half-width did not fall below 0.50 %"),
+        ("10%", 3, 0.1, True, "; runs were added until its half-width was below 10 %"),
+    ],
+)
 def test_json_says_whether_the_precision_was_reached(
-    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
+    tfbench: Callable[..., Any],
+    fake: Callable[..., FakeRuns],
+    precision: str,
+    num: int,
+    share: float,
+    reached: bool,
+    method: str,
 ) -> None:
     fake(100.0, 102.0, 98.0, 101.0)
-    arguments = ("--until-precise", "0.5%", "--max-repeats", "4", "--format", "json")
+    arguments = ("--until-precise", precision, "--max-repeats", "4", "--format", "json")
     repeats = json.loads(tfbench("run", "sine_lstm", *arguments).stdout)["repeats"]
-    assert (repeats["num"], repeats["reached"], repeats["until_precise"]) == (4, False, 0.005)
-    assert repeats["method"].endswith("; runs were added until its half-width was below 0.50 %")
+    assert (repeats["num"], repeats["reached"], repeats["until_precise"]) == (num, reached, pytest.approx(share))
+    assert repeats["method"].endswith(method)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +273,7 @@ def test_the_exit_code_is_that_of_the_worst_run(
 
 
 def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
-    (runs,) = [fake(100.0)]
+    runs = fake(100.0)
     done = tfbench("run", "sine_lstm", "--format", "json")
     assert json.loads(done.stdout)["run_id"] == runs.requests[0].run_id
     assert runs.requests[0].tags == {}

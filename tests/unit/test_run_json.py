@@ -28,6 +28,9 @@ KEYS = {
     "summary",
     "settings",
     "environment",
+    "usage",
+    "input_check",
+    "peak_checks",
     "cautions",
     "mlflow",
     "reference",
@@ -74,6 +77,8 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
     assert written["summary"] == summary.metrics
     assert written["environment"]["cpu_model"] == "Example CPU 3000"
     assert written["settings"]["precision"] == "float32"
+    assert written["usage"]["load_average"] == 2.0
+    assert (written["input_check"], written["peak_checks"]) == (None, [])
     assert written["cautions"] == []
     assert written["mlflow"] == {
         "tracking_uri": "sqlite:///mlruns/mlflow.db",

@@ -12,8 +12,14 @@ from builders import (
     build_span,
     build_usage,
 )
-from tfbench.measure.spans import step_time_mad, step_time_quantile
-from tfbench.measure.summary import epoch_samples_per_second, samples_per_second, steady_spans, summarize
+from tfbench.measure.spans import (
+    epoch_samples_per_second,
+    samples_per_second,
+    steady_spans,
+    step_time_mad,
+    step_time_quantile,
+)
+from tfbench.measure.summary import summarize
 from tfbench.metrics import METRICS
 from tfbench.results import (
     Evaluation,
@@ -338,6 +344,15 @@ def test_an_epoch_that_was_cut_short_has_no_epoch_time() -> None:
     summary = summarize(build_result(epochs=(build_epoch(num_steps=7),)), warmup_steps=1)
     assert summary.metrics["epoch_seconds"] is None
     assert "epoch_seconds" in summary.cautions[-1]
+
+
+def test_what_a_limited_run_cannot_have_is_not_called_missing() -> None:
+    recipe = build_recipe(dataset={"data": "real"}, measurement={"steps": 20})
+    epoch = build_epoch(num_steps=7, val_loss=None, val_accuracy=None, validation_seconds=None)
+    summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
+    assert summary.metrics["epoch_seconds"] is summary.metrics["val_accuracy"] is None
+    (caution,) = summary.cautions
+    assert caution.startswith("limited to 20 steps after the warm-up")
 
 
 def test_a_regression_has_no_accuracies() -> None:

@@ -18,7 +18,7 @@ def write(root: Path, **files: str) -> Path:
 def test_a_meter_sees_the_time_and_the_memory_of_this_process() -> None:
     meter = UsageMeter()
     block = np.ones(64 * 2**20, np.uint8)
-    while usage._read().own_cpu - meter._before.own_cpu < 0.05:
+    while usage.read_counters().own_cpu - meter._before.own_cpu < 0.05:
         block.sum()
     found = meter.finish()
     assert found.own_cpu_seconds >= 0.05
@@ -46,6 +46,7 @@ def test_the_peak_of_memory_is_of_the_time_measured_only() -> None:
         ("4:cpu,cpuacct:/jobs/a\n", "sys/fs/cgroup/cpu/jobs/a", "nr_periods 9\nthrottled_time 2500000000\n", 2.5),
         ("0::/../elsewhere\n", "sys/fs/cgroup", "throttled_usec 1000\n", 0.001),  # a container that sees its root
         ("0::/\n", "sys/fs/cgroup", "usage_usec 7\n", None),
+        ("0::/jobs/a\n", "sys/fs/cgroup/jobs/a", "throttled_usec 0\n", 0.0),  # a group without a quota
         ("3:memory:/jobs/a\n", "sys/fs/cgroup/memory/jobs/a", "throttled_usec 7\n", None),
     ],
 )
@@ -54,6 +55,18 @@ def test_throttling_is_read_as_either_version_of_control_groups_tells_it(
 ) -> None:
     write(tmp_path, **{"proc/self/cgroup": cgroup, f"{folder}/cpu.stat": text})
     assert read_throttled_seconds(tmp_path) == seconds
+
+
+def test_a_quota_of_an_outer_control_group_counts_too(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        **{
+            "proc/self/cgroup": "0::/jobs/a\n",
+            "sys/fs/cgroup/jobs/a/cpu.stat": "throttled_usec 0\n",
+            "sys/fs/cgroup/jobs/cpu.stat": "throttled_usec 3000000\n",
+        },
+    )
+    assert read_throttled_seconds(tmp_path) == 3.0
 
 
 def test_control_groups_come_innermost_first(tmp_path: Path) -> None:
@@ -65,3 +78,11 @@ def test_control_groups_come_innermost_first(tmp_path: Path) -> None:
 def test_without_control_groups_nothing_is_known(tmp_path: Path) -> None:
     assert control_group_folders(tmp_path) == []
     assert read_throttled_seconds(tmp_path) is None
+
+
+def test_the_share_of_others_is_what_is_busy_beyond_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage.os, "cpu_count", lambda: 4)
+    before = usage.Counters(10.0, 5.0, 100.0, 0.0, None, 0, 0)
+    # Two seconds of four cores are eight: five of them busy, of which this process took three.
+    assert usage.Counters(12.0, 8.0, 105.0, 0.0, None, 0, 0).other_share(before) == 0.25
+    assert usage.Counters(12.0, 8.0, 102.9, 0.0, None, 0, 0).other_share(before) == 0.0

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from builders import build_result
-from tfbench.measure.work import check_work
+from tfbench.measure.work import check_work, find_peak
 from tfbench.results import InputCheck, ModelSummary, PeakCheck
 
 SPEED = 320.0  # samples/s, in batches of 32
@@ -15,8 +15,10 @@ def check(speed: float | None = SPEED, **fields: Any) -> list[str]:
     return list(check_work(speed, build_result(**fields)))
 
 
-def build_peak(flops_per_second: int) -> PeakCheck:
-    return PeakCheck(size=100, precision="float32", num_rounds=3, flops=2 * flops_per_second, seconds=2.0)
+def build_peak(flops_per_second: int, other_share: float = 0.0) -> PeakCheck:
+    return PeakCheck(
+        size=100, precision="float32", num_rounds=3, flops=2 * flops_per_second, seconds=2.0, other_share=other_share
+    )
 
 
 def build_model(**fields: Any) -> ModelSummary:
@@ -43,8 +45,9 @@ def test_more_than_the_peak_measured_twice_is_pointed_out() -> None:
     model = build_model(flops_per_sample=2_000_000)
     assert check(model=model, peak_checks=(build_peak(1_500_000_000), build_peak(1_400_000_000))) == [
         "model_flops_utilization is not available: the training made 1.92 GFLOP/s, more than the 1.5 of matrix "
-        "products on the same devices, measured 2 times. Either these were disturbed, or layers take fewer operations "
-        "than are counted (convolutions by Winograd's way). Repeat the run on a quiet machine."
+        "products on the same devices, measured 2 times. Either these were disturbed, or the step takes fewer "
+        "operations than are counted: a first layer has no gradient of its input to compute, and there are shorter "
+        "ways to convolve (Winograd's). Repeat the run on a quiet machine."
     ]
 
 
@@ -81,3 +84,14 @@ def test_nothing_is_said_without_a_speed_or_a_record() -> None:
     assert check(model=None, peak_checks=peaks) == []
     assert check(model=build_model(), peak_checks=peaks) == []
     assert check(placement=None, input_check=InputCheck(num_batches=1, seconds=9.0)) == []
+
+
+def test_a_peak_that_others_disturbed_is_none() -> None:
+    disturbed = (build_peak(2_000_000_000, 0.4), build_peak(1_000_000_000, 0.25))
+    assert find_peak(disturbed) is None
+    assert check(model=build_model(flops_per_sample=1000), peak_checks=disturbed) == [
+        "model_flops_utilization is not available: while the devices' peak was measured, other processes took 25 % of "
+        "the machine's processor time. Stop them, and repeat the run."
+    ]
+    # A quiet one among them shows that the faster one is no less than the peak.
+    assert find_peak((*disturbed, build_peak(1_000_000_000, 0.1))) == 2e9

@@ -29,7 +29,8 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 3 a regression was found, "
+    "130 interrupted.",
 )
 @click.version_option(__version__, prog_name="tfbench")
 def cli() -> None:

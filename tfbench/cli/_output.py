@@ -13,7 +13,7 @@ def echo_json(document: Any, stored: str) -> None:
 
     Args:
         document: Tables, lists, texts and finite numbers.
-        stored: What is lost on nobody if it cannot be printed: "The run is stored as 3f2a".
+        stored: Where to find what was measured if it cannot be printed: "The run is stored as 3f2a".
 
     Raises:
         OutputError: It cannot be printed.

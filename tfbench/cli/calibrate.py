@@ -30,7 +30,10 @@ _SECONDS = 5.0
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option("--rounds", metavar="N", type=int, help="Rounds of two runs, 3 or more. [default: 6]")
 @click.option(
-    "--seconds", metavar="S", type=Number(), help="Length of a run after its warm-up. [default: 5, without --steps]"
+    "--seconds",
+    metavar="S",
+    type=Number(),
+    help="Length of a run after its warm-up. [default: 5, if nothing limits it]",
 )
 @click.option("--steps", metavar="N", type=Number(), help="Length of a run after its warm-up, in steps.")
 @strategy_option
@@ -87,13 +90,14 @@ def command(
     num_rounds = DEFAULT_ROUNDS if rounds is None else rounds
     if not MIN_ROUNDS <= num_rounds <= 10_000:
         raise click.UsageError(f"--rounds: must be from {MIN_ROUNDS} to 10000. Received: {num_rounds}.")
-    if direct["seconds"] is None and direct["steps"] is None:
-        direct["seconds"] = _SECONDS
     from tfbench.recipe_file import find_recipe, load_recipe
     from tfbench.requests import new_request
 
     values = read_values(overrides, direct)
     loaded = load_recipe(find_recipe(recipe), values)
+    if not loaded.measurement.is_limited:
+        values["measurement.seconds"] = _SECONDS
+        loaded = load_recipe(find_recipe(recipe), values)
     request = new_request(loaded, name=None, data_dir=data_dir, overrides=values, allows_code=allows_code)
     context.exit(_calibrate(request, num_rounds, store, tracking_uri, experiment, as_json=output_format == "json"))
 
@@ -112,6 +116,7 @@ def _calibrate(
     from tfbench.report.console import RunConsole
     from tfbench.report.noise import noise_lines, to_json
     from tfbench.report.run_json import to_json as run_to_json
+    from tfbench.report.tables import caution_lines
     from tfbench.session import execute_run
     from tfbench.tracking.store import DEFAULT_EXPERIMENT, TrackingState
 
@@ -130,9 +135,10 @@ def _calibrate(
     path = save_noise_floor(store, done.floor)
     console = RunConsole(quiet_stdout=as_json)
     console.show(noise_lines(done.floor, path, done.series.num_failed, console.width))
+    console.show(caution_lines(done.cautions, console.width), style="yellow")
     if as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in done.series.outcomes]
-        document = to_json(done.floor, done.series.num_failed, documents)
+        document = to_json(done.floor, done.series.num_failed, done.cautions, documents)
         echo_json(document, f"The noise floor is stored as {path}")
     return exit_code(has_failed=done.series.num_failed > 0, was_interrupted=False)
 

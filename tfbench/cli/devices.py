@@ -25,7 +25,7 @@ def command(output_format: str) -> None:
     """
     from tfbench.device_report import explain_missing_gpu
 
-    facts = _ask()
+    facts = ask_devices()
     problem = explain_missing_gpu(facts)
     if output_format == "json":
         import json
@@ -40,8 +40,12 @@ def command(output_format: str) -> None:
         click.echo(f"\nNot seen: {problem}")
 
 
-def _ask() -> "DeviceFacts":
-    """Asks in a process of its own, whose chatter on stderr is kept from the user."""
+def ask_devices() -> "DeviceFacts":
+    """Asks in a process of its own, whose chatter on stderr is kept from the user.
+
+    Raises:
+        DeviceError: It did not answer.
+    """
     import os
     import subprocess
     import sys

@@ -100,6 +100,12 @@ def compute_cost(result: RunResult) -> Cost | None:
     )
 
 
+def cost_until(time: float, result: RunResult) -> float | None:
+    """Returns what the machine cost from a run's request to a time (seconds since 1970); None without a price."""
+    price = result.request.recipe.cost.price_per_hour
+    return None if price is None else _hours_until(time, result) * price
+
+
 def _hours_until(time: float, result: RunResult) -> float:
     return max(0.0, time - result.request.created) / SECONDS_PER_HOUR  # a clock that is set back earns nothing
 

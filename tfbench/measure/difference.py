@@ -209,7 +209,7 @@ def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
     values |= flatten({name: tables["training"][name] for name in _EQUAL_IN_TRAINING})
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
-    return values | {"clock": tables["measurement"]["clock"]}
+    return values | {name: tables["measurement"][name] for name in ("clock", "warmup_steps")}
 
 
 def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...], int]:
@@ -247,7 +247,8 @@ def _find_causes(a: RunResult, b: RunResult) -> tuple[dict[str, tuple[Difference
 
 def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
     tables = recipe_file.to_tables(result.request.recipe)
-    tables.pop("reference", None)  # published figures are no setting of a run
+    for name in ("reference", "sweep"):  # published figures, and other runs, are no setting of this one
+        tables.pop(name, None)
     groups: dict[str, dict[str, Any]] = {
         "recipe": flatten({"name": result.request.recipe.name} | tables),
         "run": {

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 
 from tfbench.results import Environment, RunResult, Usage
 
-MAX_OTHER_LOAD = 0.1  # share of the usable cores: what a training that uses all of them then loses of its speed
+MAX_OTHER_LOAD = 0.1  # share of the machine's cores: what a training that uses all of them then loses of its speed
 MAX_STOLEN = 0.02  # share of the wanted processor time: as much as repeats of a run on a quiet machine differ by
 # Each waits for the disk, 0.1 ms (solid state) to 10 ms: 0.05 to 5 s together. A training whose libraries are in memory
 # already has next to none.
 MAX_PAGE_FAULTS = 500
+# The kernel takes a few from idle programs wherever there is swap space; each is waited for as long as a page fault.
+MAX_SWAPPED_PAGES = 500
 _AUTO_JIT = re.compile(r"--tf_xla_auto_jit(?:=(\S+))?")
 _AUTO_JIT_OFF = ("-1", "0")
 
@@ -29,11 +31,11 @@ def check_machine(result: RunResult) -> Iterator[str]:
 
 def _check_other_load(usage: Usage, environment: Environment) -> Iterator[str]:
     others = (usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds
-    if others > MAX_OTHER_LOAD * environment.usable_cores:
+    if others > MAX_OTHER_LOAD * usage.num_logical_cores:
         load = environment.load_average
         before = "" if load is None else f"; the load average before was {load:.2f}"
         yield (
-            f"other processes kept {others:.1f} of {environment.usable_cores} processor cores busy during the "
+            f"other processes kept {others:.1f} of {usage.num_logical_cores} processor cores busy during the "
             f"training{before}: times may be too long. Stop them, or measure on a machine that nobody else uses."
         )
 
@@ -51,7 +53,7 @@ def _check_stolen_time(usage: Usage) -> Iterator[str]:
 
 
 def _check_memory(usage: Usage) -> Iterator[str]:
-    if usage.swapped_pages > 0:  # where memory is to spare nothing is swapped
+    if usage.swapped_pages > MAX_SWAPPED_PAGES:
         yield (
             f"the machine swapped {usage.swapped_pages:,} pages during the training: memory is short, and times may "
             "hold waiting for the disk. Close other programs, or use a machine with more memory."
@@ -69,7 +71,7 @@ def _check_quota(environment: Environment, usage: Usage | None) -> Iterator[str]
     if quota is None or quota >= environment.usable_cores:
         return
     throttled = usage.throttled_seconds if usage else None
-    held = "" if throttled is None else f" (held back for {throttled:.3g} s of the training)"
+    held = "" if throttled is None else f" (which held threads back for {throttled:.3g} s, added up)"
     yield (
         f"the control group allows {quota:g} of {environment.usable_cores} processor cores{held}: this run says "
         "nothing of the speed of all of them. Lift the quota, or set training.intra_op_threads = "

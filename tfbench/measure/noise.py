@@ -72,8 +72,9 @@ class NoiseFloor:
         return math.expm1(t_quantile(len(ratios)) * spread / math.sqrt(num_rounds))
 
     def unpaired_limit(self, num_runs: int = 1) -> float:
-        """Returns the relative difference below which two runs made at different times show nothing (0.02: 2 %).
+        """Returns the relative difference below which two runs that did not take turns show nothing (0.02: 2 %).
 
+        It is the least such difference: what changes on the machine from one hour, or day, to the next is not in it.
         exp(t s sqrt(2 / num_runs)) - 1, where s is the standard deviation of the logarithms of all 2n speeds, whichever
         arm and round they are of, and t the 97.5 % quantile of Student's t with 2n - 1 degrees of freedom.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfbench.measure.ledger import Ledger
-from tfbench.measure.summary import epoch_samples_per_second
+from tfbench.measure.spans import epoch_samples_per_second
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.recipe import MeasurementConfig
 from tfbench.results import EpochRecord, StepSpan

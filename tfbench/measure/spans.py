@@ -1,6 +1,5 @@
 """Spans of training steps: which of them are steady, and how fast they were."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -34,6 +33,19 @@ def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> flo
     return sum(span.num_steps for span in spans) * global_batch_size / seconds
 
 
+def epoch_samples_per_second(
+    spans_of_epoch: Sequence[StepSpan], *, global_batch_size: int, warmup_steps: int
+) -> float | None:
+    """Returns the samples per second of one epoch's steady spans; None if the epoch is nothing but warm-up.
+
+    Args:
+        spans_of_epoch: Spans of one epoch, steps counted over the whole run; times in seconds.
+        global_batch_size: Samples of one step over all replicas.
+        warmup_steps: Number of leading steps of the run to leave out.
+    """
+    return samples_per_second(steady_spans(spans_of_epoch, warmup_steps=warmup_steps), global_batch_size)
+
+
 def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
     """Returns the time in seconds that `fraction` of the steps stay below, each step taking its span's mean.
 
@@ -44,12 +56,7 @@ def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | No
         spans: What to count; None comes back without any.
         fraction: From 0 to 1.
     """
-    if not spans:
-        return None
-    by_time = sorted((span.seconds / span.num_steps, span.num_steps) for span in spans)
-    position = (sum(num_steps for _, num_steps in by_time) - 1) * fraction
-    lower, upper = _time_at(by_time, math.floor(position)), _time_at(by_time, math.ceil(position))
-    return lower + (upper - lower) * (position - math.floor(position))
+    return _quantile([(span.seconds / span.num_steps, span.num_steps) for span in spans], fraction)
 
 
 def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
@@ -60,14 +67,23 @@ def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
     median = step_time_quantile(spans, 0.5)
     if median is None:
         return None
-    away = [dataclasses.replace(span, seconds=abs(span.seconds - median * span.num_steps)) for span in spans]
-    return step_time_quantile(away, 0.5)
+    return _quantile([(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5)
 
 
-def _time_at(by_time: Sequence[tuple[float, int]], index: int) -> float:
-    """Returns the step time at `index`, from 0, of the sorted times were they spread out to one a step."""
-    for seconds, num_steps in by_time:
-        if index < num_steps:
-            return seconds
-        index -= num_steps
-    return by_time[-1][0]
+def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:
+    """Returns a quantile of values that come with how often each is there; None without any."""
+    if not weighted:
+        return None
+    ordered = sorted(weighted)
+    position = (sum(number for _, number in ordered) - 1) * fraction
+    lower, upper = _value_at(ordered, math.floor(position)), _value_at(ordered, math.ceil(position))
+    return lower + (upper - lower) * (position - math.floor(position))
+
+
+def _value_at(ordered: Sequence[tuple[float, int]], index: int) -> float:
+    """Returns the value at `index`, from 0, were each there as often as it counts."""
+    for value, number in ordered:
+        if index < number:
+            return value
+        index -= number
+    return ordered[-1][0]

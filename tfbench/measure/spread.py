@@ -1,6 +1,7 @@
 """What repeats of one run have in common: of each figure the median, its interval over processes and its range."""
 
 import dataclasses
+import re
 import statistics
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ REPEATED_METRICS = (
     "peak_memory_bytes",
     "val_accuracy",
 )
+_NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +64,19 @@ def find_spreads(summaries: Sequence[Summary], *, varies_seed: bool) -> tuple[Sp
         if found:
             spreads.append(Spread(metric=name, values=tuple(found), interval=_interval(name, found, varies_seed)))
     return tuple(spreads)
+
+
+def merge_cautions(cautions: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Returns what several runs were warned of, each kind once, in the words of the first run that has it.
+
+    Args:
+        cautions: Of each run; those that differ in their numbers alone are of one kind.
+    """
+    kinds: dict[str, list[str]] = {}
+    for of_run in cautions:
+        for kind, text in {_NUMBER.sub("#", text): text for text in of_run}.items():
+            kinds.setdefault(kind, []).append(text)
+    return tuple(f"in {len(texts)} of {len(cautions)} runs: {texts[0]}" for texts in kinds.values())
 
 
 def _interval(name: str, values: Sequence[float], varies_seed: bool) -> Interval | None:

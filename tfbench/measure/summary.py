@@ -8,27 +8,15 @@ from tfbench.measure.checks import find_cautions
 from tfbench.measure.cost import compute_cost
 from tfbench.measure.learning import time_to_accuracy_seconds
 from tfbench.measure.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
-from tfbench.measure.work import FLOPS_PER_FORWARD
+from tfbench.measure.work import FLOPS_PER_FORWARD, find_peak
 from tfbench.metrics import LEDGER_ENTRIES, METRICS
 from tfbench.recipe import REGRESSION_LOSSES
 from tfbench.results import RunResult, StepSpan, Summary
 
-__all__ = ["epoch_samples_per_second", "samples_per_second", "steady_spans", "summarize"]
-
 Values = dict[str, float | None]
 
-
-def epoch_samples_per_second(
-    spans_of_epoch: Sequence[StepSpan], *, global_batch_size: int, warmup_steps: int
-) -> float | None:
-    """Returns the samples per second of one epoch's steady spans; None if the epoch is nothing but warm-up.
-
-    Args:
-        spans_of_epoch: Spans of one epoch, steps counted over the whole run; times in seconds.
-        global_batch_size: Samples of one step over all replicas.
-        warmup_steps: Number of leading steps of the run to leave out.
-    """
-    return samples_per_second(steady_spans(spans_of_epoch, warmup_steps=warmup_steps), global_batch_size)
+# Of whole epochs and their validation: a limited run has none, as a caution of its own says.
+_OF_WHOLE_EPOCHS = {"epoch_seconds", "validation_seconds", "val_loss", "val_accuracy", "best_val_accuracy"}
 
 
 def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
@@ -56,8 +44,10 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     values |= cost.metrics() if cost else {}
     metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
     cautions = find_cautions(result, warmup_steps=warmup_steps)
-    # What is more than its peak has a caution of its own.
-    missing = [name for name, value in metrics.items() if value is None and name != "model_flops_utilization"]
+    explained = {"model_flops_utilization", "peak_flops_per_second"}  # cautions of their own say why
+    if result.request.recipe.measurement.is_limited:
+        explained |= _OF_WHOLE_EPOCHS
+    missing = [name for name, value in metrics.items() if value is None and name not in explained]
     if missing and result.spans:  # without spans, a caution says already that nothing was measured
         cautions += (f"no value, since it was not measured or was not finite: {', '.join(missing)}.",)
     return Summary(metrics=metrics, cautions=cautions)
@@ -144,11 +134,11 @@ def _work_and_limit(result: RunResult, speed: float | None) -> Values:
         values["flops_per_sample"] = flops
         values["flops_per_second"] = None if speed is None else FLOPS_PER_FORWARD * flops * speed
     if result.peak_checks:
-        peak = max(check.flops_per_second for check in result.peak_checks)
-        reached = values.get("flops_per_second")
+        peak, reached = find_peak(result.peak_checks), values.get("flops_per_second")
         values["peak_flops_per_second"] = peak
         # More than the peak, twice: the peak is not known, so neither is the share of it.
-        values["model_flops_utilization"] = reached / peak if reached is not None and reached <= peak else None
+        is_known = peak is not None and reached is not None and reached <= peak
+        values["model_flops_utilization"] = reached / peak if is_known and reached and peak else None
     if result.input_check:
         rate = result.input_check.num_batches * _global_batch_size(result) / result.input_check.seconds
         values["input_samples_per_second"] = rate

@@ -1,14 +1,15 @@
 """What a training computes and is fed, beside the most that its devices and its input pipeline could do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tfbench.results import RunResult
+from tfbench.results import PeakCheck, RunResult
 
 FLOPS_PER_FORWARD = 3  # a training step takes the backward pass for two forward passes, as is usual
 # Rate of the input pipeline alone over that of the training. Where both share the cores, the time of a sample is the
 # sum of both, so that below 1.5 more than two thirds of it go into the input; where a GPU trains, less than a third of
 # the pipeline's time is left to make up for a hold-up.
 MIN_HEADROOM = 1.5
+MAX_OTHER_SHARE = 0.1  # of the machine's processor time: with more of it taken by others, products show no peak
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
 
 
@@ -42,14 +43,29 @@ def _check_peak(speed: float | None, result: RunResult) -> Iterator[str]:
     flops, checks = result.model.flops_per_sample if result.model else None, result.peak_checks
     if not flops or not speed or len(checks) < 2:
         return
-    reached, peak = FLOPS_PER_FORWARD * flops * speed, max(check.flops_per_second for check in checks)
+    peak = find_peak(checks)
+    if peak is None:
+        share = min(check.other_share for check in checks)
+        yield (
+            "model_flops_utilization is not available: while the devices' peak was measured, other processes took "
+            f"{100 * share:.0f} % of the machine's processor time. Stop them, and repeat the run."
+        )
+        return
+    reached = FLOPS_PER_FORWARD * flops * speed
     if reached > peak:
         yield (
             f"model_flops_utilization is not available: the training made {reached / 1e9:,.4g} GFLOP/s, more than the "
             f"{peak / 1e9:,.4g} of matrix products on the same devices, measured {len(checks)} times. Either these "
-            "were disturbed, or layers take fewer operations than are counted (convolutions by Winograd's way). Repeat "
-            "the run on a quiet machine."
+            "were disturbed, or the step takes fewer operations than are counted: a first layer has no gradient of its "
+            "input to compute, and there are shorter ways to convolve (Winograd's). Repeat the run on a quiet machine."
         )
+
+
+def find_peak(checks: Sequence[PeakCheck]) -> float | None:
+    """Returns the most that the devices were seen to compute in a second; None: others disturbed every measurement."""
+    if all(check.other_share > MAX_OTHER_SHARE for check in checks):
+        return None
+    return max(check.flops_per_second for check in checks)
 
 
 def _check_operations(result: RunResult) -> Iterator[str]:

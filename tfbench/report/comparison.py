@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.measure.comparison import Comparison, Entry, Row, Speedup
@@ -10,7 +10,7 @@ from tfbench.report.tables import format_number
 from tfbench.sweep_plan import format_value
 
 FORMAT_VERSION = 1
-_MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
+MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
 LEGEND = (
     "+ faster, - slower than the baseline; = no measurable difference: the interval holds 1, or the difference is "
     "below the noise floor; ? one run each, not judged. Intervals are 95 %, over processes."
@@ -20,7 +20,7 @@ _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed
 
 def comparison_lines(comparison: Comparison) -> list[str]:
     """Returns the table as lines of plain text, columns aligned."""
-    header, rows = _table(comparison)
+    header, rows = table_cells(comparison)
     cells = [header, *rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     num_names = len(comparison.keys)
@@ -36,7 +36,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Returns the table in Markdown."""
-    header, rows = _table(comparison)
+    header, rows = table_cells(comparison)
     escaped = [[text.replace("|", "\\|") for text in row] for row in (header, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in escaped]
     lines.insert(1, "|" + " --- |" * len(header))
@@ -107,20 +107,28 @@ def reference_lines(comparison: Comparison, own: dict[str, Any]) -> list[str]:
     """
     if not comparison.references:
         return []
-    has_own = any(row.setting == own for row in comparison.rows)
     lines = ["Published for the recipe as it is"]
     for reference in comparison.references:
         figures = ", ".join(f"{name} {format_number(value)}" for name, value in reference["figures"].items())
         lines.append(f"  {reference['hardware']}, {reference['devices']}: {figures}")
-    if comparison.is_synthetic:
-        lines.append("  Not comparable: these runs used synthetic data.")
-    elif not has_own:
-        lines.append("  Not comparable: no row has the recipe's own network and batch size.")
-    else:
-        lines.append(
-            "  Comparable in network and batch size with the rows of the recipe's own values; of other hardware."
-        )
+    lines.append(f"  {comparability(comparison, own)}")
     return lines
+
+
+def comparability(comparison: Comparison, own: Mapping[str, Any] | None) -> str:
+    """Says whether published figures can be held against the rows; `own` as in `reference_lines`, None: not known."""
+    if comparison.is_synthetic:
+        return "Not comparable: these runs used synthetic data."
+    if not any(row.setting == own for row in comparison.rows):
+        return "Not comparable: no row has the recipe's own network and batch size."
+    return "Comparable in network and batch size with the rows of the recipe's own values; of other hardware."
+
+
+def outcome_word(entry: Entry) -> str:
+    """Returns in a word or two why an entry has no speed: "out of memory", "not measured"."""
+    short = entry.reason.partition(":")[0]
+    known = ("timed out", "out of memory")
+    return short if short in known else _OUTCOMES.get(entry.outcome, entry.outcome.lower())
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
@@ -149,7 +157,8 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+def table_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Returns the table's header and rows as texts; the first columns are `comparison.keys`."""
     names = [key.rpartition(".")[2] for key in comparison.keys]
     others = [arm for arm in comparison.arms if arm != comparison.baseline]
     header = [*names, "parameters", f"{comparison.baseline}, samples/s"]
@@ -170,9 +179,7 @@ def _cells(row: Row, comparison: Comparison, others: Sequence[str]) -> list[str]
 
 def _speed(entry: Entry) -> str:
     if entry.median is None:
-        short = entry.reason.partition(":")[0]
-        known = ("timed out", "out of memory")
-        return short if short in known else _OUTCOMES.get(entry.outcome, entry.outcome.lower())
+        return outcome_word(entry)
     text = f"{entry.median:,.4g}" if entry.median < 1000 else f"{entry.median:,.0f}"
     if entry.interval:
         text += f" +-{100 * entry.interval.relative_half_width:.1f}%"
@@ -186,4 +193,4 @@ def _speedup(entry: Entry) -> str:
     interval = (
         f" [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup.low is not None and speedup.high is not None else ""
     )
-    return f"{speedup.ratio:.2f}{interval} {_MARKS[speedup.judgement]}"
+    return f"{speedup.ratio:.2f}{interval} {MARKS[speedup.judgement]}"

@@ -1,12 +1,11 @@
 """What differs between two runs, as lines of plain text and as a JSON object."""
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from tfbench.measure.difference import Difference, ResultDifference, RunDifference, Side
 from tfbench.metrics import METRICS
-from tfbench.report.tables import caution_lines, format_bytes, format_flops, format_number, format_time
+from tfbench.report.tables import caution_lines, format_bytes, format_flops, format_number, format_time, wrap
 
 FORMAT_VERSION = 1
 
@@ -31,11 +30,11 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
         width: Characters of a line; the results' own lines are as long as they must be.
     """
     lines = [_describe_side(mark, side) for mark, side in (("A", difference.a), ("B", difference.b))]
-    lines += ["", *_fill(_describe_unequal(difference.unequal), width)]
+    lines += ["", *wrap(_describe_unequal(difference.unequal), width)]
     if difference.results:
         lines += ["", *_result_lines(difference.results)]
     if difference.judgement:
-        lines += _fill(describe_speed(difference), width)
+        lines += wrap(describe_speed(difference), width)
     for group, causes in difference.causes.items():
         name_width = max(len(cause.name) for cause in causes)
         lines += ["", _HEADINGS[group]]
@@ -43,7 +42,7 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
     for mark, side in (("A", difference.a), ("B", difference.b)):
         head, *cautions = caution_lines(side.cautions, width) or [""]
         lines += ["", f"{head} of {mark} alone", *cautions] if cautions else []
-    return [*lines, "", *_fill(_describe_count(difference), width)]
+    return [*lines, "", *wrap(_describe_count(difference), width)]
 
 
 def describe_speed(difference: RunDifference) -> str:
@@ -169,7 +168,7 @@ def _format_figure(value: float | None, name: str) -> str:
 
 def _cause_lines(cause: Difference, name_width: int, width: int) -> list[str]:
     first = f"{_GAP}{cause.name:{name_width}}{_GAP}"
-    return _fill(f"{format_value(cause.a)} -> {format_value(cause.b)}", width, first=first)
+    return wrap(f"{format_value(cause.a)} -> {format_value(cause.b)}", width, first=first)
 
 
 def _describe_count(difference: RunDifference) -> str:
@@ -185,15 +184,3 @@ def _percent(share: float) -> str:
 
 def _plain(entry: Difference) -> dict[str, Any]:
     return {"name": entry.name, "a": entry.a, "b": entry.b}
-
-
-def _fill(text: str, width: int, *, first: str = "") -> list[str]:
-    """Wraps at spaces only, behind `first`: a path or a flag must stay in one piece to be copied."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=" " * len(first),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

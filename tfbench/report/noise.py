@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfbench.measure.intervals import CONFIDENCE
 from tfbench.measure.noise import NoiseFloor
 from tfbench.report.repeats import format_share, wrap
 from tfbench.schema import to_plain
 
 FORMAT_VERSION = 1
 
-_COLUMNS = ("created", "recipe", "devices", "batch", "rounds", "single runs", "pairs", "host", "group")
+_COLUMNS = ("created, UTC", "recipe", "devices", "batch", "rounds", "single runs", "pairs", "host", "group")
 
 
 def noise_lines(floor: NoiseFloor, path: Path, num_failed: int, width: int) -> list[str]:
@@ -34,7 +35,8 @@ def noise_lines(floor: NoiseFloor, path: Path, num_failed: int, width: int) -> l
     lines += [f"  {format_share(limit):>7}  between {what}" for what, limit in limits]
     remark = (
         "Both arms were the same, so all of it is noise: speeds that differ by less, at this batch size and on these "
-        "devices, show no measurable difference (95 %)."
+        f"devices, show no measurable difference ({100 * CONFIDENCE:g} %). What differs from one hour or day to the "
+        "next is not in it: for runs that lie further apart, take it as the least."
     )
     if num_failed:
         remark += f" Runs that failed: {num_failed}; their rounds are left out."
@@ -56,15 +58,18 @@ def floor_to_json(floor: NoiseFloor) -> dict[str, Any]:
         "pairs": floor.paired_limit(floor.num_rounds),
     }
     values: dict[str, Any] = to_plain(floor)
-    return values | {"num_rounds": floor.num_rounds, "limits": limits}
+    return values | {"num_rounds": floor.num_rounds, "limits": limits, "confidence": CONFIDENCE}
 
 
-def to_json(floor: NoiseFloor, num_failed: int, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def to_json(
+    floor: NoiseFloor, num_failed: int, cautions: Sequence[str], documents: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Returns a calibration as one JSON object.
 
     Args:
         floor: What it found.
         num_failed: Runs that failed.
+        cautions: What of the machine disturbed the runs.
         documents: Of each run that is in the store, as `run_json.to_json` makes it.
     """
     return {
@@ -72,6 +77,7 @@ def to_json(floor: NoiseFloor, num_failed: int, documents: Sequence[dict[str, An
         "group": floor.group,
         "noise_floor": floor_to_json(floor),
         "num_failed": num_failed,
+        "cautions": list(cautions),
         "runs": list(documents),
     }
 

@@ -1,11 +1,10 @@
 """What repeats of a run have in common, as lines of plain text and as JSON."""
 
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfbench.measure.spread import RepeatsSummary, Spread
-from tfbench.report.tables import SYNTHETIC
+from tfbench.report import tables
 
 FORMAT_VERSION = 1
 
@@ -44,6 +43,7 @@ def to_json(summary: RepeatsSummary, documents: Sequence[dict[str, Any]]) -> dic
             "median": spread.median,
             "low": spread.interval.low if spread.interval else None,
             "high": spread.interval.high if spread.interval else None,
+            "num": len(spread.values),
             "values": list(spread.values),
             "method": spread.interval.method if spread.interval else None,
         }
@@ -51,10 +51,15 @@ def to_json(summary: RepeatsSummary, documents: Sequence[dict[str, Any]]) -> dic
     }
     method = intervals[0].method if intervals else None
     if method and summary.precision is not None:
-        method += f"; runs were added until its half-width was below {format_share(summary.precision)}"
+        asked = format_share(summary.precision)
+        until = "until its half-width was below" if summary.reached else "and its half-width did not fall below"
+        method += f"; runs were added {until} {asked}"
     repeats = {
         "num": summary.num,
+        "num_finished": summary.num_finished,
         "num_failed": summary.num_failed,
+        "was_interrupted": summary.was_interrupted,
+        "varies_seed": summary.varies_seed,
         "method": method,
         "confidence": intervals[0].confidence if intervals else None,
         "until_precise": summary.precision,
@@ -78,10 +83,8 @@ def format_share(share: float) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Returns a remark as indented lines, whose names and paths stay in one piece."""
-    return textwrap.wrap(
-        text, width, initial_indent=_GAP, subsequent_indent=_GAP, break_long_words=False, break_on_hyphens=False
-    )
+    """Returns a remark as indented lines; none without one."""
+    return tables.wrap(text, width, first=_GAP) if text else []
 
 
 def _table(summary: RepeatsSummary) -> list[str]:
@@ -138,7 +141,7 @@ def _accuracy(summary: RepeatsSummary) -> str:
     spread = next((spread for spread in summary.spreads if spread.metric == "val_accuracy"), None)
     if spread is None:
         return ""
-    mark = f" {SYNTHETIC} It says nothing of the real task." if summary.is_synthetic else ""
+    mark = f" {tables.SYNTHETIC} It says nothing of the real task." if summary.is_synthetic else ""
     if spread.interval:
         return f"That of val_accuracy: {spread.interval.method}; each run had a seed of its own.{mark}"
     if not summary.varies_seed:

@@ -85,7 +85,7 @@ def size_metrics(result: RunResult) -> dict[str, float]:
 
 
 def summary_metrics(result: RunResult, summary: Summary) -> dict[str, float]:
-    """Returns the figures of a whole run that exist, apart from the sizes; "cost/..." keep their own group."""
+    """Returns the figures of a whole run that exist, apart from the sizes; "cost/..." and "ledger/..." stay so."""
     values = dict(summary.metrics)
     speed = values.get("samples_per_second")
     if speed:

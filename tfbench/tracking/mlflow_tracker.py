@@ -5,7 +5,6 @@ import dataclasses
 import itertools
 import logging
 import os
-import re
 import shutil
 import sqlite3
 import tempfile
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tfbench.errors import TrackingError
 from tfbench.results import RunResult, Summary, TrackedRun
 from tfbench.tracking import database, fields, mlflow_view
+from tfbench.tracking.address import database_of, require_address, without_password
 from tfbench.tracking.store import Store, TrackingState
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SETTINGS = {
 }
 # MLflow's own values let a call to a server that is down last four minutes.
 _DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
-_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")  # of mlflow, but for files
+_RECOVER = "What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
@@ -58,8 +58,8 @@ class MlflowTracker:
     """
 
     def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
-        _require_address(tracking_uri)
-        self._database = _database_of(tracking_uri)
+        require_address(tracking_uri)
+        self._database = database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
         self._store = store
@@ -92,6 +92,29 @@ class MlflowTracker:
                 self._connected().log_artifacts(run_id, str(files))
             return progress.run
 
+    def log_report(self, name: str, html: str, tags: Mapping[str, str], *, created: float) -> TrackedRun:
+        """Keeps a report as report.html of an MLflow run of its own; the older report of that name is replaced.
+
+        Args:
+            name: Of the run; letters, digits and "_.-".
+            html: The report.
+            tags: What it is of, beside "tfbench.report".
+            created: When it was made, seconds since 1970.
+        """
+        with self._lock, self._errors("The report itself is written; `tfbench report` tries again."):
+            self._prepare()
+            self._publish()
+            client, experiment_id = self._connected(), self._resolve_experiment()
+            known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
+            found = client.search_runs([experiment_id], known, max_results=1)
+            marked = {**tags, "tfbench.report": "true", "mlflow.source.name": "tfbench"}
+            time = _milliseconds(created)
+            run = found[0] if found else client.create_run(experiment_id, time, marked, run_name=name)
+            run_id = run.info.run_id
+            client.log_text(run_id, html, "report.html")
+            client.set_terminated(run_id, status="FINISHED", end_time=time)
+            return TrackedRun(tracking_uri=without_password(self._uri), experiment_id=experiment_id, run_id=str(run_id))
+
     def _prepare(self) -> None:
         if self._client or self._template:
             return
@@ -102,6 +125,12 @@ class MlflowTracker:
             self._template = _make_template(folder, self._database.parent / "artifacts")
         else:
             self._connected().get_experiment_by_name(self._experiment)
+
+    def _publish(self) -> None:
+        """Puts the database that was made outside of the store into it."""
+        if self._template and self._database:
+            database.publish(self._template, self._database)
+            self._template = None
 
     def _connected(self) -> "MlflowClient":
         if self._client is None:
@@ -135,9 +164,7 @@ class MlflowTracker:
     def _attach(self, result: RunResult) -> _Progress:
         """Finds the MLflow run that stands for a result, or creates it."""
         self._prepare()
-        if self._template and self._database:
-            database.publish(self._template, self._database)
-            self._template = None
+        self._publish()
         run_id = result.request.run_id
         run = self._find(run_id) or self._create(result)
         tracked = TrackedRun(
@@ -233,27 +260,21 @@ class MlflowTracker:
             self._connected().log_batch(run_id, some_metrics, some_params, some_tags, synchronous=True)
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, remedy: str = _RECOVER) -> Iterator[None]:
         try:
             yield
         except (OSError, sqlite3.Error, ImportError) as error:  # a driver of another database may not be installed
-            raise self._explain(error) from error
+            raise self._explain(error, remedy) from error
         except Exception as error:
             if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
                 raise
-            raise self._explain(error) from error
+            raise self._explain(error, remedy) from error
 
-    def _explain(self, error: Exception) -> TrackingError:
+    def _explain(self, error: Exception, remedy: str) -> TrackingError:
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
         return TrackingError(
-            f"MLflow at {without_password(self._uri)}: {fields.cut(without_password(text), 400)}. "
-            "What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
+            f"MLflow at {without_password(self._uri)}: {fields.cut(without_password(text), 400)}. {remedy}"
         )
-
-
-def without_password(text: str) -> str:
-    """Returns an address as it may be shown."""
-    return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:***@", text)
 
 
 def _quiet_mlflow() -> None:
@@ -264,22 +285,6 @@ def _quiet_mlflow() -> None:
 
     for name in _NOISY:  # all that matters is raised, too
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def _require_address(tracking_uri: str) -> None:
-    """Raises TrackingError for what can never be the address of an MLflow server or database."""
-    scheme = tracking_uri.partition("://" if "://" in tracking_uri else ":")[0].partition("+")[0].lower()
-    if scheme not in _SCHEMES:
-        raise TrackingError(
-            f"tracking URI {without_password(tracking_uri)}: must begin with one of {', '.join(_SCHEMES)}, for example "
-            "http://127.0.0.1:5000 or sqlite:////data/mlflow.db."
-        )
-
-
-def _database_of(tracking_uri: str) -> Path | None:
-    """Returns the file that an address of SQLite names."""
-    match = re.fullmatch(r"sqlite:///([^?]+)", tracking_uri)
-    return Path(match[1]).absolute() if match and match[1] != ":memory:" else None
 
 
 def _make_template(folder: Path, artifacts: Path) -> Path:

@@ -45,6 +45,7 @@ class RunHead:
     name: str
     created: float  # seconds since 1970, UTC
     mlflow_run_id: str
+    group: str = ""  # of runs that it was made with, as repeats of each other
 
 
 class Store:
@@ -232,8 +233,9 @@ class Store:
                 name=str(request["name"]),
                 created=float(request["created"]),
                 mlflow_run_id=state.run.run_id if state and state.run else "",
+                group=str(request.get("tags", {}).get("tfbench.group", "")),
             )
-        except (OSError, ValueError, KeyError, TypeError, TrackingError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
             return None
 
     def _remove_empty_folders(self) -> None:

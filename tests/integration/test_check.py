@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from runs import run
+from tfbench.baselines import read_baseline
+from tfbench.tracking.store import Store
+
+pytestmark = pytest.mark.slow
+
+CHECK = ("check", "sine_lstm", "--steps", "2", "--repeats", "2", "--set", "measurement.checks=false")
+
+
+def test_a_check_against_a_file_and_against_the_runs_of_it_is_the_same(tmp_path: Path) -> None:
+    saved = run(*CHECK, "--save", "baseline.json", cwd=tmp_path)
+    assert saved.exit_code == 0, saved.stderr
+    store = Store(tmp_path / "mlruns")
+    kept = read_baseline(store, str(tmp_path / "baseline.json")).sample
+    assert read_baseline(store, kept.run_ids[1]).sample == read_baseline(store, kept.group).sample == kept
+    done = run(*CHECK, "--baseline", kept.group, "--format", "json", cwd=tmp_path)
+    # Two steps say little, so that anything can come of it but a refusal.
+    assert done.exit_code in (0, 3), done.stderr
+    document = done.document
+    assert (document["judgement"] == "regression") == (done.exit_code == 3)
+    assert document["unequal"] == [] and document["changed"] == []
+    assert document["baseline"]["samples_per_second"] == list(kept.samples_per_second)

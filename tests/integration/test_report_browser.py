@@ -1,0 +1,75 @@
+"""The report as a browser shows it, on a desk and on a phone."""
+
+import html
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import browser
+from browser import Browser, open_browser, wait_for
+from sweeps import build_plan, write_sweep
+from tfbench.report.html import render_report
+from tfbench.report_contents import gather_contents
+from tfbench.sweep_log import read_sweep
+from tfbench.sweep_result import compare_sweep
+from tfbench.tracking.store import Store
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not browser.is_installed(), reason="needs chromium and chromedriver"),
+]
+
+PHONE_PIXELS = 390  # narrower than a browser's window can be, so that it is a frame's width
+# What reaches beyond the page on either side, but for what is within a box that scrolls.
+FIND_TOO_WIDE = """
+    const frame = document.querySelector('iframe');
+    const page = frame ? frame.contentDocument : document;
+    const width = page.documentElement.clientWidth;
+    return [...page.body.querySelectorAll('*')]
+        .filter(e => !e.parentElement.closest('.scroll') && e.getBoundingClientRect().right > width + 0.5)
+        .map(e => e.tagName + ': ' + e.textContent.slice(0, 40));
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the report of a sweep, and a page that shows it as wide as a phone."""
+    folder = tmp_path_factory.mktemp("report")
+    store = Store(folder / "mlruns")
+    write_sweep(store, build_plan(), lambda cell: 1000.0 * (1 + cell.arm) + cell.round_number)
+    plan, results = read_sweep(store, "abc")
+    text = render_report(gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0))
+    (folder / "report.html").write_text(text, encoding="utf-8")
+    style = f"width:{PHONE_PIXELS}px;height:900px;border:0"
+    frame = f'<!DOCTYPE html><body><iframe style="{style}" srcdoc="{html.escape(text)}"></iframe></body>'
+    (folder / "phone.html").write_text(frame, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def window(folder: Path) -> Iterator[Browser]:
+    with open_browser(folder, (1280, 1000)) as opened:
+        yield opened
+
+
+def test_every_plot_is_shown_and_nothing_is_fetched(window: Browser, folder: Path) -> None:
+    window.open((folder / "report.html").as_uri())
+    widths = wait_for(lambda: window.run("return [...document.images].map(image => image.naturalWidth)"), "the plots")
+    assert widths == [1200] * 5
+    fetched = window.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [name for name in fetched if not name.startswith("data:")] == []
+    assert window.run(FIND_TOO_WIDE) == []
+
+
+def test_on_a_phone_nothing_is_too_wide_but_what_scrolls_in_its_box(window: Browser, folder: Path) -> None:
+    window.open((folder / "phone.html").as_uri())
+    is_shown = "return document.querySelector('iframe').contentDocument.querySelector('footer') !== null"
+    assert wait_for(lambda: window.run(is_shown), "the report")
+    assert window.run("return document.querySelector('iframe').contentWindow.innerWidth") == PHONE_PIXELS
+    assert window.run(FIND_TOO_WIDE) == []
+    scrolling = """
+        const page = document.querySelector('iframe').contentDocument;
+        return [...page.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length;
+    """
+    assert window.run(scrolling) > 0

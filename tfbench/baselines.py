@@ -1,0 +1,236 @@
+"""Baselines: speeds kept in a file, or in the runs of a store, and a recipe that is held against them."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfbench.calibrations import list_noise_floors
+from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
+from tfbench.journal import read_records, read_run
+from tfbench.measure.noise import NoiseKey
+from tfbench.measure.regression import (
+    FORMAT_VERSION,
+    RegressionCheck,
+    SpeedSample,
+    find_unequal,
+    find_unequal_request,
+    judge,
+    make_sample,
+    require_enough,
+    require_equal,
+)
+from tfbench.measure.summary import summarize
+from tfbench.repeats import RepeatPlan, Repeats, repeat_run
+from tfbench.results import RunRequest, RunResult
+from tfbench.schema import build, to_plain
+from tfbench.series import Execute
+from tfbench.session import RunOutcome
+from tfbench.tracking.store import Store
+
+DEFAULT_REPEATS = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """What speeds are held against, and how the user named it."""
+
+    source: str
+    sample: SpeedSample
+
+
+def read_baseline(store: Store, token: str) -> Baseline:
+    """Returns the baseline that a user means.
+
+    Args:
+        store: Where runs are.
+        token: A file that `write_baseline` wrote; a group of runs; or a run, by whatever `Store.find` takes, which
+            stands for all of its group.
+
+    Raises:
+        TrackingError: The file cannot be read, or is no baseline, or a journal is damaged.
+        UnknownNameError: There is no such run.
+        ComparisonError: None of the runs has a speed, or they were not made alike.
+    """
+    path = Path(token)
+    if path.is_file() or path.suffix == ".json":
+        return Baseline(source=token, sample=_read_file(path))
+    heads = store.heads()
+    group = token
+    if token not in {head.group for head in heads}:
+        run_id = store.find(token)
+        group = next(head.group for head in heads if head.run_id == run_id) or run_id
+    members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
+    found = [(result, speed) for run_id in members if (speed := _speed_of(result := _read_result(store, run_id)))]
+    if not found:
+        raise ComparisonError(f"baseline {token}: no run of it has finished with a speed.")
+    return Baseline(source=token, sample=make_sample(found, group=group))
+
+
+def write_baseline(path: Path, sample: SpeedSample) -> None:
+    """Writes a baseline, whole or not at all; one that is there is replaced.
+
+    Raises:
+        TrackingError: It cannot be written; the runs are in the store all the same.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(to_plain(sample), indent=2) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise TrackingError(
+            f"{path}: cannot be written: {error.strerror}. The runs are in the store: --baseline {sample.group} names "
+            "them."
+        ) from error
+
+
+def require_place(path: Path) -> None:
+    """Checks before minutes are spent that a baseline can be written there.
+
+    Raises:
+        TrackingError: Its folder is not there or cannot be written to, or it is a folder itself.
+    """
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        why = "it is a folder" if path.is_dir() else f"folder {path.parent} is not there, or cannot be written to"
+        raise TrackingError(f"--save {path}: {why}. Name a file, for example baseline.json.")
+
+
+def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tuple[SpeedSample, Repeats]:
+    """Repeats a run, and returns the speeds.
+
+    Args:
+        request: What is run.
+        num_repeats: How often; all of them must finish.
+        execute: Makes one run.
+
+    Raises:
+        InterruptedRunError: It was stopped on the way.
+        MeasurementError: A run failed.
+        TfbenchError: The first run was refused.
+    """
+    repeats = _repeat(request, num_repeats, execute, "no baseline was saved")
+    found = _find_speeds(repeats)
+    if len(found) < num_repeats:
+        raise MeasurementError(
+            f"only {len(found)} of {num_repeats} runs finished with a speed; no baseline was saved. The runs are "
+            f"stored as group {repeats.summary.group}."
+        )
+    return make_sample(found, group=repeats.summary.group), repeats
+
+
+def check(
+    request: RunRequest,
+    baseline: Baseline,
+    num_repeats: int,
+    execute: Execute,
+    store: Store,
+    *,
+    allows_unequal: bool = False,
+) -> tuple[RegressionCheck, Repeats]:
+    """Repeats a run, and says whether it has become slower.
+
+    What can be seen to be unequal is refused before anything is run, or after the first run.
+
+    Args:
+        request: What is run.
+        baseline: What its speeds are held against.
+        num_repeats: How often; runs that fail are left out.
+        execute: Makes one run.
+        store: Where noise floors are.
+        allows_unequal: Whether to compare all the same where something differs that must be equal.
+
+    Raises:
+        ComparisonError: It cannot be compared.
+        InterruptedRunError: It was stopped on the way.
+        MeasurementError: Too few runs finished.
+        TfbenchError: The first run was refused.
+    """
+    sample, recipe = baseline.sample, request.recipe.name
+    floor = noise_limit(store, [sample.noise_key], 1)
+    require_enough(sample.num, floor, recipe, f"baseline {baseline.source}")
+    require_enough(num_repeats, floor, recipe, "--repeats 1")
+    if not allows_unequal:
+        require_equal(sample, find_unequal_request(sample, request), baseline.source)
+        execute = _requiring_equal(execute, baseline)
+    repeats = _repeat(request, num_repeats, execute, "nothing was judged")
+    found = _find_speeds(repeats)
+    if len(found) < min(2, num_repeats):
+        raise MeasurementError(
+            f"only {len(found)} of {len(repeats.series.runs)} runs finished with a speed: too few to be judged. "
+            f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
+        )
+    current = make_sample(found, group=repeats.summary.group)
+    limit = noise_limit(store, [sample.noise_key, current.noise_key], min(sample.num, current.num))
+    return judge(sample, current, limit), repeats
+
+
+def noise_limit(store: Store, keys: Sequence[NoiseKey], num_runs: int) -> float | None:
+    """Returns the relative difference that noise hides; None if a floor is not known.
+
+    Args:
+        store: Where noise floors are.
+        keys: Of what is compared.
+        num_runs: On the side that has fewer.
+    """
+    floors = list_noise_floors(store)
+    found = [next((floor for floor in floors if floor.key == key), None) for key in keys]
+    limits = [floor.unpaired_limit(num_runs) for floor in found if floor]
+    return max(limits) if len(limits) == len(keys) else None
+
+
+def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
+    """Lets the first run that can be compared end the series if it must not be."""
+
+    def execute_checked(request: RunRequest, label: str) -> RunOutcome:
+        outcome = execute(request, label)
+        speed = outcome.summary.metrics.get("samples_per_second")
+        if outcome.result.status == "FINISHED" and speed:
+            sample = make_sample([(outcome.result, speed)], group=request.run_id)
+            require_equal(baseline.sample, find_unequal(baseline.sample, sample), baseline.source)
+        return outcome
+
+    return execute_checked
+
+
+def _repeat(request: RunRequest, num: int, execute: Execute, consequence: str) -> Repeats:
+    repeats = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
+    if repeats.series.was_interrupted:
+        raise InterruptedRunError(
+            f"interrupted after {len(repeats.series.runs)} of {num} runs; {consequence}. The runs are stored as group "
+            f"{repeats.summary.group}."
+        )
+    return repeats
+
+
+def _find_speeds(repeats: Repeats) -> list[tuple[RunResult, float]]:
+    runs = repeats.series.runs
+    return [(run.outcome.result, speed) for run in runs if run.outcome and (speed := run.samples_per_second)]
+
+
+def _speed_of(result: RunResult) -> float | None:
+    if result.status != "FINISHED":
+        return None
+    warmup_steps = result.request.recipe.measurement.warmup_steps
+    return summarize(result, warmup_steps=warmup_steps).metrics.get("samples_per_second")
+
+
+def _read_result(store: Store, run_id: str) -> RunResult:
+    path = store.journal_path(run_id)
+    return read_run(path, read_records(path))
+
+
+def _read_file(path: Path) -> SpeedSample:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(values, dict) and values.get("format_version") != FORMAT_VERSION:
+            raise ValueError(f"its format_version must be {FORMAT_VERSION}.")
+        return build(SpeedSample, values, path.name)
+    except OSError as error:
+        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.") from error
+    except (ValueError, RecipeError) as error:
+        raise TrackingError(
+            f"baseline {path}: is no baseline of this version of tfbench: {error} `tfbench check RECIPE --save {path}` "
+            "makes one."
+        ) from error

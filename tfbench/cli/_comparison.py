@@ -1,0 +1,81 @@
+"""Which runs a command sets side by side: what `compare` and `report` share."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from tfbench.cli._store import complete_run, store_option
+
+if TYPE_CHECKING:
+    from tfbench.measure.comparison import Comparison
+    from tfbench.sweep_plan import SweepPlan
+    from tfbench.tracking.store import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run),
+    click.option("--sweep", metavar="ID", help="Compare the runs of a sweep; @last is the newest one."),
+    click.option("--all", "takes_all", is_flag=True, help="Compare all runs of the store."),
+    click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
+    click.option("--baseline", metavar="ARM", help='The arm to hold others against, such as "default cpu:0".'),
+    click.option("--allow-unequal", is_flag=True, help="Compare arms although they differ in what must be equal."),
+    store_option,
+)
+
+
+class Selection(NamedTuple):
+    """What the options of `selection_options` ask for."""
+
+    runs: tuple[str, ...]
+    sweep: str | None
+    takes_all: bool
+    recipe: str | None
+    baseline: str | None
+    allow_unequal: bool
+
+
+class Selected(NamedTuple):
+    """A comparison, and the plan of its sweep if it is one."""
+
+    comparison: "Comparison"
+    plan: "SweepPlan | None"
+
+
+def selection_options(command: F) -> F:
+    """Adds the options that choose runs, and the store that they are in."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def read_comparison(store: "Store", selection: Selection) -> Selected:
+    """Sets the chosen runs side by side.
+
+    Raises:
+        UnknownNameError: There are no such runs, or no such arm.
+        TrackingError: The record of the sweep, or a journal, is damaged.
+    """
+    from tfbench.errors import UnknownNameError, did_you_mean
+    from tfbench.sweep_log import find_sweep, read_sweep
+    from tfbench.sweep_result import compare_stored, compare_sweep
+
+    runs, sweep, takes_all, recipe, baseline, allows_unequal = selection
+    if sum(map(bool, (runs, sweep, takes_all))) != 1:
+        raise click.UsageError("name the runs, or a sweep (--sweep @last), or take all of them (--all).")
+    if recipe and not takes_all:
+        raise click.UsageError("--recipe chooses among --all.")
+    plan = None
+    if sweep:
+        plan, results = read_sweep(store, find_sweep(store, sweep))
+        comparison = compare_sweep(store, plan, results, baseline=baseline)
+    else:
+        run_ids = store.run_ids() if takes_all else [store.find(token) for token in runs]
+        comparison = compare_stored(store, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
+    if not comparison.rows:
+        raise UnknownNameError(f"store {store.root}: no runs to compare. `tfbench sweep RECIPE` makes some.")
+    if baseline and baseline not in comparison.arms:
+        near = did_you_mean(baseline, comparison.arms)
+        raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")
+    return Selected(comparison, plan)

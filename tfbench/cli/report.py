@@ -1,0 +1,141 @@
+"""`tfbench report`: a comparison of runs as one HTML file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfbench.cli._comparison import Selection, read_comparison, selection_options
+from tfbench.cli._store import make_tracker, open_store
+
+if TYPE_CHECKING:
+    from tfbench.report.html import ReportContents
+    from tfbench.tracking.store import Store
+
+DEFAULT_OUTPUT = "tfbench-report.html"
+_HEAD_BYTES = 4096  # of a file, within which a report says that it is one
+
+
+@click.command()
+@selection_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path(DEFAULT_OUTPUT),
+    show_default=True,
+    metavar="FILE",
+    help="Where to; an older report is overwritten, any other file is not.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
+@click.option(
+    "--plots",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the plots as PNG files, too.",
+)
+@click.option(
+    "--mlflow/--no-mlflow",
+    "to_mlflow",
+    default=None,
+    help="Keep the report in MLflow, where the runs are. [default: if that is the store's own database]",
+)
+def command(
+    output: Path, force: bool, plots: Path | None, to_mlflow: bool | None, store_root: Path, **selection: Any
+) -> None:
+    """Write a comparison of runs as one HTML file that needs nothing beside it.
+
+    RUN is an id, its beginning, a run's name, or @last. The report holds the verdict, the table with its intervals,
+    plots, published figures, cautions, where the time went, the environment, failures, and how to make the runs again.
+
+    \b
+    tfbench report --sweep @last
+    tfbench report --sweep @last -o mnist.html --plots plots
+    tfbench report --all --recipe mnist_mlp --no-mlflow
+    """
+    import time
+
+    from tfbench.report.figures import write_images
+    from tfbench.report.html import render_report
+    from tfbench.report_contents import gather_contents
+
+    store = open_store(store_root)
+    _require_replaceable(output, force=force)
+    comparison, plan = read_comparison(store, Selection(**selection))
+    contents = gather_contents(store, comparison, plan, created=time.time())
+    page = render_report(contents)
+    try:
+        _write_whole(output, page)
+        click.echo(f"{output}: report on {len(comparison.runs)} runs, {len(page.encode()) / 1e6:.1f} MB.")
+        if plots:
+            written = write_images({name: image.png for name, image in contents.images.items()}, plots)
+            click.echo(f"{plots}: {', '.join(path.name for path in written) or 'no plots'}.")
+    except OSError as error:
+        from tfbench.errors import OutputError
+
+        raise OutputError(f"{error.filename or output}: cannot be written: {error.strerror}.") from error
+    if to_mlflow is not False:
+        _log(store, contents, page, even_elsewhere=to_mlflow is True)
+
+
+def _require_replaceable(path: Path, *, force: bool) -> None:
+    from tfbench.errors import TrackingError
+    from tfbench.report.html_page import GENERATOR
+
+    if not path.exists() or force:
+        return
+    try:
+        with path.open("rb") as file:
+            is_report = GENERATOR.encode() in file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise TrackingError(f"{path}: is no file that could be replaced: {error.strerror}.") from error
+    if not is_report:
+        raise TrackingError(
+            f"{path}: is there already, and is no report of tfbench. Use --force to overwrite it, or -o for another "
+            "file."
+        )
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file so that a reader sees the old one or the new one, never a part."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _log(store: "Store", contents: "ReportContents", page: str, *, even_elsewhere: bool) -> None:
+    """Keeps the report in the MLflow experiment of its newest run; what goes wrong there is a warning."""
+    from tfbench.errors import TrackingError
+    from tfbench.tracking.store import DEFAULT_EXPERIMENT
+
+    runs = sorted(contents.comparison.runs, key=lambda run: run.created)
+    states = [state for run in runs[-1:] if (state := store.read_state(run.run_id))]
+    uri, experiment = store.tracking_uri, DEFAULT_EXPERIMENT
+    if states:
+        uri, experiment = states[0].tracking_uri, states[0].experiment
+    is_own = uri == store.tracking_uri
+    if not even_elsewhere and not (is_own and store.database.is_file()):
+        return
+    name, tags = _name(contents)
+    try:
+        tracked = make_tracker(uri, experiment, store).log_report(name, page, tags, created=contents.created)
+        click.echo(f"MLflow: run {name} ({tracked.run_id}), file report.html.")
+    except TrackingError as error:
+        click.echo(f"Warning: the report is not in MLflow: {error}", err=True)
+
+
+def _name(contents: "ReportContents") -> tuple[str, dict[str, str]]:
+    """Returns what the report's run in MLflow is called, the same for the same runs, and its tags."""
+    import hashlib
+
+    from tfbench.measure.comparison import SWEEP_TAG
+
+    if contents.plan:
+        sweep_id = contents.plan.sweep_id
+        return f"report-{sweep_id}", {SWEEP_TAG: sweep_id}
+    ids = sorted(run.run_id for run in contents.comparison.runs)
+    return f"report-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:12]}", {}

@@ -1,0 +1,138 @@
+"""The command lines that make a sweep, or a run, again."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from tfbench import recipe_file
+from tfbench.errors import TfbenchError
+from tfbench.sweep_plan import SweepPlan, Variation
+from tfbench.toml_text import format_inline
+
+_BESIDE = ("recipe", "reference", "sweep")  # sections that change nothing of what is measured
+_MEASURED_SECONDS = "measurement.seconds"
+
+
+def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any] | None:
+    """Returns what must be set, by dotted key, for a shipped recipe to be the one that was measured.
+
+    Args:
+        tables: Of the recipe that was measured, defaults written out.
+        recipe_name: Under which it was run.
+
+    Returns:
+        None: no recipe of this name comes with tfbench, or no values that can be set make it the same.
+    """
+    path = recipe_file.shipped_folder() / f"{recipe_name}.toml"
+    measured = _measured(tables)
+    try:
+        shipped = _leaves(_measured(recipe_file.to_tables(recipe_file.load_recipe(path))))
+        differing = {
+            key: value
+            for key, value in _leaves(measured).items()
+            if value is not None and (key not in shipped or shipped[key] != value)
+        }
+        # What is expected follows from how long is trained, as a rule.
+        usual = {key: value for key, value in differing.items() if not key.startswith("expect.")}
+        for values in (usual, differing):
+            if _measured(recipe_file.to_tables(recipe_file.load_recipe(path, values))) == measured:
+                return values
+    except TfbenchError:
+        return None
+    return None
+
+
+def sweep_command(plan: SweepPlan) -> str:
+    """Returns the command that makes a sweep again; one whose recipe is not shipped takes it from a file NAME.toml."""
+    overrides = find_overrides(plan.tables, plan.recipe_name)
+    values = {} if overrides is None else dict(overrides)
+    words = ["tfbench", "sweep", plan.recipe_name if overrides is not None else f"{plan.recipe_name}.toml"]
+    for variation in plan.variations:
+        words += ["--vary", _describe_variation(variation)]
+    for arm in plan.arms:
+        words += ["--arm", arm.label]
+    words += ["--repeats", str(plan.num_rounds)]
+    measurement = plan.tables.get("measurement", {})
+    if (seconds := values.pop(_MEASURED_SECONDS, None)) is not None:
+        words += ["--seconds", f"{seconds:g}"]
+    elif measurement.get("seconds") is None and measurement.get("steps") is None:
+        words.append("--full")
+    words += _describe_values(values)
+    if plan.time_budget_seconds is not None:
+        words += ["--time-budget", f"{plan.time_budget_seconds:g}s"]
+    if plan.run_timeout_seconds is not None:
+        words += ["--run-timeout", f"{plan.run_timeout_seconds:g}s"]
+    if plan.memory_limit_bytes is not None:
+        words += ["--memory-limit", str(plan.memory_limit_bytes)]
+    return shlex.join([*words, *_describe_rest(plan.data_dir, allows_code=plan.allows_code)])
+
+
+def run_command(
+    recipe_name: str, tables: Mapping[str, Any], *, repeats: int, data_dir: str | None, allows_code: bool
+) -> str | None:
+    """Returns the command that makes a run again; None: its recipe is none that is shipped.
+
+    Args:
+        recipe_name: Under which it was run.
+        tables: Of its recipe, defaults written out.
+        repeats: How many runs there were like it.
+        data_dir: Folder of its data.
+        allows_code: Whether it called functions from outside of tfbench.
+    """
+    values = find_overrides(tables, recipe_name)
+    if values is None:
+        return None
+    words = ["tfbench", "run", recipe_name]
+    if (strategy := values.pop("distribution.strategy", None)) is not None:
+        words += ["--strategy", strategy]
+    if devices := values.pop("distribution.devices", None):
+        words += ["--devices", ",".join(devices)]
+    words += _describe_values(values)
+    if repeats > 1:
+        words += ["--repeats", str(repeats)]
+    return shlex.join([*words, *_describe_rest(data_dir, allows_code=allows_code)])
+
+
+def _measured(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the sections that matter, as they come back from a journal."""
+    plain: dict[str, Any] = json.loads(json.dumps({key: tables[key] for key in tables if key not in _BESIDE}))
+    return plain
+
+
+def _leaves(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns values under the dotted keys by which they are set; lists of whatever are values."""
+    found: dict[str, Any] = {}
+    for key, value in tables.items():
+        if isinstance(value, Mapping) and value and all(re.fullmatch(r"[A-Za-z_][\w-]*", name) for name in value):
+            found |= _leaves(value, f"{prefix}{key}.")
+        elif value != {}:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _describe_variation(variation: Variation) -> str:
+    """Writes `--vary`'s values so that they are read back: a list alone would be taken for the list of values."""
+    listed = [list(value) if isinstance(value, tuple) else value for value in variation.values]
+    values = ",".join(map(str if all(map(_is_word, listed)) else _compact, listed))
+    return f"{variation.key}=[{values}]" if any(isinstance(v, list) for v in listed) else f"{variation.key}={values}"
+
+
+def _describe_values(values: Mapping[str, Any]) -> list[str]:
+    texts = {key: value if _is_word(value) else _compact(value) for key, value in values.items()}
+    return [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
+
+
+def _describe_rest(data_dir: str | None, *, allows_code: bool) -> list[str]:
+    return [*(["--data-dir", data_dir] if data_dir else []), *(["--allow-code"] if allows_code else [])]
+
+
+def _is_word(value: object) -> bool:
+    """Says whether a value is a text that needs no quotes."""
+    return isinstance(value, str) and bool(re.fullmatch(r"(?!true$|false$|inf$|nan$)[A-Za-z_][\w./:-]*", value))
+
+
+def _compact(value: Any) -> str:
+    """Returns a value as TOML, lists without blanks."""
+    return f"[{','.join(map(_compact, value))}]" if isinstance(value, list) else format_inline(value)

@@ -1,0 +1,287 @@
+"""Makes the runs of a search for the value at which one arm overtakes another, and keeps them as a sweep."""
+
+import dataclasses
+import math
+import re
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from tfbench.errors import InterruptedRunError, RecipeError, TfbenchError
+from tfbench.measure.comparison import BATCH_KEY
+from tfbench.measure.crossover import Crossover, SearchStopped, ValueRange, find_crossover
+from tfbench.measure.difference import Difference, find_unequal
+from tfbench.measure.intervals import ArmComparison, compare_paired
+from tfbench.measure.step_model import StepModel, StepWork, describe_work, fit_step_model, predict_crossings
+from tfbench.recipe_file import THREADS
+from tfbench.session import RunLimits, RunOutcome
+from tfbench.stop_signals import StopSignals
+from tfbench.sweep import POINT_TAG, Execute, cell_request, check_points
+from tfbench.sweep_log import CellResult, new_log
+from tfbench.sweep_plan import Arm, Cell, SweepPlan, list_cells, make_variation
+from tfbench.tracking.store import Store
+
+MIN_ROUNDS = 2  # a ratio of one round has no interval
+
+
+class SearchWatcher(Protocol):
+    """What is told of a search's progress."""
+
+    def begin(self, value: int, arm: Arm, round_number: int) -> None:
+        """A run is about to be made."""
+
+    def end(self, value: int, found: ArmComparison | str) -> None:
+        """A value was measured, or could not be."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class SearchPlan:
+    """A search, before it is run: two arms, and the values of one key."""
+
+    sweep: SweepPlan  # without the values
+    key: str
+    values: ValueRange
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class CostModels:
+    """The cost models of both arms, and the values at which they are predicted to be equally fast."""
+
+    arms: tuple[StepModel, StepModel]
+    crossings: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class SearchResult:
+    """What came of a search."""
+
+    found: Crossover
+    models: CostModels | None  # None: too few values, or what a step is made of is not known
+    unequal: tuple[Difference, ...]  # between the arms, although it must be equal
+    results: dict[int, CellResult]  # of the runs, by the numbers of `plan`'s cells
+    plan: SweepPlan  # with the values that were measured
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Run:
+    """One run, at its place in the search."""
+
+    value: int
+    arm: int
+    round_number: int
+    result: CellResult
+    outcome: RunOutcome | None
+
+
+def parse_range(text: str, step: int) -> tuple[str, ValueRange]:
+    """Reads "training.global_batch_size=1..4096".
+
+    Args:
+        text: What the user wrote.
+        step: What values are multiples of.
+
+    Raises:
+        RecipeError: It is no range, or one with fewer than two values.
+    """
+    match = re.fullmatch(r"\s*([\w.-]+)\s*=\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*", text)
+    if not match:
+        raise RecipeError(f"--vary {text}: must be KEY=LOW..HIGH, for example training.global_batch_size=1..4096.")
+    key, low, high = match.groups()
+    try:
+        return key, ValueRange(low=int(low), high=int(high), step=step)
+    except ValueError as error:
+        raise RecipeError(f"--vary {text}: {error}") from error
+
+
+def count_replicas(arm: Arm, num_gpus: int | None) -> int | None:
+    """Returns how many replicas an arm has; None if that takes to know how many GPUs there are.
+
+    Args:
+        arm: A strategy and its devices.
+        num_gpus: Of this machine; None: not known yet.
+    """
+    if arm.strategy != "mirrored":
+        return 1
+    if arm.devices and "gpu" not in arm.devices:
+        return len(arm.devices)
+    return None if num_gpus is None else max(1, num_gpus)
+
+
+def at_value(plan: SearchPlan, values: Sequence[int]) -> SweepPlan:
+    """Returns the sweep over some of the values; where the recipe has a list at the key, all of its items are set.
+
+    Raises:
+        RecipeError: The key cannot be varied, or what is there is no number.
+    """
+    own: Any = plan.sweep.tables
+    for part in ("training.intra_op_threads" if plan.key == THREADS else plan.key).split("."):
+        own = own.get(part) if isinstance(own, dict) else None
+    items = own if isinstance(own, list | tuple) and own else [own]
+    if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
+        raise RecipeError(f"--vary {plan.key}: must be a number, or a list of numbers, in the recipe. It is: {own!r}.")
+    made = [[value] * len(own) if isinstance(own, list | tuple) else value for value in values]
+    variation = make_variation(plan.key, made, origin=f"--vary {plan.key}")
+    return dataclasses.replace(plan.sweep, variations=(variation,))
+
+
+def check_range(plan: SearchPlan) -> None:
+    """Builds the recipes at both ends of the range, so that what cannot be is told before anything runs.
+
+    Raises:
+        RecipeError: Naming every problem.
+    """
+    check_points(at_value(plan, (plan.values.first, plan.values.last)))
+
+
+def search(plan: SearchPlan, execute: Execute, watcher: SearchWatcher) -> SearchResult:
+    """Searches for the values at which the second arm overtakes the first.
+
+    At each value that is tried, both arms are run in rounds, taking turns at being first. A value at which a run fails,
+    goes beyond a limit or is refused counts as too large. A signal ends the search with what it has.
+
+    Args:
+        plan: What to search.
+        execute: Makes one run within limits, as `execute_run` does.
+        watcher: Told what happens.
+
+    Raises:
+        InterruptedRunError: It was stopped before anything was measured.
+        MeasurementError: The smallest value could not be measured.
+        TfbenchError: The first run was refused.
+    """
+    limits = RunLimits(timeout_seconds=plan.sweep.run_timeout_seconds, memory_bytes=plan.sweep.memory_limit_bytes)
+    runs: list[_Run] = []
+    with StopSignals() as stop:  # between two runs; a run under way hears them itself
+
+        def measure(value: int, num_rounds: int) -> ArmComparison | str:
+            point = at_value(plan, (value,))
+            for cell in list_cells(dataclasses.replace(point, num_rounds=num_rounds)):
+                if stop.received:
+                    raise SearchStopped
+                watcher.begin(value, plan.sweep.arms[cell.arm], cell.round_number)
+                run = _make_run(point, cell, value, execute, limits, is_first=not runs)
+                runs.append(run)
+                if run.outcome and run.outcome.was_interrupted:
+                    raise SearchStopped
+                if run.result.outcome != "FINISHED":
+                    arm = plan.sweep.arms[cell.arm].label
+                    found: ArmComparison | str = f"{arm}: {run.result.outcome}: {run.result.reason}"
+                    break
+            else:
+                found = _compare([run for run in runs if run.value == value])
+            watcher.end(value, found)
+            return found
+
+        found = find_crossover(plan.values, measure, plan.sweep.num_rounds)
+    if not runs:
+        raise InterruptedRunError("interrupted before anything was measured; nothing was stored.")
+    measured = at_value(plan, sorted({run.value for run in runs}))
+    return SearchResult(
+        found=found,
+        models=_fit_models(plan.key, runs),
+        unequal=_find_unequal(runs),
+        results=_place_results(measured, found, runs),
+        plan=measured,
+    )
+
+
+def keep_as_sweep(store: Store, result: SearchResult) -> None:
+    """Writes the record of a sweep over the values that were tried, for `tfbench compare --sweep` and others to read.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
+    with new_log(store, result.plan) as log:
+        for one in result.results.values():
+            log.end(one)
+
+
+def _make_run(point: SweepPlan, cell: Cell, value: int, execute: Execute, limits: RunLimits, *, is_first: bool) -> _Run:
+    def place(made: RunOutcome | None, **fields: Any) -> _Run:
+        result = CellResult(cell=cell.number, seconds=time.monotonic() - start, **fields)
+        return _Run(value, cell.arm, cell.round_number, result, made)
+
+    start = time.monotonic()
+    try:
+        request = cell_request(point, cell)
+        request = dataclasses.replace(request, tags=request.tags | {POINT_TAG: str(value)})
+        outcome = execute(request, limits)
+    except InterruptedRunError as error:
+        raise SearchStopped from error
+    except TfbenchError as error:
+        if is_first:
+            raise
+        return place(None, outcome="REFUSED", reason=str(error))
+    end = outcome.result.exit
+    if outcome.result.status == "FINISHED":
+        if not outcome.summary.metrics.get("samples_per_second"):
+            return place(outcome, outcome="FAILED", run_id=request.run_id, reason="no steady steps were measured")
+        return place(outcome, outcome="FINISHED", run_id=request.run_id)
+    if outcome.was_interrupted:
+        raise SearchStopped
+    status = end.status if end and end.status != "RUNNING" else "FAILED"
+    return place(outcome, outcome=status, run_id=request.run_id, reason=end.reason if end else "")
+
+
+def _compare(runs: Sequence[_Run]) -> ArmComparison:
+    """Returns how the second arm compares with the first, by rounds."""
+    first, second = ([_speed(run) for run in _in_order(runs) if run.arm == arm] for arm in (0, 1))
+    compared = compare_paired(first, second)
+    if compared is None:
+        raise ValueError(f"a ratio with an interval takes {MIN_ROUNDS} rounds or more")
+    return compared
+
+
+def _in_order(runs: Sequence[_Run]) -> list[_Run]:
+    return sorted(runs, key=lambda run: run.round_number)
+
+
+def _speed(run: _Run) -> float:
+    speed = run.outcome.summary.metrics.get("samples_per_second") if run.outcome else None
+    return speed if speed and run.result.outcome == "FINISHED" else math.nan
+
+
+def _place_results(plan: SweepPlan, found: Crossover, runs: Sequence[_Run]) -> dict[int, CellResult]:
+    """Returns what came of each run of the sweep that the search turned out to be."""
+    values = sorted({run.value for run in runs})
+    made = {(run.value, run.arm, run.round_number): run.result for run in runs}
+    results = {}
+    for cell in list_cells(plan):
+        value = values[cell.setting]
+        result = made.get((value, cell.arm, cell.round_number))
+        if result is None and value in found.failures:
+            result = CellResult(cell=0, outcome="SKIPPED", reason=f"not tried: {found.failures[value]}")
+        if result is not None:
+            results[cell.number] = dataclasses.replace(result, cell=cell.number)
+    return results
+
+
+def _find_unequal(runs: Sequence[_Run]) -> tuple[Difference, ...]:
+    """Returns in what the arms differ at the first value at which both finished, although it must be equal."""
+    firsts: dict[tuple[int, int], _Run] = {}
+    for run in runs:
+        if run.result.outcome == "FINISHED":
+            firsts.setdefault((run.value, run.arm), run)
+    for value, arm in firsts:
+        one, other = firsts[value, arm].outcome, firsts.get((value, 1 - arm))
+        if one and other and other.outcome:
+            first, second = (one, other.outcome) if arm == 0 else (other.outcome, one)
+            return find_unequal(first.result, second.result)
+    return ()
+
+
+def _fit_models(key: str, runs: Sequence[_Run]) -> CostModels | None:
+    measured: tuple[list[tuple[StepWork, float]], ...] = ([], [])
+    steps: tuple[dict[int, StepWork], ...] = ({}, {})
+    for run in runs:
+        metrics = run.outcome.summary.metrics if run.outcome and run.result.outcome == "FINISHED" else {}
+        step = describe_work(metrics, varies_batch=key == BATCH_KEY)
+        batch = metrics.get("global_batch_size")
+        if step and batch:
+            measured[run.arm].append((step, batch / _speed(run)))
+            steps[run.arm][run.value] = step
+    models = [fit_step_model(one) for one in measured]
+    if models[0] is None or models[1] is None or len(steps[0].keys() & steps[1].keys()) < 2:
+        return None
+    arms = (models[0], models[1])
+    return CostModels(arms=arms, crossings=tuple(predict_crossings(arms, (steps[0], steps[1]))))

@@ -1,0 +1,112 @@
+"""What the plots of a comparison share: small multiples, the style of each arm, PNG files."""
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
+
+WIDTH_INCHES = 8.0
+DOTS_PER_INCH = 150
+MAX_PANELS = 6
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO")
+
+_PANEL_INCHES = 3.1  # height
+_LEGEND_INCHES = 0.9
+_LINES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+class Plot(NamedTuple):
+    """A figure, and what it shows for those who cannot see it."""
+
+    figure: "Figure"
+    alt: str
+
+
+def new_figure(height: float, title: str) -> "Figure":
+    """Returns an empty figure of the usual width; `height` in inches."""
+    from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
+
+    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def new_panels(num: int, title: str) -> "tuple[Figure, list[Axes]]":
+    """Returns a figure of `num` panels, two beside each other, with room for a legend below them."""
+    columns = 1 if num == 1 else 2
+    rows = math.ceil(num / columns)
+    figure = new_figure((4.0 if num == 1 else _PANEL_INCHES * rows) + _LEGEND_INCHES, title)
+    panels = [figure.add_subplot(rows, columns, place + 1) for place in range(num)]
+    for axes in panels:
+        axes.grid(visible=True, color="0.9")
+    return figure, panels
+
+
+def arm_style(place: int) -> dict[str, Any]:
+    """Returns how the lines of an arm are drawn: told apart by dashes and markers, not by colour alone."""
+    return {
+        "color": f"C{place % 10}",
+        "linestyle": _LINES[place % len(_LINES)],
+        "marker": _MARKERS[place % len(_MARKERS)],
+        "markersize": 5,
+    }
+
+
+def add_legend(figure: "Figure", panels: "Sequence[Axes]", *, columns: int = 2) -> None:
+    """Adds one legend for all panels, below them, in which every label stands once."""
+    handles: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(str(label), handle)
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside lower center",
+        ncols=columns,
+        fontsize="small",
+    )
+
+
+def keep_ends(items: Sequence[T], limit: int) -> list[T]:
+    """Returns at most `limit` of the items, evenly over their range, the first and the last always among them."""
+    if len(items) <= limit:
+        return list(items)
+    last = len(items) - 1
+    return [items[round(place * last / (limit - 1))] for place in range(limit)]
+
+
+def format_tick(value: float) -> str:
+    """Returns a value of an axis as people write it: "128", "1e+06", "0.001"."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
+
+
+def left_out_note(num_kept: int, num: int, what: str) -> str:
+    """Returns a line that says how many of something are not shown; "" where all are."""
+    return "" if num_kept == num else f"\n{num_kept} of {num} {what} are shown, the table has all of them"
+
+
+def to_png(figure: "Figure") -> bytes:
+    """Returns a figure as a PNG file's bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=DOTS_PER_INCH, format="png")
+    return buffer.getvalue()
+
+
+def write_images(images: "dict[str, bytes]", folder: Path) -> list[Path]:
+    """Writes PNG files into a folder, which is made if it is not there, and returns their paths.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in images.items():
+        (folder / name).write_bytes(data)
+    return [folder / name for name in images]

@@ -1,0 +1,305 @@
+"""A comparison as one HTML file that needs nothing beside it."""
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tfbench import __version__
+from tfbench.measure.comparison import Comparison, Entry, Row
+from tfbench.metrics import LEDGER_ENTRIES
+from tfbench.report.comparison import LEGEND, comparability, table_cells
+from tfbench.report.comparison_plots import median_ledgers
+from tfbench.report.html_page import Html, bullets, code, folded, page, pairs, picture, section, table, text
+from tfbench.report.tables import format_bytes, format_number
+from tfbench.results import Environment
+from tfbench.run_brief import RunBrief
+from tfbench.sweep_plan import SweepPlan, describe_setting, format_value, list_cells
+
+MAX_RUNS = 1000  # in the list of runs
+_SHOWN_SECONDS = 0.005  # from which an entry of the ledger has a row
+_CLASSES = {" +": "faster", " -": "slower"}
+_SHARED_CORES = "logical devices that share the cores of one processor"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Image:
+    """A plot as the bytes of a PNG file, and what it shows for those who cannot see it."""
+
+    png: bytes
+    alt: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ReportContents:
+    """All that a report is made of."""
+
+    created: float  # seconds since 1970, UTC
+    comparison: Comparison
+    verdict: tuple[str, ...]
+    plan: SweepPlan | None  # of the sweep, if it is one
+    own_setting: Mapping[str, Any] | None  # the recipe's own values of what tells rows apart, if they are known
+    images: Mapping[str, Image]  # by the name of the file
+    environment: Environment | None  # of the newest run
+    differing: Mapping[str, Mapping[str, int]]  # of the environments: name to the number of runs with each value
+    commands: tuple[str, ...]  # that make the runs again
+    recipe_name: str
+    recipe_toml: str  # as resolved
+    needs_recipe_file: bool  # the commands name NAME.toml, which is to be saved first
+
+
+def render_report(contents: ReportContents) -> str:
+    """Returns the report as HTML."""
+    comparison = contents.comparison
+    title = _title(comparison)
+    kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
+    hint = text("Wide tables and plots scroll sideways.", of_class="note narrow")
+    lead = text(_lead(comparison, kind), of_class="lead")
+    return page(
+        f"{title}: {kind}, tfbench report",
+        __version__,
+        Html(f"<header>\n{text(title, 'h1')}\n{lead}\n{hint}\n</header>"),
+        _verdict(contents.verdict),
+        section("What was measured", pairs(_describe_plan(contents))),
+        _speeds(comparison),
+        section("Plots", *(picture(i.png, i.alt) for n, i in contents.images.items() if n != "ledger.png")),
+        _references(comparison, contents.own_setting),
+        _cautions(comparison.runs),
+        _failures(comparison),
+        _ledger(comparison, contents.images.get("ledger.png")),
+        _environment(contents),
+        _reproduction(contents),
+        section("Runs", _list_runs(comparison)),
+        text(f"Made by tfbench {__version__} on {_date(contents.created)}.", "footer"),
+    )
+
+
+def _title(comparison: Comparison) -> str:
+    return ", ".join(dict.fromkeys(run.title for run in comparison.runs)) or ", ".join(comparison.recipes) or "Runs"
+
+
+def _lead(comparison: Comparison, kind: str) -> str:
+    others = [arm for arm in comparison.arms if arm != comparison.baseline]
+    against = f" against {', '.join(others)}" if others else ""
+    counts = f"{_count(len(comparison.rows), 'setting')}, {_count(len(comparison.runs), 'run')}"
+    return f"{comparison.baseline}{against}: {counts} ({kind})"
+
+
+def _verdict(sentences: Sequence[str]) -> Html:
+    said = sentences or ("Nothing is compared: there is one arm, or none with a speed.",)
+    return section("Verdict", bullets(said), of_class="verdict")
+
+
+def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
+    comparison, plan = contents.comparison, contents.plan
+    runs = comparison.runs
+    yield "recipe", ", ".join(comparison.recipes)
+    yield "data", "synthetic, made on the spot" if comparison.is_synthetic else "real"
+    for key in comparison.keys:
+        values = dict.fromkeys(format_value(row.setting.get(key)) for row in comparison.rows)
+        yield key, ", ".join(values)
+    for arm in comparison.arms:
+        mark = " (baseline)" if arm == comparison.baseline else ""
+        yield f"arm{mark}", f"{arm}: {_describe_hardware(comparison, arm)}"
+    if plan:
+        cells = len(list_cells(plan))
+        yield "rounds", f"{plan.num_rounds}, the arms of a setting taking turns; {_count(cells, 'run')} planned"
+        measurement = plan.tables.get("measurement", {})
+        if (seconds := measurement.get("seconds")) is not None:
+            yield "each run", f"{seconds:g} s of steady steps in a process of its own, without validation"
+        elif measurement.get("steps") is None:
+            yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
+        if plan.run_timeout_seconds is not None:
+            yield "time limit", f"{plan.run_timeout_seconds:g} s a run"
+        if plan.memory_limit_bytes is not None:
+            yield "memory limit", f"{format_bytes(plan.memory_limit_bytes)} a run"
+    if runs:
+        times = [run.created for run in runs]
+        yield "measured", f"{_date(min(times))} to {_date(max(times))}"
+
+
+def _describe_hardware(comparison: Comparison, arm: str) -> str:
+    runs = [run for row in comparison.rows for run in row.entries[arm].runs]
+    if not runs:
+        return "no run of it has a speed"
+    names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
+    replicas = _count(int(runs[0].metrics.get("num_replicas") or 1), "replica")
+    shared = f", {_SHARED_CORES}" if arm in comparison.shares_cores else ""
+    return f"{replicas} on {'; '.join(names)}{shared}"
+
+
+def _speeds(comparison: Comparison) -> Html:
+    header, rows = table_cells(comparison)
+    return section(
+        "Speed",
+        table(
+            "speed of every setting under every arm",
+            header,
+            ([cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in rows),
+            text_columns=[place for place, key in enumerate(comparison.keys) if not _is_numeric(comparison, key)],
+            classes=_CLASSES,
+        ),
+        text(LEGEND, of_class="note"),
+        text("Speeds are medians over processes, with half the width of their 95 % interval.", of_class="note"),
+    )
+
+
+def _is_numeric(comparison: Comparison, key: str) -> bool:
+    return all(isinstance(row.setting.get(key), int | float) for row in comparison.rows)
+
+
+def _references(comparison: Comparison, own: Mapping[str, Any] | None) -> Html:
+    if not comparison.references:
+        return Html("")
+    names = list(dict.fromkeys(name for reference in comparison.references for name in reference["figures"]))
+    rows = [
+        [
+            reference["hardware"] + ("" if reference.get("verified", True) else " (unverified)"),
+            reference["devices"],
+            *(format_number(reference["figures"].get(name)) for name in names),
+        ]
+        for reference in comparison.references
+    ]
+    remarks = [f"{one['hardware']}: {one['notes']}" for one in comparison.references if one.get("notes")]
+    remarks += [f"Source: {source}" for source in dict.fromkeys(one["source"] for one in comparison.references)]
+    return section(
+        "Published figures",
+        text(f"Of the recipe as it is. {comparability(comparison, own)}"),
+        table("published figures", ["hardware", "devices", *names], rows, text_columns=(0, 1)),
+        bullets(remarks),
+    )
+
+
+def group_cautions(runs: Sequence[RunBrief]) -> list[tuple[str, int]]:
+    """Returns each caution once, most common first, with how many runs have it; of those alike but for figures one."""
+    found: dict[str, tuple[str, set[str]]] = {}
+    for run in runs:
+        for caution in run.cautions:
+            found.setdefault(re.sub(r"\d[\d.,]*", "#", caution), (caution, set()))[1].add(run.run_id)
+    return sorted(((caution, len(ids)) for caution, ids in found.values()), key=lambda entry: -entry[1])
+
+
+def _cautions(runs: Sequence[RunBrief]) -> Html:
+    cautions = [f"{num} of {_count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
+    if not cautions:
+        return section("Cautions", text("None of the runs carries one.")) if runs else Html("")
+    note = "Figures within a caution are those of one run; of others they may differ."
+    return section("Cautions", bullets(cautions), text(note, of_class="note"))
+
+
+def _failures(comparison: Comparison) -> Html:
+    failed: list[tuple[Row, Entry]] = [
+        (row, entry)
+        for row in comparison.rows
+        for entry in row.entries.values()
+        if entry.median is None or entry.outcome != "FINISHED"
+    ]
+    rows = [
+        [describe_setting(row.setting) or "the recipe as it is", entry.arm, entry.outcome, entry.reason]
+        for row, entry in failed
+    ]
+    header = ["setting", "arm", "outcome", "reason"]
+    return section(
+        "Without a speed, or not in every round",
+        table("points without a speed", header, rows, text_columns=(0, 1, 2), long_columns=(3,)),
+    )
+
+
+def _ledger(comparison: Comparison, image: Image | None) -> Html:
+    ledgers = median_ledgers(comparison)
+    meanings = LEDGER_ENTRIES | {"unaccounted": "what is in no entry"}
+    rows = [
+        [name.replace("_", " "), *(f"{ledger[name]:.2f}" for ledger in ledgers.values()), meanings[name]]
+        for name in next(iter(ledgers.values()), {})
+        if any(abs(ledger[name]) >= _SHOWN_SECONDS for ledger in ledgers.values())
+    ]
+    header = ["entry", *(f"{arm}, s" for arm in ledgers), "meaning"]
+    return section(
+        "Where the time of a measuring process went",
+        picture(image.png, image.alt) if image else Html(""),
+        table("ledger of each arm", header, rows, text_columns=(0,), long_columns=(len(header) - 1,)),
+        text("Medians over all runs of an arm, in seconds.", of_class="note") if rows else Html(""),
+    )
+
+
+def _environment(contents: ReportContents) -> Html:
+    environment = contents.environment
+    differing = [
+        [name, "; ".join(f"{value} ({_count(num, 'run')})" for value, num in values.items())]
+        for name, values in contents.differing.items()
+    ]
+    said = "All runs were made in the same environment." if len(contents.comparison.runs) > 1 else ""
+    return section(
+        "Environment",
+        pairs(describe_environment(environment)) if environment else Html(""),
+        text("As of the newest run. What differs between runs:" if differing else said, of_class="note"),
+        table("what differs between the runs", ["", "values"], differing, text_columns=(0,), long_columns=(1,)),
+    )
+
+
+def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yields hardware and software with labels and units; "" for what is not known."""
+    e = environment
+    cores = [f"{e.num_logical_cores} logical cores", f"{e.usable_cores} usable"]
+    if e.num_physical_cores is not None:
+        cores.insert(0, f"{e.num_physical_cores} physical cores")
+    if e.cpu_quota_cores is not None:
+        cores.append(f"quota {e.cpu_quota_cores:g}")
+    yield "host", e.hostname
+    yield (
+        "processor",
+        f"{e.cpu_model}: {', '.join(cores)}" + (f", {_count(e.num_sockets, 'socket')}" if e.num_sockets else ""),
+    )
+    yield "governor", e.cpu_governor or ""
+    yield "memory", format_bytes(e.memory_bytes)
+    for gpu in e.gpus:
+        parts = [
+            format_bytes(gpu.memory_bytes) if gpu.memory_bytes else "",
+            f"driver {gpu.driver}" if gpu.driver else "",
+        ]
+        yield "GPU", ", ".join(part for part in (gpu.name, *parts) if part)
+    yield "system", f"{e.os}, Python {e.python}"
+    beside = [("CUDA", e.tensorflow_cuda), ("cuDNN", e.tensorflow_cudnn)]
+    libraries = [f"{name} {version}" for name, version in beside if version]
+    if e.tensorflow_onednn is not None:
+        libraries.append(f"oneDNN {'on' if e.tensorflow_onednn else 'off'}")
+    yield "TensorFlow", e.tensorflow + (f" ({', '.join(libraries)})" if libraries else "")
+    yield "Keras", e.keras
+    yield "NumPy", e.numpy
+    yield "MLflow", e.mlflow or ""
+    yield "tfbench", e.tfbench
+    yield "commit", f"{e.git_commit}{', with changes' if e.git_dirty else ''}" if e.git_commit else ""
+    yield "thread settings", e.thread_variables
+
+
+def _reproduction(contents: ReportContents) -> Html:
+    name = f"{contents.recipe_name}.toml"
+    first = f"Save the recipe below as {name}, then:" if contents.needs_recipe_file else "With the same data:"
+    return section(
+        "How to reproduce",
+        text(first) if contents.commands else Html(""),
+        code("\n".join(contents.commands)) if contents.commands else Html(""),
+        folded(f"The recipe as resolved, defaults written out ({name})", code(contents.recipe_toml)),
+        text("tfbench export RUN writes all that was measured in a run.", of_class="note"),
+    )
+
+
+def _list_runs(comparison: Comparison) -> Html:
+    listed = [(row, run) for row in comparison.rows for entry in row.entries.values() for run in entry.runs]
+    rows = [
+        [run.run_id, run.name, run.arm, describe_setting(row.setting), format_number(run.speed), _date(run.created)]
+        for row, run in listed[:MAX_RUNS]
+    ]
+    header = ["id", "name", "arm", "setting", "samples/s", "asked for"]
+    shown = table("all runs with a speed", header, rows, text_columns=(0, 1, 2, 3))
+    more = f"The first {MAX_RUNS} of {len(listed)} runs." if len(listed) > MAX_RUNS else ""
+    return folded(_count(len(listed), "run") + " with a speed", text(more) if more else Html(""), shown)
+
+
+def _date(seconds: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
