@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfbench.calibrations import list_noise_floors
+from tfbench.calibrations import newest_noise_floors
 from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
 from tfbench.journal import read_records, read_run
 from tfbench.measure.noise import NoiseKey
@@ -174,9 +174,8 @@ def noise_limit(store: Store, keys: Sequence[NoiseKey], num_runs: int) -> float 
         keys: Of what is compared.
         num_runs: On the side that has fewer.
     """
-    floors = list_noise_floors(store)
-    found = [next((floor for floor in floors if floor.key == key), None) for key in keys]
-    limits = [floor.unpaired_limit(num_runs) for floor in found if floor]
+    floors = newest_noise_floors(store)
+    limits = [floors[key].unpaired_limit(num_runs) for key in keys if key in floors]
     return max(limits) if len(limits) == len(keys) else None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tfbench import __version__
 from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError, TrackingError
 from tfbench.measure.machine_checks import check_machine
-from tfbench.measure.noise import MIN_ROUNDS, NoiseFloor, noise_key
+from tfbench.measure.noise import MIN_ROUNDS, NoiseFloor, NoiseKey, noise_key
 from tfbench.measure.spread import merge_cautions
 from tfbench.requests import new_id, series_request
 from tfbench.results import RunRequest, RunResult
@@ -33,8 +33,9 @@ class Calibration:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What of the machine disturbed its runs, and so is in the noise."""
-        return merge_cautions([tuple(check_machine(outcome.result)) for outcome in self.series.outcomes])
+        """What disturbed its runs, and so is in the noise: what the machine did, and what the runs noticed."""
+        results = [outcome.result for outcome in self.series.outcomes]
+        return merge_cautions([(*check_machine(result), *result.notes) for result in results])
 
 
 def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Calibration:
@@ -143,7 +144,12 @@ def list_noise_floors(store: Store) -> list[NoiseFloor]:
 def find_noise_floor(store: Store, result: RunResult) -> NoiseFloor | None:
     """Returns the newest noise floor for the machine, devices, workload and batch size of a run, if there is one."""
     key = noise_key(result)
-    return next((floor for floor in list_noise_floors(store) if floor.key == key), None)
+    return None if key is None else newest_noise_floors(store).get(key)
+
+
+def newest_noise_floors(store: Store) -> dict[NoiseKey, NoiseFloor]:
+    """Returns the newest noise floor of each key."""
+    return {floor.key: floor for floor in reversed(list_noise_floors(store))}
 
 
 def _folder(store: Store) -> Path:

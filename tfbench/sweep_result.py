@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfbench.briefs import read_briefs
-from tfbench.calibrations import list_noise_floors
+from tfbench.calibrations import newest_noise_floors
 from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare, setting_value
 from tfbench.measure.difference import flatten
-from tfbench.measure.noise import NoiseFloor
+from tfbench.measure.noise import NoiseKey
 from tfbench.run_brief import RunBrief
-from tfbench.schema import to_plain
+from tfbench.schema import build
 from tfbench.sweep_log import CellResult
 from tfbench.sweep_plan import SweepPlan, list_cells, list_settings
 from tfbench.tracking.store import Store
@@ -65,12 +65,11 @@ def compare_stored(
 
 def noise_limits_of(store: Store) -> NoiseLimit:
     """Returns what says which differences the noise floors of a store hide; they are read once."""
-    floors: dict[str, NoiseFloor] = {}
-    for floor in reversed(list_noise_floors(store)):
-        floors[repr(to_plain(floor.key))] = floor  # the newest stays
+    floors = newest_noise_floors(store)
 
     def limit(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
-        found = [floor for brief in (a, b) if (floor := floors.get(repr(brief.noise_key)))]
+        keys = [build(NoiseKey, brief.noise_key, "noise_key") for brief in (a, b) if brief.noise_key] if floors else []
+        found = [floors[key] for key in keys if key in floors]
         if len(found) < 2:
             return None
         return max(floor.unpaired_limit() if num_rounds is None else floor.paired_limit(num_rounds) for floor in found)

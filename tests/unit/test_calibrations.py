@@ -102,7 +102,7 @@ def test_a_floor_that_cannot_be_written_leaves_nothing_half(tmp_path: Path) -> N
 
 def test_what_a_floor_means_is_said() -> None:
     floor = make_floor(*SPEEDS, recipe=build_recipe(measurement={"seconds": 5.0}))
-    lines = noise_lines(floor, Path("mlruns/noise/x.json"), 0, 80)
+    lines = noise_lines(floor, 0, 80)
     assert lines == [
         "Noise floor of test: one_device on cpu:0, batch 32; 3 rounds of two runs of 5 s",
         f"  {100 * floor.unpaired_limit():5.1f} %  between two single runs",
@@ -112,9 +112,8 @@ def test_what_a_floor_means_is_said() -> None:
         "  this batch size and on these devices, show no measurable difference (95 %).",
         "  What differs from one hour or day to the next is not in it: for runs that lie",
         "  further apart, take it as the least.",
-        "  stored as mlruns/noise/x.json",
     ]
-    assert "Runs that failed: 2; their rounds are left out." in " ".join(noise_lines(floor, Path("x"), 2, 500))
+    assert "Runs that failed: 2; their rounds are left out." in " ".join(noise_lines(floor, 2, 500))
 
 
 def test_floors_stand_in_a_table() -> None:
@@ -143,12 +142,25 @@ def test_calibrate_stores_a_floor_that_list_shows(tfbench: Callable[..., Any], f
     done = tfbench("calibrate", "sine_lstm", "--rounds", "3")
     assert done.exit_code == 0
     assert "Noise floor of sine_lstm: " in done.stdout
+    assert f"\n\n  stored as mlruns/noise/{runs.requests[0].tags['tfbench.group']}.json\n" in done.stdout
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
     listed = tfbench("calibrate", "--list")
     assert runs.requests[0].tags["tfbench.group"] in listed.stdout
     (floor,) = json.loads(tfbench("calibrate", "--list", "--format", "json").stdout)
     assert (floor["first"], floor["num_rounds"]) == ([100.0, 101.0, 99.0], 3)
     assert floor["limits"].keys() == {"single_runs", "means", "pairs"}
+
+
+def test_a_floor_that_cannot_be_stored_is_shown_all_the_same(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], in_tmp_path: Path
+) -> None:
+    fake(*SPEEDS)
+    (in_tmp_path / "mlruns").mkdir()
+    (in_tmp_path / "mlruns" / "noise").write_text("a file", encoding="utf-8")
+    done = tfbench("calibrate", "sine_lstm", "--rounds", "3")
+    assert done.exit_code == 2
+    assert "Noise floor of sine_lstm: " in done.stdout and "stored as" not in done.stdout
+    assert ".json: cannot be written: File exists." in done.stderr
 
 
 def test_calibrate_gives_json(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
@@ -192,13 +204,15 @@ def test_what_disturbed_a_calibration_is_said(
     def execute(request: RunRequest, *rest: Any) -> RunOutcome:
         outcome = runs(request)
         usage = build_usage(busy_cpu_seconds=8.0 + 4 * next(busy_cores))
-        return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, usage=usage))
+        result = dataclasses.replace(outcome.result, usage=usage, notes=("not alone",) * (len(runs.requests) == 2))
+        return dataclasses.replace(outcome, result=result)
 
     monkeypatch.setattr(session, "execute_run", execute)
     done = tfbench("calibrate", "sine_lstm", "--rounds", "3", "--format", "json")
-    assert "\nCautions\n- in 3 of 6 runs: other processes kept 1.0 of 8 processor cores busy" in done.stderr
-    (caution,) = json.loads(done.stdout)["cautions"]
-    assert caution.startswith("in 3 of 6 runs: other processes kept 1.0 of 8 ")
+    assert "\nCautions\n- in " in done.stderr and "- in 3 of 6 runs: other processes kept 1.0 of 8" in done.stderr
+    noticed, load = sorted(json.loads(done.stdout)["cautions"])
+    assert noticed == "in 1 of 6 runs: not alone"
+    assert load.startswith("in 3 of 6 runs: other processes kept 1.0 of 8 ")
 
 
 @pytest.mark.parametrize(

@@ -132,10 +132,11 @@ def _calibrate(
             console.close()
 
     done = calibrate(request, num_rounds=num_rounds, execute=execute)
-    path = save_noise_floor(store, done.floor)
     console = RunConsole(quiet_stdout=as_json)
-    console.show(noise_lines(done.floor, path, done.series.num_failed, console.width))
+    console.show(noise_lines(done.floor, done.series.num_failed, console.width))
     console.show(caution_lines(done.cautions, console.width), style="yellow")
+    path = save_noise_floor(store, done.floor)  # what was measured is on the screen, should this fail
+    console.show([f"  stored as {path}"])
     if as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in done.series.outcomes]
         document = to_json(done.floor, done.series.num_failed, done.cautions, documents)

@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tfbench.measure.intervals import CONFIDENCE
@@ -15,12 +14,11 @@ FORMAT_VERSION = 1
 _COLUMNS = ("created, UTC", "recipe", "devices", "batch", "rounds", "single runs", "pairs", "host", "group")
 
 
-def noise_lines(floor: NoiseFloor, path: Path, num_failed: int, width: int) -> list[str]:
+def noise_lines(floor: NoiseFloor, num_failed: int, width: int) -> list[str]:
     """Returns what a calibration found, and what it is good for.
 
     Args:
         floor: What it found.
-        path: Where that is kept.
         num_failed: Runs that failed, and whose rounds are left out.
         width: Characters of a line.
     """
@@ -40,7 +38,7 @@ def noise_lines(floor: NoiseFloor, path: Path, num_failed: int, width: int) -> l
     )
     if num_failed:
         remark += f" Runs that failed: {num_failed}; their rounds are left out."
-    return [*lines, *wrap(remark, width), f"  stored as {path}"]
+    return [*lines, *wrap(remark, width)]
 
 
 def floor_table(floors: Sequence[NoiseFloor]) -> list[str]:
