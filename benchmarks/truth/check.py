@@ -2,7 +2,7 @@
 
     python benchmarks/truth/check.py
 
-A small network naps 50 ms in every step; so many processes of it are a pool, and as many that nap 5 % longer another.
+A small network naps 0.1 s in every step; so many processes of it are a pool, and as many that nap 5 % longer another.
 1,000 times, five processes are drawn from the first pool as a baseline, and five others to be held against it: from the
 same pool, where 3 to 7 % may be called different, and from the slower one, where at least 90 % must be called a
 regression. The comparisons share the processes of two pools, so that other pools can give shares a little beyond those.
@@ -27,7 +27,8 @@ from tfbench.measure.regression import SpeedSample, judge
 from tfbench.tracking.store import Store
 
 SEED = 0
-NAP_SECONDS, SLOW_DOWN = 0.05, 1.05
+NAP_SECONDS, SLOW_DOWN = 0.1, 1.05
+MIN_POOL = 60
 DRAWN = 5  # processes on each side, as `tfbench check` makes by default
 
 
@@ -56,13 +57,15 @@ def draw(pool: SpeedSample, places: list[int]) -> SpeedSample:
 
 
 @click.command()
-@click.option("--processes", default=60, show_default=True, help="Of each pool.")
+@click.option("--processes", default=MIN_POOL, show_default=True, help="Of each pool.")
 @click.option("--seconds", default=2.0, show_default=True, help="Length of a run after its warm-up.")
 @click.option("--comparisons", default=1_000, show_default=True)
 def main(processes: int, seconds: float, comparisons: int) -> None:
     """Prints a Markdown table; ends with 1 if alarms are too many or too few, or slow-downs are missed."""
     if processes < 2 * DRAWN:
         raise click.ClickException(f"--processes: must be {2 * DRAWN} or more. Received: {processes}.")
+    if processes < MIN_POOL:
+        click.echo(f"comparisons drawn from fewer than {MIN_POOL} processes are much alike", err=True)
     with tempfile.TemporaryDirectory() as name:
         pool, nap = make_pool(Path(name), 1.0, processes, seconds)
         slower, longer_nap = make_pool(Path(name), SLOW_DOWN, processes, seconds)
