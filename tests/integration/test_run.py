@@ -142,9 +142,13 @@ def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(pl
         summary["input_samples_per_second"] / summary["samples_per_second"]
     )
     assert summary["flops_per_second"] == pytest.approx(3 * 4200 * summary["samples_per_second"])
-    assert summary["model_flops_utilization"] == pytest.approx(
-        summary["flops_per_second"] / summary["peak_flops_per_second"]
-    )
+    checks = plain.document["peak_checks"]
+    peak = max(check["flops"] / check["seconds"] for check in checks)
+    if min(check["other_share"] for check in checks) > 0.1:  # the other run, for one, may have disturbed them all
+        assert summary["peak_flops_per_second"] is summary["model_flops_utilization"] is None
+    else:
+        assert summary["peak_flops_per_second"] == pytest.approx(peak)
+        assert summary["model_flops_utilization"] == pytest.approx(summary["flops_per_second"] / peak)
     assert summary["peak_memory_bytes"] > 100 * 2**20
 
 

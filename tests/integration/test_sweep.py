@@ -92,5 +92,7 @@ def test_a_run_that_takes_too_long_or_too_much_stands_in_the_table_as_what_it_is
     )
     large = run(*common, "--memory-limit", "100MiB", "--store", "second", cwd=tmp_path)
     assert large.exit_code == 1
+    (ended,) = of_kind(journal_of(tmp_path / "second"), "exit")
+    assert ended["status"] == "KILLED"
+    assert ended["reason"].startswith("out of memory: it took ")
     assert "out of memory" in large.stdout
-    assert "KILLED: out of memory" in large.stdout

@@ -12,7 +12,7 @@ from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.report.comparison import LEGEND, comparability, table_cells
 from tfbench.report.comparison_plots import median_ledgers
 from tfbench.report.html_page import Html, bullets, code, folded, page, pairs, picture, section, table, text
-from tfbench.report.tables import format_bytes, format_number
+from tfbench.report.tables import count, format_bytes, format_number
 from tfbench.results import Environment
 from tfbench.run_brief import RunBrief
 from tfbench.sweep_plan import SweepPlan, describe_setting, format_value, list_cells
@@ -82,7 +82,7 @@ def _title(comparison: Comparison) -> str:
 def _lead(comparison: Comparison, kind: str) -> str:
     others = [arm for arm in comparison.arms if arm != comparison.baseline]
     against = f" against {', '.join(others)}" if others else ""
-    counts = f"{_count(len(comparison.rows), 'setting')}, {_count(len(comparison.runs), 'run')}"
+    counts = f"{count(len(comparison.rows), 'setting')}, {count(len(comparison.runs), 'run')}"
     return f"{comparison.baseline}{against}: {counts} ({kind})"
 
 
@@ -104,7 +104,7 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
         yield f"arm{mark}", f"{arm}: {_describe_hardware(comparison, arm)}"
     if plan:
         cells = len(list_cells(plan))
-        yield "rounds", f"{plan.num_rounds}, the arms of a setting taking turns; {_count(cells, 'run')} planned"
+        yield "rounds", f"{plan.num_rounds}, the arms of a setting taking turns; {count(cells, 'run')} planned"
         measurement = plan.tables.get("measurement", {})
         if (seconds := measurement.get("seconds")) is not None:
             yield "each run", f"{seconds:g} s of steady steps in a process of its own, without validation"
@@ -124,7 +124,7 @@ def _describe_hardware(comparison: Comparison, arm: str) -> str:
     if not runs:
         return "no run of it has a speed"
     names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
-    replicas = _count(int(runs[0].metrics.get("num_replicas") or 1), "replica")
+    replicas = count(int(runs[0].metrics.get("num_replicas") or 1), "replica")
     shared = f", {_SHARED_CORES}" if arm in comparison.shares_cores else ""
     return f"{replicas} on {'; '.join(names)}{shared}"
 
@@ -181,7 +181,7 @@ def group_cautions(runs: Sequence[RunBrief]) -> list[tuple[str, int]]:
 
 
 def _cautions(runs: Sequence[RunBrief]) -> Html:
-    cautions = [f"{num} of {_count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
+    cautions = [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
     if not cautions:
         return section("Cautions", text("None of the runs carries one.")) if runs else Html("")
     note = "Figures within a caution are those of one run; of others they may differ."
@@ -226,7 +226,7 @@ def _ledger(comparison: Comparison, image: Image | None) -> Html:
 def _environment(contents: ReportContents) -> Html:
     environment = contents.environment
     differing = [
-        [name, "; ".join(f"{value} ({_count(num, 'run')})" for value, num in values.items())]
+        [name, "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())]
         for name, values in contents.differing.items()
     ]
     said = "All runs were made in the same environment." if len(contents.comparison.runs) > 1 else ""
@@ -249,7 +249,7 @@ def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "host", e.hostname
     yield (
         "processor",
-        f"{e.cpu_model}: {', '.join(cores)}" + (f", {_count(e.num_sockets, 'socket')}" if e.num_sockets else ""),
+        f"{e.cpu_model}: {', '.join(cores)}" + (f", {count(e.num_sockets, 'socket')}" if e.num_sockets else ""),
     )
     yield "governor", e.cpu_governor or ""
     yield "memory", format_bytes(e.memory_bytes)
@@ -294,12 +294,8 @@ def _list_runs(comparison: Comparison) -> Html:
     header = ["id", "name", "arm", "setting", "samples/s", "asked for"]
     shown = table("all runs with a speed", header, rows, text_columns=(0, 1, 2, 3))
     more = f"The first {MAX_RUNS} of {len(listed)} runs." if len(listed) > MAX_RUNS else ""
-    return folded(_count(len(listed), "run") + " with a speed", text(more) if more else Html(""), shown)
+    return folded(count(len(listed), "run") + " with a speed", text(more) if more else Html(""), shown)
 
 
 def _date(seconds: float) -> str:
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

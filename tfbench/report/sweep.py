@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tfbench.measure.comparison import Comparison
 from tfbench.measure.verdict import find_verdict
 from tfbench.report.comparison import LEGEND, comparison_lines
-from tfbench.report.tables import format_clock, wrap
+from tfbench.report.tables import count, format_clock, wrap
 from tfbench.sweep_plan import SweepPlan, describe_setting, estimate_seconds, format_value, list_cells, list_settings
 
 
@@ -18,7 +18,8 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
     lines += [f"  arm       {arm.label}" for arm in plan.arms]
     total = len(list_cells(plan))
-    counts = f"{settings} settings x {len(plan.arms)} arms x {plan.num_rounds} rounds = {total} runs"
+    factors = [count(settings, "setting"), count(len(plan.arms), "arm"), count(plan.num_rounds, "round")]
+    counts = f"{' x '.join(factors)} = {count(total, 'run')}"
     if num_left < total:
         counts += f", of which {num_left} are left"
     lines.append(f"  runs      {counts}")

@@ -63,7 +63,7 @@ def header_lines(result: RunResult, width: int) -> list[str]:
     if result.model:
         pairs.append(("model", f"{recipe.model.name}, {result.model.num_parameters:,} parameters"))
     if placement := result.placement:
-        replicas = _count(placement.num_replicas, "replica")
+        replicas = count(placement.num_replicas, "replica")
         pairs.append(("strategy", f"{placement.strategy} on {', '.join(placement.devices)}: {replicas}"))
         batch = f"{placement.global_batch_size:,} samples"
         if placement.num_replicas > 1:
@@ -87,10 +87,10 @@ def _describe_length(result: RunResult) -> str:
         limits.append(f"{recipe.measurement.steps:,} steps")
     if recipe.measurement.seconds is not None:
         limits.append(f"{recipe.measurement.seconds:g} s")
-    steps = "" if result.steps_per_epoch is None else f"{_count(result.steps_per_epoch, 'step')}"
+    steps = "" if result.steps_per_epoch is None else f"{count(result.steps_per_epoch, 'step')}"
     if limits:
         return f"limited to {' or '.join(limits)} after the warm-up" + (f"; an epoch has {steps}" if steps else "")
-    return _count(recipe.training.epochs, "epoch") + (f" x {steps}" if steps else "")
+    return count(recipe.training.epochs, "epoch") + (f" x {steps}" if steps else "")
 
 
 def _describe_precision(result: RunResult) -> str:
@@ -151,7 +151,7 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
         text = f"{format_number(speed)} samples/s"
         if (metrics.get("num_replicas") or 1) > 1:
             text += f", {format_number(metrics.get('samples_per_second_per_replica'))} a replica"
-        steps = _count(int(metrics.get("steady_steps") or 0), "steady step")
+        steps = count(int(metrics.get("steady_steps") or 0), "steady step")
         pairs.append(("speed", f"{text} ({steps} in {format_time(metrics.get('steady_seconds') or 0.0)})"))
     if (median := metrics.get("step_time_median_seconds")) is not None:
         text = format_time(median)
@@ -286,5 +286,6 @@ def wrap(text: str, width: int, *, first: str = "") -> list[str]:
     ) or [first.rstrip()]
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """Returns "1 step", "2,000 steps"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
