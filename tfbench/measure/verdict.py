@@ -126,7 +126,8 @@ def _limits(comparison: Comparison) -> Iterator[str]:
     ]
     for row, entry in missing[:_NUM_NAMED]:
         setting = describe_setting(row.setting) or "the recipe as it is"
-        yield f"No speed, or not in every round, of {entry.arm} for {setting}: {entry.outcome}, {entry.reason.rstrip('.')}."
+        reason = f"{entry.outcome}, {entry.reason.rstrip('.')}"
+        yield f"No speed, or not in every round, of {entry.arm} for {setting}: {reason}."
     if len(missing) > _NUM_NAMED:
         yield f"{len(missing) - _NUM_NAMED} more points have no speed, or not in every round."
     unequal = {
