@@ -67,7 +67,7 @@ def test_a_panel_is_a_network_and_a_line_an_arm() -> None:
 def test_intervals_are_drawn_as_they_are() -> None:
     comparison = sweep_of()
     axes = plot_comparison(comparison)["samples_per_second.png"].figure.axes[0]
-    bars = [segment for collection in axes.collections for segment in collection.get_segments()]  # type: ignore[attr-defined]
+    bars = [segment for collection in axes.collections for segment in collection.get_segments()]
     interval = comparison.rows[0].entries[DEFAULT].interval
     assert interval is not None
     assert bars[0].tolist() == [[32.0, pytest.approx(interval.low)], [32.0, pytest.approx(interval.high)]]
@@ -191,7 +191,7 @@ def test_the_ledger_is_the_median_of_the_runs_of_an_arm() -> None:
     comparison = compare([brief_of(number, steady) for number, steady in enumerate((1.0, 5.0, 6.0))], no_floor)
     assert median_ledgers(comparison)[DEFAULT]["steady"] == 5.0
     axes = plot_comparison(comparison)["ledger.png"].figure.axes[0]
-    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0.0, 3.0), (3.0, 5.0)]  # type: ignore[attr-defined]
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0.0, 3.0), (3.0, 5.0)]
     assert len({bar.get_hatch() for bar in axes.patches}) == 2
     assert axes.get_xlabel() == "time (s)"
 

@@ -104,7 +104,7 @@ def test_a_panel_is_a_setting_and_a_line_a_run() -> None:
 def test_megabytes_stand_beside_samples_where_their_size_is_known() -> None:
     axes = plot_curves(runs(), "x", bytes_per_sample=1_000_000)["processed_samples.png"].figure.axes[0]
     (beside,) = axes.child_axes
-    beside.figure.draw_without_rendering()  # type: ignore[union-attr]
+    beside.figure.draw_without_rendering()
     assert beside.get_ylabel() == "decoded inputs (MB)"
     assert beside.get_ylim()[1] == pytest.approx(axes.get_ylim()[1])  # a sample is one MB
     assert not plot_curves(runs(), "x")["processed_samples.png"].figure.axes[0].child_axes
