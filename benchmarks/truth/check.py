@@ -10,7 +10,6 @@ The naps log themselves: their means say how large the planted slow-down really 
 """
 
 import dataclasses
-import os
 import random
 import statistics
 import subprocess
@@ -19,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 import click
-from naps import HERE, RECIPE
+from naps import RECIPE, with_planted
 from planted import read_naps
 
 from tfbench.baselines import read_baseline
@@ -40,7 +39,7 @@ def make_pool(folder: Path, factor: float, processes: int, seconds: float) -> tu
     command += ["--repeats", str(processes), "--seconds", str(seconds), "--store", str(folder / "mlruns")]
     settings = (f"model.log={log}", f"model.nap_seconds={NAP_SECONDS * factor}", "measurement.checks=false")
     command += [part for setting in settings for part in ("--set", setting)]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(HERE)}, stdout=sys.stderr, check=False)
+    done = subprocess.run(command, env=with_planted(), stdout=sys.stderr, check=False)
     if done.returncode:
         raise SystemExit(done.returncode)
     sample = read_baseline(Store(folder / "mlruns"), str(kept)).sample

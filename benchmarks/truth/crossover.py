@@ -9,7 +9,6 @@ quarter of the runs that an exhaustive search as fine as 5 % would take.
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 import click
-from naps import HERE, RECIPE
+from naps import RECIPE, with_planted
 from planted import read_naps
 
 LOW, HIGH = 4, 1024
@@ -44,7 +43,7 @@ def search(folder: Path, repeats: int, seconds: float) -> dict:
     command += ["--between", *(f"{arm} cpu:0" for arm in ARMS), "--seconds", str(seconds)]
     command += ["--store", str(folder / "mlruns")]
     command += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(HERE)}, stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(command, env=with_planted(), stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise SystemExit(done.returncode)
     return json.loads(done.stdout)

@@ -29,7 +29,7 @@ def build_model(
     Args:
         spec: Of the data.
         log: File that naps of steps write themselves to; where they depend on the batch, a file for each of its sizes
-            and for either strategy: LOG-default-64.
+            and for either strategy: LOG-default-64. Without it no step naps.
         nap_seconds: How long one takes in any case.
         nap_per_sample: And for each sample that a replica gets.
         one_device_nap_seconds: Instead of `nap_seconds` under the strategy one_device, where
@@ -64,7 +64,7 @@ def build_model(
     if input_nap_seconds:
         _slow_input_down(input_nap_seconds, input_log)
     layers = [keras.Input(spec.input_shape), keras.layers.Flatten()]
-    if nap_seconds or nap_per_sample:
+    if log:
         layers.append(Nap())
     return keras.Sequential([*layers, keras.layers.Dense(16), keras.layers.Dense(spec.num_classes)])
 
