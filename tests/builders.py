@@ -3,11 +3,11 @@
 from typing import Any
 
 from tfbench import recipe_file
+from tfbench.machine import Environment, Usage
 from tfbench.recipe import Recipe
 from tfbench.results import (
     DatasetSummary,
     EffectiveSettings,
-    Environment,
     EpochRecord,
     ModelSummary,
     Placement,
@@ -15,7 +15,6 @@ from tfbench.results import (
     RunRequest,
     RunResult,
     StepSpan,
-    Usage,
 )
 
 

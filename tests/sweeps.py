@@ -5,8 +5,9 @@ from typing import Any
 
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
 from journals import write_journal
+from tfbench.machine import LedgerRecord
 from tfbench.recipe_file import to_tables
-from tfbench.results import DatasetSummary, LedgerRecord, ModelSummary, RunExit, RunResult
+from tfbench.results import DatasetSummary, ModelSummary, RunExit, RunResult
 from tfbench.run_brief import FORMAT_VERSION, RunBrief
 from tfbench.sweep_log import CellResult, new_log
 from tfbench.sweep_plan import Arm, Cell, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
@@ -50,7 +51,7 @@ def build_brief(
         **{
             "format_version": FORMAT_VERSION,
             "journal_bytes": 1,
-            "run_id": f"{arm.strategy}-{parameters}-{batch}-{round_number}",
+            "run_id": f"{arm.strategy}{len(arm.devices)}-{parameters}-{batch}-{round_number}",
             "name": "test",
             "recipe": "test",
             "title": "Test",
@@ -66,6 +67,7 @@ def build_brief(
             "metrics": {
                 "samples_per_second": speed,
                 "num_parameters": parameters,
+                "num_trainable_parameters": parameters,
                 "global_batch_size": batch,
                 "num_replicas": len(arm.devices),
                 "per_replica_batch_size": batch // len(arm.devices),

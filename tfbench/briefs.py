@@ -2,15 +2,18 @@
 
 import contextlib
 import dataclasses
+import gc
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from tfbench.journal import read_records, read_run
 from tfbench.measure.summary import summarize
 from tfbench.results import RunResult, Summary
 from tfbench.run_brief import FORMAT_VERSION, RunBrief, make_brief
+from tfbench.schema import read_json
 from tfbench.tracking.store import Store
 
 
@@ -23,7 +26,7 @@ def write_brief(result: RunResult, summary: Summary, journal_path: Path) -> RunB
     brief = make_brief(result, summary, journal_bytes=journal_path.stat().st_size)
     part = journal_path.with_suffix(f".{os.getpid()}.part")
     try:
-        part.write_text(json.dumps(dataclasses.asdict(brief), separators=(",", ":")), encoding="utf-8")
+        part.write_text(json.dumps(_to_table(brief), separators=(",", ":")), encoding="utf-8")
         part.replace(brief_path(journal_path))
     except BaseException:
         part.unlink(missing_ok=True)
@@ -42,13 +45,31 @@ def read_briefs(store: Store, run_ids: Iterable[str]) -> list[RunBrief]:
     Raises:
         TrackingError: A journal cannot be read, or is damaged.
     """
-    found = [_read_brief(store.journal_path(run_id)) for run_id in run_ids]
+    with _without_collections():
+        found = [_read_brief(store.journal_path(run_id)) for run_id in run_ids]
     return [brief for brief in found if brief is not None]
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Lets Python not look for cycles among the briefs again and again while they are read: there are none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _to_table(brief: RunBrief) -> dict[str, Any]:
+    """Returns a brief's fields, which are plain values already."""
+    return {field.name: getattr(brief, field.name) for field in dataclasses.fields(brief)}
 
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError, TypeError):
-        brief = RunBrief(**json.loads(brief_path(journal_path).read_bytes()))
+        brief = RunBrief(**read_json(brief_path(journal_path).read_bytes()))
         if brief.format_version == FORMAT_VERSION and brief.journal_bytes == journal_path.stat().st_size:
             return brief
     result = read_run(journal_path, read_records(journal_path))

@@ -42,7 +42,7 @@ def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Cali
     """Runs a recipe against itself in interleaved rounds: a b, b a, a b, ...
 
     Whatever favours the first, or the second, of two runs favours both arms alike. A round of which a run failed is
-    left out.
+    left out. One that is stopped keeps the rounds that were done by then.
 
     Args:
         request: What is run in both arms; each run gets an id, a name and tags of its own.
@@ -50,7 +50,7 @@ def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Cali
         execute: Makes one run.
 
     Raises:
-        InterruptedRunError: It was stopped on the way.
+        InterruptedRunError: It was stopped before enough rounds were done.
         MeasurementError: Too few rounds are whole, or the machine changed in between.
         TfbenchError: The first run was refused.
     """
@@ -67,10 +67,10 @@ def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Cali
         return series_request(request, suffix=f"{arm}{number}", tags=tags), label
 
     series = run_series(next_run, execute)
-    if series.was_interrupted:
+    if series.was_interrupted and (whole := len(_whole_rounds(series))) < MIN_ROUNDS:
         raise InterruptedRunError(
-            f"interrupted after {len(series.runs)} of {len(places)} runs; no noise floor was stored. The runs are, "
-            f"as group {group}."
+            f"interrupted after {len(series.runs)} of {len(places)} runs; no noise floor was stored, which takes "
+            f"{MIN_ROUNDS} whole rounds and has {whole}. The runs are, as group {group}."
         )
     return Calibration(floor=_make_floor(request, group, series), series=series)
 
@@ -81,12 +81,17 @@ def _order(num_rounds: int) -> Iterator[tuple[int, str]]:
             yield number, arm
 
 
-def _make_floor(request: RunRequest, group: str, series: Series) -> NoiseFloor:
+def _whole_rounds(series: Series) -> list[dict[str, float]]:
+    """Returns the speeds of both arms in each round in which both have one."""
     rounds: dict[str, dict[str, float]] = {}
     for run in series.runs:
         if speed := run.samples_per_second:
             rounds.setdefault(run.request.tags["tfbench.round"], {})[run.request.tags["tfbench.arm"]] = speed
-    whole = [speeds for speeds in rounds.values() if len(speeds) == len(_ARMS)]
+    return [speeds for speeds in rounds.values() if len(speeds) == len(_ARMS)]
+
+
+def _make_floor(request: RunRequest, group: str, series: Series) -> NoiseFloor:
+    whole = _whole_rounds(series)
     if len(whole) < MIN_ROUNDS:
         raise MeasurementError(
             f"a noise floor needs {MIN_ROUNDS} rounds of two runs that finished and have a speed. Received: "
@@ -139,6 +144,11 @@ def list_noise_floors(store: Store) -> list[NoiseFloor]:
     """Returns the noise floors of a store, newest first; damaged files are left out."""
     found = [floor for path in _folder(store).glob("*.json") if (floor := _read(path))]
     return sorted(found, key=lambda floor: floor.created, reverse=True)
+
+
+def list_damaged_floors(store: Store) -> list[Path]:
+    """Returns the files of a store that should be noise floors, and cannot be read as such."""
+    return [path for path in sorted(_folder(store).glob("*.json")) if _read(path) is None]
 
 
 def find_noise_floor(store: Store, result: RunResult) -> NoiseFloor | None:

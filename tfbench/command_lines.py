@@ -8,7 +8,7 @@ from typing import Any
 
 from tfbench import recipe_file
 from tfbench.errors import TfbenchError
-from tfbench.sweep_plan import SweepPlan, Variation
+from tfbench.sweep_plan import SweepPlan, Variation, replica_counts
 from tfbench.toml_text import format_inline
 
 _BESIDE = ("recipe", "reference", "sweep")  # sections that change nothing of what is measured
@@ -48,16 +48,25 @@ def sweep_command(plan: SweepPlan) -> str:
     """Returns the command that makes a sweep again; one whose recipe is not shipped takes it from a file NAME.toml."""
     overrides = find_overrides(plan.tables, plan.recipe_name)
     values = {} if overrides is None else dict(overrides)
-    words = ["tfbench", "sweep", plan.recipe_name if overrides is not None else f"{plan.recipe_name}.toml"]
-    for variation in plan.variations:
-        words += ["--vary", _describe_variation(variation)]
-    for arm in plan.arms:
-        words += ["--arm", arm.label]
-    words += ["--repeats", str(plan.num_rounds)]
+    name = plan.recipe_name if overrides is not None else f"{plan.recipe_name}.toml"
     measurement = plan.tables.get("measurement", {})
+    is_limited = measurement.get("seconds") is not None or measurement.get("steps") is not None
+    counts = replica_counts(plan) if is_limited else None
+    words = ["tfbench", "scale" if counts else "sweep", name]
+    if counts:
+        words += ["--replicas", ",".join(map(str, counts)), "--devices", plan.arms[0].devices[0].partition(":")[0]]
+        if plan.per_replica_batch_size is not None:
+            words += ["--weak", "--per-replica-batch-size", str(plan.per_replica_batch_size)]
+            values.pop("training.global_batch_size", None)
+    else:
+        for variation in plan.variations:
+            words += ["--vary", _describe_variation(variation)]
+        for arm in plan.arms:
+            words += ["--arm", arm.label]
+    words += ["--repeats", str(plan.num_rounds)]
     if (seconds := values.pop(_MEASURED_SECONDS, None)) is not None:
         words += ["--seconds", f"{seconds:g}"]
-    elif measurement.get("seconds") is None and measurement.get("steps") is None:
+    elif not is_limited:
         words.append("--full")
     words += _describe_values(values)
     if plan.time_budget_seconds is not None:

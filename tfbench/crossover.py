@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tfbench.errors import InterruptedRunError, RecipeError, TfbenchError
@@ -17,11 +17,13 @@ from tfbench.recipe_file import THREADS
 from tfbench.session import RunLimits, RunOutcome
 from tfbench.stop_signals import StopSignals
 from tfbench.sweep import POINT_TAG, Execute, cell_request, check_points
-from tfbench.sweep_log import CellResult, new_log
+from tfbench.sweep_log import CellResult
 from tfbench.sweep_plan import Arm, Cell, SweepPlan, list_cells, make_variation
-from tfbench.tracking.store import Store
 
 MIN_ROUNDS = 2  # a ratio of one round has no interval
+
+# Given the values that were tried as a sweep, and what is known of its runs, keeps both.
+Keep = Callable[[SweepPlan, Mapping[int, CellResult]], None]
 
 
 class SearchWatcher(Protocol):
@@ -133,7 +135,7 @@ def check_range(plan: SearchPlan) -> None:
     check_points(at_value(plan, (plan.values.first, plan.values.last)))
 
 
-def search(plan: SearchPlan, execute: Execute, watcher: SearchWatcher) -> SearchResult:
+def search(plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Keep) -> SearchResult:
     """Searches for the values at which the second arm overtakes the first.
 
     At each value that is tried, both arms are run in rounds, taking turns at being first. A value at which a run fails,
@@ -143,57 +145,70 @@ def search(plan: SearchPlan, execute: Execute, watcher: SearchWatcher) -> Search
         plan: What to search.
         execute: Makes one run within limits, as `execute_run` does.
         watcher: Told what happens.
+        keep: Told what is known before the first run of each value, and after each run, so that the search may be
+            killed at any moment.
 
     Raises:
         InterruptedRunError: It was stopped before anything was measured.
         MeasurementError: The smallest value could not be measured.
+        TrackingError: What is known could not be kept.
         TfbenchError: The first run was refused.
     """
-    limits = RunLimits(timeout_seconds=plan.sweep.run_timeout_seconds, memory_bytes=plan.sweep.memory_limit_bytes)
-    runs: list[_Run] = []
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
-
-        def measure(value: int, num_rounds: int) -> ArmComparison | str:
-            point = at_value(plan, (value,))
-            for cell in list_cells(dataclasses.replace(point, num_rounds=num_rounds)):
-                if stop.received:
-                    raise SearchStopped
-                watcher.begin(value, plan.sweep.arms[cell.arm], cell.round_number)
-                run = _make_run(point, cell, value, execute, limits, is_first=not runs)
-                runs.append(run)
-                if run.outcome and run.outcome.was_interrupted:
-                    raise SearchStopped
-                if run.result.outcome != "FINISHED":
-                    arm = plan.sweep.arms[cell.arm].label
-                    found: ArmComparison | str = f"{arm}: {run.result.outcome}: {run.result.reason}"
-                    break
-            else:
-                found = _compare([run for run in runs if run.value == value])
-            watcher.end(value, found)
-            return found
-
-        found = find_crossover(plan.values, measure, plan.sweep.num_rounds)
-    if not runs:
+        made = _Search(plan, execute, watcher, keep, stop)
+        found = find_crossover(plan.values, made.measure, plan.sweep.num_rounds)
+    if not made.runs:
         raise InterruptedRunError("interrupted before anything was measured; nothing was stored.")
-    measured = at_value(plan, sorted({run.value for run in runs}))
+    measured, results = made.known()
+    keep(measured, results)
     return SearchResult(
         found=found,
-        models=_fit_models(plan.key, runs),
-        unequal=_find_unequal(runs),
-        results=_place_results(measured, found, runs),
+        models=_fit_models(plan.key, made.runs),
+        unequal=_find_unequal(made.runs),
+        results=results,
         plan=measured,
     )
 
 
-def keep_as_sweep(store: Store, result: SearchResult) -> None:
-    """Writes the record of a sweep over the values that were tried, for `tfbench compare --sweep` and others to read.
+class _Search:
+    """Makes the runs of a search, and keeps what came of them."""
 
-    Raises:
-        TrackingError: The store cannot be written to.
-    """
-    with new_log(store, result.plan) as log:
-        for one in result.results.values():
-            log.end(one)
+    def __init__(
+        self, plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Keep, stop: StopSignals
+    ) -> None:
+        self._plan, self._execute, self._watcher, self._keep, self._stop = plan, execute, watcher, keep, stop
+        self._failures: dict[int, str] = {}
+        self.runs: list[_Run] = []
+
+    def measure(self, value: int, num_rounds: int) -> ArmComparison | str:
+        """Runs both arms at a value."""
+        sweep = self._plan.sweep
+        limits = RunLimits(timeout_seconds=sweep.run_timeout_seconds, memory_bytes=sweep.memory_limit_bytes)
+        point = at_value(self._plan, (value,))
+        self._keep(*self.known(value))
+        for cell in list_cells(dataclasses.replace(point, num_rounds=num_rounds)):
+            if self._stop.received:
+                raise SearchStopped
+            arm = sweep.arms[cell.arm]
+            self._watcher.begin(value, arm, cell.round_number)
+            run = _make_run(point, cell, value, self._execute, limits, is_first=not self.runs)
+            self.runs.append(run)
+            if run.result.outcome != "FINISHED":
+                self._failures[value] = f"{arm.label}: {run.result.outcome}: {run.result.reason}"
+            self._keep(*self.known())
+            if run.outcome and run.outcome.was_interrupted:
+                raise SearchStopped
+            if value in self._failures:
+                break
+        found = self._failures.get(value) or _compare([run for run in self.runs if run.value == value])
+        self._watcher.end(value, found)
+        return found
+
+    def known(self, begun: int | None = None) -> tuple[SweepPlan, dict[int, CellResult]]:
+        """Returns the sweep that the search is so far, with a value that is about to be measured, and its results."""
+        values = sorted({run.value for run in self.runs} | ({begun} if begun is not None else set()))
+        plan = at_value(self._plan, values)
+        return plan, _place_results(plan, values, self._failures, self.runs)
 
 
 def _make_run(point: SweepPlan, cell: Cell, value: int, execute: Execute, limits: RunLimits, *, is_first: bool) -> _Run:
@@ -241,16 +256,17 @@ def _speed(run: _Run) -> float:
     return speed if speed and run.result.outcome == "FINISHED" else math.nan
 
 
-def _place_results(plan: SweepPlan, found: Crossover, runs: Sequence[_Run]) -> dict[int, CellResult]:
-    """Returns what came of each run of the sweep that the search turned out to be."""
-    values = sorted({run.value for run in runs})
+def _place_results(
+    plan: SweepPlan, values: Sequence[int], failures: Mapping[int, str], runs: Sequence[_Run]
+) -> dict[int, CellResult]:
+    """Returns what came of each run of the sweep over some values; those of a value that failed are not tried."""
     made = {(run.value, run.arm, run.round_number): run.result for run in runs}
     results = {}
     for cell in list_cells(plan):
         value = values[cell.setting]
         result = made.get((value, cell.arm, cell.round_number))
-        if result is None and value in found.failures:
-            result = CellResult(cell=0, outcome="SKIPPED", reason=f"not tried: {found.failures[value]}")
+        if result is None and value in failures:
+            result = CellResult(cell=0, outcome="SKIPPED", reason=f"not tried: {failures[value]}")
         if result is not None:
             results[cell.number] = dataclasses.replace(result, cell=cell.number)
     return results

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfbench.errors import DeviceError
 from tfbench.hardware import read_gpus
-from tfbench.results import Gpu
+from tfbench.machine import Gpu
 from tfbench.schema import build, schema, to_plain
 
 _NVIDIA = "0x10de"  # PCI vendor

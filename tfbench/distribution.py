@@ -86,6 +86,17 @@ def require_possible(config: DistributionConfig, training: TrainingConfig) -> No
         _require_usable(devices, config, training)
 
 
+def require_usable(config: DistributionConfig, training: TrainingConfig) -> None:
+    """Checks what can be told without TensorFlow of devices that are all named, and changes nothing.
+
+    Raises:
+        DeviceError: The devices cannot be used, or the batch does not divide among them.
+    """
+    devices = parse_devices(config)
+    if devices and all(device.index >= 0 for device in devices):
+        _require_usable(devices, config, training)
+
+
 def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDistribution:
     """Builds the strategy on exactly the devices asked for. Nothing may have used TensorFlow's devices before.
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfbench import __version__, hardware
+from tfbench.machine import Environment
 from tfbench.recipe import TrainingConfig
-from tfbench.results import EffectiveSettings, Environment
+from tfbench.results import EffectiveSettings
 
 # Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow.
 _THREAD_VARIABLES = (

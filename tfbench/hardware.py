@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tfbench.results import Gpu
+from tfbench.machine import Gpu
 from tfbench.usage import control_group_folders
 
 ROOT = Path("/")

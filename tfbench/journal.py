@@ -14,16 +14,13 @@ from typing import Any
 
 from tfbench import recipe_file
 from tfbench.errors import RecipeError, TrackingError
+from tfbench.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
 from tfbench.results import (
     DatasetSummary,
     EffectiveSettings,
-    Environment,
     EpochRecord,
     Evaluation,
-    InputCheck,
-    LedgerRecord,
     ModelSummary,
-    PeakCheck,
     Placement,
     Predictions,
     ResumePoint,
@@ -31,7 +28,6 @@ from tfbench.results import (
     RunRequest,
     RunResult,
     StepSpan,
-    Usage,
 )
 from tfbench.schema import build, to_plain
 

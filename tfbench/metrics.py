@@ -107,6 +107,11 @@ METRICS: dict[str, Metric] = {
     "ledger/wall_seconds": Metric("s", _LOWER, "the measuring process, from before its start to its end"),
 }
 
+# Of a run of a sweep, known once others of the sweep are
+SWEEP_METRICS: dict[str, Metric] = {
+    "sweep/speedup": Metric("", _HIGHER, "samples_per_second over that of the sweep's first arm in the same round"),
+}
+
 LEARNING_METRICS = (
     "loss",
     "accuracy",

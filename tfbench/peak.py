@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfbench.results import PeakCheck
+from tfbench.machine import PeakCheck
 from tfbench.usage import read_counters
 
 _CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no faster, smaller ones are

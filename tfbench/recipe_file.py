@@ -89,12 +89,15 @@ def find_recipe(name: str) -> Path:
     )
 
 
-def load_recipe(path: Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
+def load_recipe(
+    path: Path, overrides: Mapping[str, Any] | None = None, *, steady_seconds: float | None = None
+) -> Recipe:
     """Reads a recipe file and lays the overrides over it.
 
     Args:
         path: A TOML file.
         overrides: Dotted key to value, for example `{"training.epochs": 3}`; they win over the file.
+        steady_seconds: Length of a run after its warm-up if neither of both limits it; None: the recipe's epochs.
 
     Raises:
         RecipeError: Naming the file and every problem in it.
@@ -112,6 +115,9 @@ def load_recipe(path: Path, overrides: Mapping[str, Any] | None = None) -> Recip
     named_tables.drop_options_of_another(tables, overrides)
     for key, value in overrides.items():
         set_value(tables, key, value)
+    measurement = tables.setdefault("measurement", {})
+    if steady_seconds is not None and isinstance(measurement, dict) and not {"steps", "seconds"} & set(measurement):
+        measurement["seconds"] = steady_seconds
     named_tables.place_model_file(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=str(path), overridden=tuple(overrides))
     if missing := named_tables.find_missing_file(recipe.model):

@@ -5,6 +5,7 @@ measuring process alone. Nothing here imports such code.
 """
 
 import ast
+import functools
 import importlib
 import keyword
 import pkgutil
@@ -55,9 +56,13 @@ def is_code_name(name: str) -> bool:
 
 def _find_files(kind: Kind) -> dict[str, Path]:
     folder = Path(__file__).parent / kind
-    modules = [m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_")]
     names = {file_name: name for name, file_name in _FILE_NAMES[kind].items()}
-    return {name: folder / f"{m}.py" for name, m in sorted((names.get(m, m), m) for m in modules)}
+    return {name: folder / f"{m}.py" for name, m in sorted((names.get(m, m), m) for m in _list_modules(folder))}
+
+
+@functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else
+def _list_modules(folder: Path) -> tuple[str, ...]:
+    return tuple(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_"))
 
 
 def _first_line(path: Path) -> str:

@@ -7,10 +7,10 @@ from tfbench.errors import RecipeError
 from tfbench.measure.intervals import Interval, log_interval
 from tfbench.measure.spread import RepeatsSummary, find_spreads
 from tfbench.recipe import MAX_SEED
-from tfbench.report.repeats import format_share
 from tfbench.requests import new_id, series_request
 from tfbench.results import RunRequest
 from tfbench.series import Execute, Series, SeriesRun, run_series
+from tfbench.wording import format_share
 
 MIN_PRECISE_REPEATS = 3
 DEFAULT_MAX_REPEATS = 20

@@ -5,11 +5,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tfbench import recipe_file, registry
+from tfbench import registry
 from tfbench.command_lines import find_overrides, run_command, sweep_command
-from tfbench.errors import TfbenchError
 from tfbench.journal import Record, read_records, read_run, read_start
-from tfbench.measure.comparison import Comparison, setting_value
+from tfbench.machine import Environment
+from tfbench.measure.comparison import Comparison
 from tfbench.measure.curves import RunCurves, find_curves
 from tfbench.measure.difference import flatten
 from tfbench.measure.verdict import find_verdict
@@ -19,11 +19,10 @@ from tfbench.report.comparison_plots import plot_comparison
 from tfbench.report.curve_plots import plot_curves
 from tfbench.report.figures import to_png
 from tfbench.report.html import Image, ReportContents
-from tfbench.results import DatasetSpec, Environment
+from tfbench.results import DatasetSpec
 from tfbench.run_brief import RunBrief
 from tfbench.schema import build
 from tfbench.sweep_plan import SweepPlan, describe_setting
-from tfbench.sweep_result import own_setting
 from tfbench.toml_text import format_toml
 from tfbench.tracking.store import Store
 
@@ -58,7 +57,6 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         comparison=comparison,
         verdict=find_verdict(comparison),
         plan=plan,
-        own_setting=own_setting(plan) if plan else _find_own_setting(comparison, name),
         images={file_name: Image(png=to_png(plot.figure), alt=plot.alt) for file_name, plot in plots.items()},
         environment=build(Environment, newest.environment, "environment") if newest and newest.environment else None,
         differing=find_differing([start.environment for start in starts.values()]),
@@ -131,17 +129,6 @@ def _find_sample_size(comparison: Comparison, tables: Mapping[str, Any]) -> int 
     module = registry.load("datasets", name)
     spec: DatasetSpec = module.describe(module.Config(**options))
     return math.prod(spec.stored_shape or spec.input_shape) * (1 if spec.input_dtype == "uint8" else 4)
-
-
-def _find_own_setting(comparison: Comparison, recipe_name: str) -> dict[str, Any] | None:
-    """Returns the shipped recipe's own values of what tells rows apart; None: it is none that is shipped."""
-    try:
-        recipe = recipe_file.load_recipe(recipe_file.shipped_folder() / f"{recipe_name}.toml")
-    except TfbenchError:
-        return None
-    tables = recipe_file.to_tables(recipe)
-    settings = flatten({name: tables[name] for name in recipe_file.VARIABLE_SECTIONS})
-    return {key: setting_value(settings, key) for key in comparison.keys}
 
 
 def _list_commands(comparison: Comparison, plan: SweepPlan | None, starts: Mapping[str, _Start]) -> tuple[str, ...]:

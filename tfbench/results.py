@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, Literal
 
+from tfbench.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
 from tfbench.recipe import Recipe
 from tfbench.schema import schema
 
@@ -112,48 +113,6 @@ class ModelSummary:
 
 
 @schema
-class Gpu:
-    """A graphics processor as its driver describes it. Clocks are the highest that the driver allows."""
-
-    name: str
-    memory_bytes: int | None = None
-    driver: str | None = None
-    clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    power_limit_watts: float | None = None
-
-
-@schema
-class Environment:
-    """Hardware and software of the measuring process."""
-
-    hostname: str
-    cpu_model: str
-    num_physical_cores: int | None
-    num_logical_cores: int
-    usable_cores: int
-    memory_bytes: int
-    gpus: tuple[Gpu, ...]
-    os: str
-    python: str
-    tfbench: str
-    tensorflow: str
-    tensorflow_cuda: str | None
-    keras: str
-    numpy: str
-    git_commit: str | None  # of the working tree that tfbench was started in
-    git_dirty: bool | None
-    load_average: float | None  # one minute, before training
-    num_sockets: int | None = None
-    cpu_quota_cores: float | None = None  # that the control group allows; None: no limit
-    cpu_governor: str | None = None  # "performance"; several where cores differ: "performance, powersave"
-    tensorflow_cudnn: str | None = None
-    tensorflow_onednn: bool | None = None  # whether oneDNN's kernels are in use
-    mlflow: str | None = None
-    thread_variables: str = ""  # OMP_NUM_THREADS and the like, "" when not set
-
-
-@schema
 class StepSpan:
     """Consecutive training steps and the time they took together, device work included.
 
@@ -169,67 +128,6 @@ class StepSpan:
     def num_steps(self) -> int:
         """Steps in the span."""
         return self.last_step - self.first_step + 1
-
-
-@schema
-class Usage:
-    """What the machine was used for while training took place, from before its first epoch to after its last.
-
-    CPU times are of all threads, in seconds. `busy_cpu_seconds` is of all processes on the machine, with what its
-    hypervisor gave to others (`stolen_cpu_seconds`) left out.
-    """
-
-    seconds: float
-    own_cpu_seconds: float
-    busy_cpu_seconds: float
-    stolen_cpu_seconds: float
-    num_logical_cores: int
-    throttled_seconds: float | None  # in which the control group's quota held threads back; None: not known
-    swapped_pages: int  # of the whole machine, in and out
-    major_page_faults: int  # of this process: it waited for the disk to bring memory back
-    load_average: float | None  # one minute, at the end
-    clock_resolution_seconds: float  # smallest step that the clock was seen to make
-    peak_memory_bytes: int  # largest resident size of this process within that time
-    peak_gpu_memory_bytes: tuple[int, ...] = ()  # of TensorFlow's allocator, on each GPU in use
-
-
-@schema
-class InputCheck:
-    """Batches drawn from the input pipeline alone, after the training; `num_batches` of them took `seconds`."""
-
-    num_batches: int
-    seconds: float
-
-
-@schema
-class PeakCheck:
-    """Products of two square matrices on the devices of the run, all at once; the fastest round tells the peak.
-
-    `num_rounds` rounds were timed, `flops` operations in each, and the fastest took `seconds`.
-    """
-
-    size: int  # rows and columns
-    precision: str  # of the factors
-    num_rounds: int
-    flops: int
-    seconds: float
-    other_share: float = 0.0  # of the machine's processor time, that other processes took meanwhile
-
-    @property
-    def flops_per_second(self) -> float:
-        """The peak."""
-        return self.flops / self.seconds
-
-
-@schema
-class LedgerRecord:
-    """Where a measuring process's time went until now: entry of `metrics.LEDGER_ENTRIES` to seconds.
-
-    `elapsed_seconds` counts from before the process was started. What is in no entry is not accounted for.
-    """
-
-    entries: dict[str, float]
-    elapsed_seconds: float
 
 
 @schema

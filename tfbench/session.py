@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from tfbench import errors
+from tfbench.briefs import write_brief
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
 from tfbench.journal import DiskFullError, Journal, Record, Replay, files_folder, request_fields
 from tfbench.launcher import STOP_SECONDS, Worker, describe_exit
@@ -171,6 +172,8 @@ class _Run:
             problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
         result = self._replay.result()
         summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
+            write_brief(result, summary, journal.path)
         self._console.stage("storing the run")
         try:
             work = _in_background(lambda: project(result, store, self._tracker, journal.path))

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from tfbench.errors import InterruptedRunError, RecipeError, TfbenchError
-from tfbench.measure.comparison import ARM_TAG, ROUND_TAG, SWEEP_TAG
+from tfbench.distribution import require_usable
+from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TfbenchError
+from tfbench.measure.comparison import ARM_TAG, BATCH_KEY, ROUND_TAG, SWEEP_TAG
 from tfbench.requests import new_request
 from tfbench.results import RunRequest, Summary
 from tfbench.session import RunLimits, RunOutcome
@@ -128,11 +129,15 @@ def _make_run(
 def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
     """Builds the request for one run of a sweep."""
     setting, arm = list_settings(plan)[cell.setting], plan.arms[cell.arm]
+    own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
+    recipe = resolve_recipe(plan, setting, arm)
+    if cell.round_number > 1:  # input pipeline and peak are those of round 1, and the checks take seconds
+        recipe = dataclasses.replace(recipe, measurement=dataclasses.replace(recipe.measurement, checks=False))
     request = new_request(
-        resolve_recipe(plan, setting, arm),
+        recipe,
         name=None,
         data_dir=None,
-        overrides=tuple(dict.fromkeys((*plan.overrides, *setting))),
+        overrides=tuple(dict.fromkeys((*plan.overrides, *setting, *own_batch))),
         allows_code=plan.allows_code,
     )
     tags = {
@@ -147,6 +152,8 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
 def check_points(plan: SweepPlan) -> None:
     """Builds the recipe of every point, so that a value that cannot be is told before anything runs.
 
+    Of devices that are all named, it is told, too, whether they can be used and the batch divides among them.
+
     Raises:
         RecipeError: Naming every point that cannot be.
     """
@@ -154,8 +161,9 @@ def check_points(plan: SweepPlan) -> None:
     for setting in list_settings(plan):
         for arm in plan.arms:
             try:
-                resolve_recipe(plan, setting, arm)
-            except RecipeError as error:
+                recipe = resolve_recipe(plan, setting, arm)
+                require_usable(recipe.distribution, recipe.training)
+            except (RecipeError, DeviceError) as error:
                 problems += [line for line in str(error).splitlines() if line not in problems]
     if problems:
         raise RecipeError("\n".join(problems))

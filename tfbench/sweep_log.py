@@ -2,7 +2,7 @@
 
 import contextlib
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you
 from tfbench.journal import Follower, Journal
 from tfbench.schema import build, schema, to_plain
 from tfbench.sweep_plan import SweepPlan
-from tfbench.tracking.store import Store
+from tfbench.tracking.store import Store, TrackingState
 
 FORMAT_VERSION = 1
 _FOLDER = "sweeps"
@@ -76,6 +76,47 @@ def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
         yield SweepLog(journal, *_read(path))
 
 
+@contextlib.contextmanager
+def replaced_log(store: Store, sweep_id: str) -> Iterator[Callable[[SweepPlan, Mapping[int, CellResult]], None]]:
+    """Keeps the record of a sweep whose values are not known beforehand.
+
+    What is yielded replaces the record by one of a plan and what is known of its runs; whoever reads it, or finds it
+    after a crash, sees the one or the other. A sweep without any run in the end leaves no record.
+
+    Raises:
+        TrackingError: The store cannot be written to, here or when the record is replaced.
+    """
+    path = _path(store, sweep_id)
+    num_known = 0
+
+    def replace(plan: SweepPlan, results: Mapping[int, CellResult]) -> None:
+        nonlocal num_known
+        part = path.with_suffix(".part")
+        try:
+            part.unlink(missing_ok=True)
+            journal = Journal(part)
+            try:
+                journal.append("plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
+                for number in sorted(results):
+                    journal.append("ended", result=to_plain(results[number]))
+                journal.sync()
+            finally:
+                journal.close()
+            part.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+        num_known = len(results)
+
+    with _locked(path):
+        try:
+            yield replace
+        finally:
+            if not num_known:
+                path.unlink(missing_ok=True)
+
+
 def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellResult]]:
     """Returns a sweep's plan, and what is known of its runs, by the numbers of their cells.
 
@@ -83,6 +124,14 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellRe
         TrackingError: The record is damaged.
     """
     return _read(_path(store, sweep_id))
+
+
+def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
+    """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
+    records = Follower(_path(store, sweep_id)).read()
+    run_ids = [(record["result"] if record["kind"] == "ended" else record).get("run_id") for record in records]
+    states = (store.read_state(run_id) for run_id in reversed(run_ids) if run_id)
+    return next((state for state in states if state), None)
 
 
 def list_sweeps(store: Store) -> list[str]:
@@ -114,21 +163,32 @@ def _path(store: Store, sweep_id: str) -> Path:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Journal]:
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_locked(path))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(path.with_suffix(".lock").open("ab"))
             journal = Journal(path)
         except OSError as error:
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         stack.callback(_close, journal)
+        journal.reserve()
+        yield journal
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keeps other processes from going on with a sweep."""
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(path.with_suffix(".lock").open("ab"))
+        except OSError as error:
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise TrackingError(
                 f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
             ) from error
-        journal.reserve()
-        yield journal
+        yield
 
 
 def _close(journal: Journal) -> None:

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from tfbench import recipe_file
 from tfbench.errors import RecipeError
-from tfbench.recipe import Recipe
+from tfbench.recipe import BatchSize, Recipe
 from tfbench.recipe_file import THREADS, VARIABLE_SECTIONS
+from tfbench.results import RunRequest
 from tfbench.schema import ByteCount, Count, PositiveNumber, Text, schema
 
+_BATCH_KEY = "training.global_batch_size"
 _THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 START_SECONDS = 8.0  # of a run before its first step and after its last, until runs of the sweep tell better
 
@@ -30,6 +32,22 @@ class Arm:
         return " ".join(part for part in (self.strategy, ",".join(self.devices)) if part)
 
 
+def replica_arms(kind: str, counts: Sequence[int]) -> tuple[Arm, ...]:
+    """Returns an arm for each number of replicas: one is trained without distribution, as one would.
+
+    Args:
+        kind: Of the devices, "gpu" or "cpu".
+        counts: Numbers of replicas.
+    """
+    return tuple(
+        Arm(
+            strategy="default" if count == 1 else "mirrored",
+            devices=tuple(f"{kind}:{index}" for index in range(count)),
+        )
+        for count in counts
+    )
+
+
 @schema
 class Variation:
     """A key of the recipe, or "threads", and the values that it takes."""
@@ -40,7 +58,11 @@ class Variation:
 
 @schema
 class SweepPlan:
-    """A sweep, before it is run. `tables` is the recipe that is varied, with what the command line set."""
+    """A sweep, before it is run. `tables` is the recipe that is varied, with what the command line set.
+
+    With `per_replica_batch_size` each arm has a global batch size of its own, so many samples for each device that it
+    names; without, arms have the same one.
+    """
 
     sweep_id: str
     created: float  # seconds since 1970, UTC
@@ -55,6 +77,7 @@ class SweepPlan:
     run_timeout_seconds: PositiveNumber | None = None
     memory_limit_bytes: ByteCount | None = None
     time_budget_seconds: PositiveNumber | None = None
+    per_replica_batch_size: BatchSize | None = None
 
 
 class Cell(NamedTuple):
@@ -69,6 +92,58 @@ class Cell(NamedTuple):
     def point(self) -> tuple[int, int]:
         """What is the same in every round."""
         return self.setting, self.arm
+
+
+def new_plan(
+    request: RunRequest,
+    arms: Sequence[Arm],
+    *,
+    num_rounds: int,
+    variations: Sequence[Variation] = (),
+    seconds: float | None = None,
+    run_timeout_seconds: float | None = None,
+    memory_limit_bytes: float | None = None,
+    time_budget_seconds: float | None = None,
+    per_replica_batch_size: int | None = None,
+) -> SweepPlan:
+    """Plans the runs of a recipe under several arms.
+
+    Args:
+        request: What a run of the recipe would be; the sweep gets its id.
+        arms: Each is taken once; the first is the baseline.
+        num_rounds: How often each point is run.
+        variations: What is varied.
+        seconds: Of steady steps of each run, unless the recipe limits it otherwise; None: the recipe's epochs.
+        run_timeout_seconds: After which a run is ended.
+        memory_limit_bytes: Beyond which a run is ended.
+        time_budget_seconds: After which no further run is made.
+        per_replica_batch_size: Of every arm, whose devices are named; None: all have the recipe's global batch size.
+    """
+    plan = SweepPlan(
+        sweep_id=request.run_id,
+        created=request.created,
+        recipe_name=request.recipe.name,
+        tables=recipe_file.to_tables(request.recipe),
+        overrides=request.overrides,
+        variations=tuple(variations),
+        arms=tuple(dict.fromkeys(arms)),
+        num_rounds=num_rounds,
+        data_dir=request.data_dir,
+        allows_code=request.allows_code,
+        run_timeout_seconds=run_timeout_seconds,
+        memory_limit_bytes=None if memory_limit_bytes is None else int(memory_limit_bytes),
+        time_budget_seconds=time_budget_seconds,
+        per_replica_batch_size=per_replica_batch_size,
+    )
+    return plan if seconds is None else with_measured_seconds(plan, seconds)
+
+
+def replica_counts(plan: SweepPlan) -> tuple[int, ...] | None:
+    """Returns the numbers of replicas, from one on, of a plan in which nothing else is varied; None of any other."""
+    counts = tuple(len(arm.devices) for arm in plan.arms)
+    if plan.variations or len(counts) < 2 or counts[0] != 1 or list(counts) != sorted(set(counts)):
+        return None
+    return counts if plan.arms == replica_arms(plan.arms[0].devices[0].partition(":")[0], counts) else None
 
 
 def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
@@ -112,6 +187,8 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
     values: dict[str, Any] = {}
     for key, value in setting.items():
         values |= dict.fromkeys(_THREAD_KEYS, value) if key == THREADS else {key: value}
+    if plan.per_replica_batch_size is not None:
+        values[_BATCH_KEY] = plan.per_replica_batch_size * max(1, len(arm.devices))
     for key, value in values.items():
         recipe_file.set_value(tables, key, value)
     tables["distribution"] = tables.get("distribution", {}) | {

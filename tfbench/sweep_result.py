@@ -1,11 +1,15 @@
 """From a sweep's record, or any runs of a store, to a comparison."""
 
-from collections.abc import Sequence
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfbench import recipe_file
 from tfbench.briefs import read_briefs
 from tfbench.calibrations import newest_noise_floors
-from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare, setting_value
+from tfbench.errors import TfbenchError
+from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare
 from tfbench.measure.difference import flatten
 from tfbench.measure.noise import NoiseKey
 from tfbench.run_brief import RunBrief
@@ -39,14 +43,17 @@ def compare_sweep(
             outcome, reason = result.outcome, result.reason
         failure = Failure(setting=settings[cell.setting], arm=plan.arms[cell.arm].label, outcome=outcome, reason=reason)
         failures.setdefault(cell.point, failure)
+    briefs = read_briefs(store, run_ids)
     return compare(
-        read_briefs(store, run_ids),
+        briefs,
         noise_limits_of(store),
         keys=[variation.key for variation in plan.variations],
         settings=settings,
         arms=[arm.label for arm in plan.arms],
         baseline=baseline,
         failures=failures.values(),
+        compared=() if plan.per_replica_batch_size is None else ("global_batch_size",),
+        own_settings=_own_settings(briefs, plan),
     )
 
 
@@ -60,7 +67,13 @@ def compare_stored(
 ) -> Comparison:
     """Sets any runs of a store side by side, of one recipe if it is named; those that still run are left out."""
     briefs = [brief for brief in read_briefs(store, run_ids) if recipe in (None, brief.recipe)]
-    return compare(briefs, noise_limits_of(store), baseline=baseline, allows_unequal=allows_unequal)
+    return compare(
+        briefs,
+        noise_limits_of(store),
+        baseline=baseline,
+        allows_unequal=allows_unequal,
+        own_settings=_own_settings(briefs, None),
+    )
 
 
 def noise_limits_of(store: Store) -> NoiseLimit:
@@ -77,7 +90,23 @@ def noise_limits_of(store: Store) -> NoiseLimit:
     return limit
 
 
-def own_setting(plan: SweepPlan) -> dict[str, Any]:
-    """Returns the recipe's own values of what a sweep varies."""
-    settings = flatten({name: plan.tables.get(name, {}) for name in ("model", "dataset", "training", "measurement")})
-    return {variation.key: setting_value(settings, variation.key) for variation in plan.variations}
+def _own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None) -> dict[str, Any] | None:
+    """Returns the values that the recipe of runs has of its own, under dotted keys, as far as they are known.
+
+    Those of a shipped recipe stand in its file, if it is the one that the runs' published figures are from; those of
+    another in the plan of a sweep, but for what the command line set.
+    """
+    if len({brief.recipe for brief in briefs}) != 1:
+        return None
+    with contextlib.suppress(TfbenchError):
+        shipped = recipe_file.load_recipe(recipe_file.shipped_folder() / f"{briefs[0].recipe}.toml")
+        tables = json.loads(json.dumps(recipe_file.to_tables(shipped)))  # as they come back from a journal
+        if tables["reference"] == briefs[0].references:
+            return _flatten_settings(tables)
+    if plan is None:
+        return None
+    return {key: value for key, value in _flatten_settings(plan.tables).items() if key not in plan.overrides}
+
+
+def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
+    return flatten({name: tables.get(name, {}) for name in recipe_file.VARIABLE_SECTIONS})

@@ -5,11 +5,12 @@ from typing import Any
 
 from tfbench import distribution, input_pipeline, snapshots
 from tfbench.journal import Journal, files_folder
+from tfbench.machine import InputCheck
 from tfbench.measure.early_stop import find_stop_reason
 from tfbench.measure.ledger import Ledger
 from tfbench.measure.recorder import SpanClock, Validation, build_callbacks
 from tfbench.recipe import OutputConfig, TrainingConfig
-from tfbench.results import EpochRecord, InputCheck, RunRequest
+from tfbench.results import EpochRecord, RunRequest
 from tfbench.schema import to_plain
 from tfbench.splits import Splits
 

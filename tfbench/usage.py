@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tfbench.results import Usage
+from tfbench.machine import Usage
 
 _CLOCK_READINGS = 1000  # from which the clock's smallest step is seen
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)

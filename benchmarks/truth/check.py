@@ -2,7 +2,7 @@
 
     python benchmarks/truth/check.py
 
-A small network naps 0.1 s in every step; so many processes of it are a pool, and as many that nap 5 % longer another.
+A small network naps 0.3 s in every step; so many processes of it are a pool, and as many that nap 5 % longer another.
 1,000 times, five processes are drawn from the first pool as a baseline, and five others to be held against it: from the
 same pool, where 3 to 7 % may be called different, and from the slower one, where at least 90 % must be called a
 regression. The comparisons share the processes of two pools, so that other pools can give shares a little beyond those.
@@ -26,7 +26,8 @@ from tfbench.measure.regression import SpeedSample, judge
 from tfbench.tracking.store import Store
 
 SEED = 0
-NAP_SECONDS, SLOW_DOWN = 0.1, 1.05
+NAP_SECONDS, SLOW_DOWN = 0.3, 1.05
+WARMUP_STEPS = 3  # with so long naps, what later steps still take longer is nothing beside them
 MIN_POOL = 60
 DRAWN = 5  # processes on each side, as `tfbench check` makes by default
 
@@ -38,6 +39,7 @@ def make_pool(folder: Path, factor: float, processes: int, seconds: float) -> tu
     command = [sys.executable, "-m", "tfbench", "check", str(recipe), "--allow-code", "--save", str(kept)]
     command += ["--repeats", str(processes), "--seconds", str(seconds), "--store", str(folder / "mlruns")]
     settings = (f"model.log={log}", f"model.nap_seconds={NAP_SECONDS * factor}", "measurement.checks=false")
+    settings += (f"measurement.warmup_steps={WARMUP_STEPS}",)
     command += [part for setting in settings for part in ("--set", setting)]
     done = subprocess.run(command, env=with_planted(), stdout=sys.stderr, check=False)
     if done.returncode:

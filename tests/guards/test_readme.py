@@ -96,8 +96,9 @@ def test_commands_of_the_readme_work(tmp_path: Path) -> None:
 
 
 def run_as_user(command: str, folder: Path) -> None:
-    """Runs a command line in bash, as it stands, but for one epoch only where it says nothing of their number."""
+    """Runs a command line in bash, as it stands, but for one epoch or round where it says nothing of their number."""
     shortened = re.sub(r"^tfbench run\b(?!.*--(epochs|steps|seconds)\b)", "tfbench run --epochs 1", command)
+    shortened = re.sub(r"^tfbench sweep\b(?!.*--repeats\b)", "tfbench sweep --repeats 1", shortened)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", shortened],

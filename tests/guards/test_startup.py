@@ -39,6 +39,8 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "import tfbench.cli.crossover, tfbench.crossover, tfbench.report.crossover",
         "import tfbench.cli.diff, tfbench.calibrations, tfbench.report.difference, tfbench.report.effective",
         "import tfbench.cli.report, tfbench.report_contents",
+        "import tfbench.cli._sweeping, tfbench.report.sweep_console, tfbench.sweep",
+        "import tfbench.cli.scale, tfbench.scale, tfbench.report.scaling_plot",
     ],
 )
 def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: str, tmp_path: Path) -> None:

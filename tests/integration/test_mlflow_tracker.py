@@ -13,14 +13,19 @@ import pytest
 
 from builders import build_epoch
 from journals import build_sized_result, make_database, write_journal
+from sweeps import build_cell_result, build_plan
 from tfbench import projection
 from tfbench.errors import TrackingError
 from tfbench.measure.summary import summarize
 from tfbench.results import RunExit, RunResult, TrackedRun
-from tfbench.tracking import database, fields, mlflow_view
+from tfbench.sweep_plan import Variation, list_cells
+from tfbench.tracking import database, fields
 from tfbench.tracking.address import without_password
+from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.store import Store
+from tfbench.tracking.tracker import TrackedSweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -265,6 +270,8 @@ def test_a_report_is_a_run_of_its_own_and_a_newer_one_takes_its_place(store: Sto
     assert (run.info.run_name, run.info.status, run.info.end_time) == ("report-abc", "FINISHED", 1_700_000_100_000)
     assert tags.items() <= run.data.tags.items()
     assert run.data.tags["tfbench.report"] == "true"
+    path = f"experiments/{first.experiment_id}/runs/{first.run_id}/artifacts/report.html"
+    assert run.data.tags["mlflow.note.content"] == f"[Open the report](#/{path}?workflowType=machine_learning)"
     assert "tfbench.run_id" not in run.data.tags  # `recover` must not take it for a run
     folder = store.artifacts / second.run_id / "artifacts"
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"report.html": "<p>new</p>"}
@@ -279,6 +286,64 @@ def test_a_report_that_cannot_be_kept_says_how_to_try_again(store: Store) -> Non
         new_tracker(store).log_report("report-abc", "", {}, created=1.0)
 
 
+def test_a_sweep_gets_its_view_its_speedups_and_colours_that_differ_once(store: Store) -> None:
+    plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
+    cells = list_cells(plan)
+    results = [build_cell_result(plan, cell, 100.0 * (1 + cell.number)) for cell in cells]
+    tracker = new_tracker(store, "mine")
+    for result in results:
+        finish(store, result, tracker)
+    tracker.log_report("report-abc", "", {"tfbench.sweep": "abc"}, created=1_700_000_000.0)
+    finish(store, build_sized_result(9), tracker)  # of no sweep
+    run_ids = [result.request.run_id for result in results]
+    shown = tracker.show_sweep(plan, {run_ids[1]: 0.5})
+    (experiment,) = [one for one in client_of(store).search_experiments() if one.name == "mine"]
+    assert shown == TrackedSweep(experiment_id=experiment.experiment_id, run_ids=frozenset(run_ids))
+    key, value = sweep_view(plan).tag
+    assert experiment.tags[key] == value
+    tracked = {run.data.tags.get("tfbench.run_id", ""): run for run in runs_of(store)}
+    assert {
+        id_: run.data.metrics["sweep/speedup"] for id_, run in tracked.items() if "sweep/speedup" in run.data.metrics
+    } == {run_ids[1]: 0.5}
+    batches = {run_id: tracked[run_id].data.params["training.global_batch_size"] for run_id in run_ids}
+    colors = {(batches[run_id], tracked[run_id].data.tags["mlflow.runColor"]) for run_id in run_ids}
+    assert colors == {("96", fields.BATCH_SIZE_COLORS[0]), ("128", fields.BATCH_SIZE_COLORS[1])}
+    assert fields.color_of(96) == fields.color_of(128)
+    before = count_rows(store)
+    new_tracker(store, "mine").show_sweep(plan, {run_ids[1]: 0.5})
+    finish(store, results[0])
+    assert count_rows(store) == before
+    assert (
+        client_of(store).get_run(tracked[run_ids[0]].info.run_id).data.tags["mlflow.runColor"] in dict(colors).values()
+    )
+
+
+def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: Store) -> None:
+    nothing = TrackedSweep(experiment_id="", run_ids=frozenset())
+    assert new_tracker(new_store).show_sweep(build_plan(), {}) == nothing
+    assert not new_store.root.exists()
+    make_database(new_store)
+    assert new_tracker(new_store).show_sweep(build_plan(), {}) == nothing
+    tracked = finish(new_store, build_sized_result(0))
+    assert new_tracker(new_store).show_sweep(build_plan(), {}).run_ids == frozenset()
+    tags = client_of(new_store).get_experiment(tracked.experiment_id).tags
+    assert set(tags) == {OVERVIEW.tag[0]}
+
+
+def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> None:
+    store.database.write_bytes(b"no database")
+    with pytest.raises(TrackingError, match="Nothing measured is lost; `tfbench ui --sweep` tries again"):
+        new_tracker(store).show_sweep(build_plan(), {})
+
+
+def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(store: Store) -> None:
+    plan = build_plan()
+    result = build_cell_result(plan, list_cells(plan)[0], 100.0)
+    named = dataclasses.replace(result.request, name="test-100-b32-default-cpu:0-r1")
+    assert fields.run_name(dataclasses.replace(result, request=named)) == "100-b32-default-cpu:0-r1-test-synthetic"
+    assert fields.params(result)["arm"] == "default cpu:0"
+
+
 def test_one_tracker_serves_several_runs(store: Store) -> None:
     tracker = new_tracker(store)
     tracked = [finish(store, build_sized_result(index), tracker) for index in (0, 1)]
@@ -290,7 +355,7 @@ def test_the_experiment_carries_the_view_and_keeps_files_in_the_store(new_store:
     finish(new_store, build_sized_result(0))
     experiment = client_of(new_store).get_experiment_by_name("tfbench")
     assert experiment is not None
-    key, value = mlflow_view.view_tag()
+    key, value = OVERVIEW.tag
     assert experiment.tags[key] == value
     assert experiment.artifact_location == new_store.artifacts.as_uri()
     assert client_of(new_store).get_experiment("0").artifact_location == new_store.artifacts.as_uri()

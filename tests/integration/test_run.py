@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from runs import Command, Finished, of_kind, run, tracked_files, tracked_runs
+from tfbench.briefs import read_briefs
 from tfbench.recipe_file import find_recipe
+from tfbench.tracking.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -189,6 +191,17 @@ def test_a_run_is_finished_in_mlflow_with_its_figures_and_files(plain: Done) -> 
 
 def test_what_is_printed_is_what_is_stored(plain: Done) -> None:
     assert plain.finished.document == plain.document
+
+
+def test_a_run_leaves_the_brief_that_its_journal_makes(mirrored: Done) -> None:
+    journals = mirrored.store / "journals"
+    left = {path: path.read_bytes() for path in journals.glob("*.brief.json")}
+    assert len(left) == len(list(journals.glob("*.jsonl"))) == 2
+    for path in left:
+        path.unlink()
+    store = Store(mirrored.store)
+    read_briefs(store, store.run_ids())
+    assert left == {path: path.read_bytes() for path in left}
 
 
 def test_text_is_plain_when_it_is_piped(mirrored: Done) -> None:

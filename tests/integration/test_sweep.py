@@ -1,7 +1,9 @@
 """Sweeps as a user makes them: measured, killed, gone on with, compared."""
 
+import contextlib
 import json
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,15 @@ def test_every_run_of_a_sweep_is_tagged_in_mlflow(folder: Path) -> None:
         ("1", "default cpu:0"),
         ("1", "mirrored cpu:0,cpu:1"),
     ]
+
+
+def test_a_sweep_leaves_its_view_and_its_speedups_in_mlflow(folder: Path) -> None:
+    store = Store(folder / "mlruns")
+    with contextlib.closing(sqlite3.connect(store.database)) as connection:
+        keys = {key for (key,) in connection.execute("SELECT key FROM experiment_tags")}
+    assert f"mlflow.sharedViewState.tfbench-sweep-{list_sweeps(store)[0]}" in keys
+    runs = [run for run in tracked_runs(folder / "mlruns") if "sweep/speedup" in run.data.metrics]
+    assert [run.data.tags["tfbench.arm"] for run in runs] == ["mirrored cpu:0,cpu:1"] * 2
 
 
 def test_a_sweep_is_compared_again_in_every_format(folder: Path) -> None:

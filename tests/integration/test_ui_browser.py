@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,32 +13,48 @@ from click.testing import CliRunner
 import browser
 from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
 from journals import build_sized_result, make_database
+from sweeps import BATCHES, build_cell_result, build_plan, write_sweep
 from tfbench import cli
 from tfbench.measure.summary import summarize
-from tfbench.tracking import server
+from tfbench.sweep_plan import Cell, Variation, list_cells, with_measured_seconds
+from tfbench.tracking import database, server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.store import Store
 
-NUM_RUNS = 6
+RUNS = range(9, 15)  # of three sizes and two batch sizes; the runs of the sweep have other ids
+SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
+SWEEP = with_measured_seconds(build_plan(variations=(BATCHES, SIZES), num_rounds=1), 5.0)
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store of runs of three network sizes and two batch sizes."""
+    """A store of runs of three network sizes and two batch sizes, and of a sweep and its report elsewhere."""
     folder = tmp_path_factory.mktemp("ui")
     store = Store(folder / "mlruns")
     (folder / "files").mkdir()
     make_database(store)
     tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
-    for index in range(NUM_RUNS):
+    for index in RUNS:
         result = build_sized_result(index)
         tracker.finish(result, summarize(result, warmup_steps=1), folder / "files")
+    write_sweep(store, SWEEP, speed_of)
+    tracker = MlflowTracker(store.tracking_uri, "sweeps", store)
+    for cell in list_cells(SWEEP):
+        result = build_cell_result(SWEEP, cell, speed_of(cell))
+        tracker.finish(result, summarize(result, warmup_steps=1), folder / "files")
+    tracker.log_report("report-abc", "<p>the verdict</p>", {"tfbench.sweep": "abc"}, created=1_700_000_000.0)
     return store
+
+
+def speed_of(cell: Cell) -> float:
+    """Each run of the sweep has a speed of its own."""
+    return 1000.0 * (1 + cell.number)
 
 
 @pytest.fixture(scope="module")
 def ui(store: Store) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "tfbench", "ui", "--store", str(store.root)]
+    command = [sys.executable, "-m", "tfbench", "ui", "--store", str(store.root), "--sweep", "@last"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             yield process
@@ -47,9 +64,14 @@ def ui(store: Store) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.fixture(scope="module")
-def url(ui: "subprocess.Popen[str]") -> str:
+def sweep_url(ui: "subprocess.Popen[str]") -> str:
     assert ui.stdout is not None
     return ui.stdout.readline().strip()
+
+
+@pytest.fixture(scope="module")
+def url(sweep_url: str, store: Store) -> str:
+    return OVERVIEW.url(sweep_url.partition("#")[0], database.experiment_ids(store.database)["tfbench"])
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +86,7 @@ def page(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser
         page.run("localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false')")
         page.run("localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')")
         page.open(url)
-        wait_for(lambda: f"{NUM_RUNS} matching runs" in page.text(), "the list of runs")
+        wait_for(lambda: f"{len(RUNS)} matching runs" in page.text(), "the list of runs")
         yield page
 
 
@@ -75,7 +97,7 @@ def test_the_view_opens_on_the_charts_of_all_runs(page: Browser, tmp_path: Path)
     assert "summary/log10_num_parameters vs. summary/log10_samples_per_second" in text
     assert "summary/log2_global_batch_size vs. summary/log10_samples_per_second" in text
     assert "Parallel Coordinates" in text
-    for index in range(NUM_RUNS):
+    for index in RUNS:
         assert f"{build_sized_result(index).request.name}-synthetic" in text
     page.screenshot(tmp_path / "view.png")
     assert (tmp_path / "view.png").stat().st_size > 20_000
@@ -96,12 +118,41 @@ def test_the_table_shows_sizes_and_speeds(page: Browser, url: str) -> None:
     assert all(word in text for word in ("model.name", "devices", "strategy", "tfbench.data", "synthetic, seed 0"))
 
 
+@pytest.mark.slow
+def test_the_view_of_a_sweep_opens_on_its_own_runs_and_leads_to_its_report(
+    page: Browser, sweep_url: str, tmp_path: Path
+) -> None:
+    page.open("about:blank")
+    page.open(sweep_url)
+    wait_for(lambda: "9 matching runs" in page.text(), "the runs of the sweep and its report")
+    # Eight runs in each of two charts of speed and one of arms, the half of them in each of two of speed-ups.
+    wait_for(lambda: page.run("return document.querySelectorAll('.scatterlayer .point').length") >= 32, "the points")
+    text = page.text()
+    assert "Sweep abc of test" in text
+    for title in (
+        "summary/log2_global_batch_size vs. summary/log10_samples_per_second",
+        "summary/log10_num_parameters vs. sweep/speedup",
+        "arm vs. summary/log10_samples_per_second",
+        "summary/log2_global_batch_size vs. summary/log10_num_parameters vs. sweep/speedup",
+    ):
+        assert title in text
+    colors = "return [...document.querySelectorAll('.scatterlayer .point')].map(p => getComputedStyle(p).fill)"
+    assert len(set(page.run(colors))) == 2
+    page.screenshot(tmp_path / "sweep.png")
+    page.run("[...document.querySelectorAll('a')].find(a => a.textContent == 'report-abc').click()")
+    find = "return [...document.querySelectorAll('a')].find(a => a.textContent == 'Open the report')?.href"
+    page.open(wait_for(lambda: page.run(find), "the link to the report"))
+    wait_for(lambda: page.run("return document.querySelector('iframe')?.src"), "the report")
+
+
 def test_ending_the_command_ends_the_server_and_its_children(store: Store) -> None:
     command = [sys.executable, "-m", "tfbench", "ui", "--store", str(store.root)]
     for number in (signal.SIGINT, signal.SIGTERM):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        assert re.match(
+            r"http://127.0.0.1:\d+/#/experiments/1/runs\?viewStateShareKey=tfbench&", process.stdout.readline()
+        )
         family = psutil.Process(process.pid).children(recursive=True)
         assert family
         process.send_signal(number)

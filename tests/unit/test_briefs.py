@@ -1,3 +1,4 @@
+import gc
 import json
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def test_a_damaged_brief_is_made_again(store: Store) -> None:
     brief_path(path).write_text("{")
     assert len(read_briefs(store, store.run_ids())) == 1
     assert json.loads(brief_path(path).read_text())["status"] == "FINISHED"
+
+
+def test_a_run_that_has_a_brief_is_read_without_its_journal(store: Store) -> None:
+    path = write_journal(store, build_sized_result(0))
+    made = read_briefs(store, store.run_ids())
+    path.write_bytes(b"x" * path.stat().st_size)
+    assert read_briefs(store, store.run_ids()) == made
+    assert gc.isenabled()
 
 
 def test_a_run_that_is_not_over_has_no_brief(store: Store) -> None:

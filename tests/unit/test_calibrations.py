@@ -8,13 +8,15 @@ import pytest
 
 from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_usage
 from fake_runs import FakeRuns, Fate
+from journals import build_sized_result, write_journal
 from tfbench import session
 from tfbench.calibrations import calibrate, find_noise_floor, list_noise_floors, save_noise_floor
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TrackingError
+from tfbench.measure.checks import find_requested_cautions
 from tfbench.measure.noise import NoiseFloor
 from tfbench.report.brief_console import BriefConsole
 from tfbench.report.noise import floor_table, noise_lines
-from tfbench.results import RunExit, RunRequest, Summary
+from tfbench.results import DatasetSummary, RunExit, RunRequest, Summary
 from tfbench.session import RunOutcome
 from tfbench.tracking.store import Store
 
@@ -62,10 +64,19 @@ def test_too_few_whole_rounds_make_no_floor_and_end_it_early() -> None:
 
 
 def test_a_request_to_stop_makes_no_floor() -> None:
-    with pytest.raises(InterruptedRunError, match=r"no noise floor was stored. The runs are, as group "):
+    with pytest.raises(InterruptedRunError, match=r"which takes 3 whole rounds and has 0. The runs are, as group "):
         make_floor(100.0, "STOPPED")
     with pytest.raises(DeviceError, match="gone"):
         make_floor(DeviceError("gone"))
+
+
+def test_a_request_to_stop_keeps_the_rounds_that_are_whole() -> None:
+    runs = FakeRuns(100.0, 102.0, 104.0, 101.0, 99.0, 100.0, 98.0, "STOPPED")  # in the second run of the fourth round
+    done = calibrate(build_request(), num_rounds=6, execute=runs)
+    assert (done.series.was_interrupted, done.floor.num_rounds) == (True, 3)
+    assert (done.floor.first, done.floor.second) == ((100.0, 101.0, 99.0), (102.0, 104.0, 100.0))
+    with pytest.raises(InterruptedRunError, match=r"interrupted after 6 of 12 runs; .* takes 3 whole rounds and has 2"):
+        calibrate(build_request(), num_rounds=6, execute=FakeRuns(*[100.0] * 5, "STOPPED"))
 
 
 def test_a_floor_is_found_for_its_machine_placement_and_workload_alone(tmp_path: Path) -> None:
@@ -149,6 +160,29 @@ def test_calibrate_stores_a_floor_that_list_shows(tfbench: Callable[..., Any], f
     (floor,) = json.loads(tfbench("calibrate", "--list", "--format", "json").stdout)
     assert (floor["first"], floor["num_rounds"]) == ([100.0, 101.0, 99.0], 3)
     assert floor["limits"].keys() == {"single_runs", "means", "pairs"}
+
+
+def test_ctrl_c_stores_a_floor_of_the_rounds_that_are_whole(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
+) -> None:
+    runs = fake(*[100.0] * 6, "STOPPED")
+    done = tfbench("calibrate", "sine_lstm", "--rounds", "6")
+    assert done.exit_code == 130
+    assert "Interrupted: the noise floor rests on 3 rounds, those done by then." in done.stdout
+    assert f"stored as mlruns/noise/{runs.requests[0].tags['tfbench.group']}.json" in done.stdout
+
+
+def test_damaged_floors_are_named_on_stderr(tfbench: Callable[..., Any], in_tmp_path: Path) -> None:
+    store = Store(Path("mlruns"))
+    for index in (0, 1):
+        write_journal(store, build_sized_result(index))
+    (in_tmp_path / "mlruns" / "noise").mkdir()
+    (in_tmp_path / "mlruns" / "noise" / "torn.json").write_text("{", encoding="utf-8")
+    said = "Warning: mlruns/noise/torn.json: is no noise floor that can be read, and does not count. Remove it.\n"
+    for arguments in (("calibrate", "--list"), ("compare", "--all"), ("diff", *store.run_ids())):
+        done = tfbench(*arguments)
+        assert (done.exit_code, done.stderr) == (0, said)
+        assert "torn" not in done.stdout
 
 
 def test_a_floor_that_cannot_be_stored_is_shown_all_the_same(
@@ -246,8 +280,19 @@ def test_a_run_of_a_series_is_a_line_and_a_warning_is_given_once(capsys: pytest.
         console.epoch_row(result.epochs[0])
         console.finish(result, Summary(metrics={"samples_per_second": 1234.5}, cautions=cautions), None, "journal")
     run_id = build_request().run_id
+    asked_for = build_result(
+        request=build_request(recipe=build_recipe(measurement={"steps": 20})),
+        dataset=DatasetSummary(name="x", source="x", synthetic=True, train_samples=1, validation_samples=1),
+    )
+    cautions = find_requested_cautions(asked_for)
+    assert [caution.partition(" ")[0] for caution in cautions] == ["synthetic", "limited"]
+    for label, more in (("round 2, a", ()), ("round 2, b", ("x",))):
+        summary = Summary(metrics={"samples_per_second": 1234.5}, cautions=(*cautions, *more))
+        BriefConsole(label, warned, quiet_stdout=False).finish(asked_for, summary, None, "journal")
     assert capsys.readouterr().out.splitlines() == [
         "warning: two replicas share the cores",
         f"round 1, a: 1234.5 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
         f"round 1, b: FAILED: out of memory; not in MLflow; `tfbench recover` brings it there; cautions: 2 ({run_id})",
+        f"round 2, a: 1234.5 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
+        f"round 2, b: 1234.5 samples/s; not in MLflow; `tfbench recover` brings it there; cautions: 1 ({run_id})",
     ]

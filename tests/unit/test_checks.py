@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span, build_usage
+from tfbench.machine import InputCheck, PeakCheck
 from tfbench.measure.checks import find_cautions, find_early_cautions
-from tfbench.results import DatasetSummary, InputCheck, ModelSummary, PeakCheck, RunResult
+from tfbench.results import DatasetSummary, ModelSummary, RunResult
 
 
 def build_run(**fields: Any) -> RunResult:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -191,3 +192,28 @@ def test_every_command_has_the_name_of_its_module() -> None:
     names = cli.list_commands(click.Context(cli))
     assert {"devices", "list", "show", "validate"} <= set(names)
     assert not [name for name in names if name.startswith("_")]
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("list", "--format", "json"), ("show", "--help")])
+def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-m", "tfbench", *arguments], stdout=full, stderr=subprocess.PIPE)
+    message = b"Error: the output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "tfbench", "list"], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.stderr == b""
+
+
+def test_an_error_of_another_file_keeps_its_traceback(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(recipe_file, "list_recipes", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        tfbench("list")

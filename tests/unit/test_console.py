@@ -17,20 +17,11 @@ from builders import (
     build_span,
     build_usage,
 )
+from tfbench.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.measure.summary import summarize
 from tfbench.report import tables
 from tfbench.report.console import RunConsole
-from tfbench.results import (
-    DatasetSummary,
-    InputCheck,
-    LedgerRecord,
-    ModelSummary,
-    PeakCheck,
-    RunExit,
-    RunResult,
-    Summary,
-    TrackedRun,
-)
+from tfbench.results import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RUN_ID = "0123456789abcdef" * 2

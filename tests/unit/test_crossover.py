@@ -2,109 +2,31 @@
 
 import dataclasses
 import json
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builders import build_environment, build_placement, build_recipe, build_result
+from builders import build_environment, build_recipe
+from searches import ARMS, COSTS, KEY, PlantedRuns, Watcher, build_search, forget, run_search
 from sweeps import build_plan
 from tfbench import briefs, session
 from tfbench.cli import devices
-from tfbench.crossover import SearchPlan, SearchResult, at_value, count_replicas, keep_as_sweep, parse_range, search
+from tfbench.crossover import SearchPlan, SearchResult, at_value, count_replicas, parse_range, search
 from tfbench.device_report import DeviceFacts
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, RecipeError
+from tfbench.machine import Gpu
 from tfbench.measure.crossover import Crossover, ValueRange
 from tfbench.measure.intervals import ArmComparison
 from tfbench.recipe_file import to_tables
 from tfbench.report.crossover import crossover_lines, crossover_sentences, model_lines, point_line, search_lines
-from tfbench.results import Gpu, ModelSummary, RunExit, RunRequest, Summary
+from tfbench.results import RunRequest
 from tfbench.run_brief import make_brief
 from tfbench.session import RunLimits, RunOutcome
-from tfbench.sweep_log import read_sweep
-from tfbench.sweep_plan import Arm, parse_arm
-from tfbench.tracking.store import Store
+from tfbench.sweep_plan import parse_arm
 
 Cli = Callable[..., Any]
-KEY = "training.global_batch_size"
-ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
-COSTS = {"default": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6)}  # of a step and of a sample, in seconds: equal at 667
-
-
-class PlantedRuns:
-    """Makes runs whose steps take `COSTS`, off by up to 0.1 %, and that end otherwise where `fates` says so."""
-
-    def __init__(self, fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> None:
-        self._fates = fates
-        self.requests: list[RunRequest] = []
-        self.limits: list[RunLimits] = []
-
-    def __call__(self, request: RunRequest, *rest: Any) -> RunOutcome:
-        self.requests.append(request)
-        self.limits += [one for one in rest if isinstance(one, RunLimits)]
-        recipe = request.recipe
-        batch, strategy = recipe.training.global_batch_size, recipe.distribution.strategy
-        fate = self._fates(batch, strategy)
-        if isinstance(fate, Exception):
-            raise fate
-        fixed, per_sample = COSTS[strategy]
-        speed = batch / (fixed + per_sample * batch) * (1 + 0.001 * (len(self.requests) % 3 - 1))
-        num_replicas = max(1, len(recipe.distribution.devices))
-        metrics = {
-            "samples_per_second": None if fate == "no steps" else speed,
-            "global_batch_size": float(batch),
-            "num_parameters": 1000.0,
-            "num_replicas": float(num_replicas),
-        }
-        if fate == "SIGNAL":
-            os.kill(os.getpid(), signal.SIGINT)
-        status = {"FAILED": "FAILED", "STOPPED": "KILLED"}.get(str(fate), "FINISHED")
-        reason = "out of memory" if status == "FAILED" else ""
-        placement = build_placement(
-            strategy=strategy,
-            devices=recipe.distribution.devices or ("cpu:0",),
-            num_replicas=num_replicas,
-            global_batch_size=batch,
-        )
-        return RunOutcome(
-            result=build_result(
-                request=request,
-                placement=placement,
-                model=ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
-                exit=RunExit(status=status, reason=reason),
-            ),
-            summary=Summary(metrics=metrics),
-            tracked=None,
-            was_interrupted=fate in ("STOPPED", "HEARD"),
-        )
-
-
-class Watcher:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[int, str, int]] = []
-        self.ended: list[int] = []
-
-    def begin(self, value: int, arm: Arm, round_number: int) -> None:
-        self.begun.append((value, arm.label, round_number))
-
-    def end(self, value: int, found: ArmComparison | str) -> None:
-        self.ended.append(value)
-
-
-def build_search(**fields: Any) -> SearchPlan:
-    """Builds a search for a batch size from 2 to 4096 in two rounds."""
-    fields = {"variations": ()} | fields
-    return SearchPlan(sweep=build_plan(**fields), key=KEY, values=ValueRange(low=1, high=4096, step=2))
-
-
-def run_search(runs: PlantedRuns, **fields: Any) -> tuple[SearchResult, Watcher]:
-    watcher = Watcher()
-    return search(build_search(**fields), runs, watcher), watcher
 
 
 def said(result: SearchResult) -> str:
@@ -145,21 +67,6 @@ def test_the_planted_crossing_is_found_and_predicted() -> None:
     assert result.unequal == ()
 
 
-def test_what_was_measured_is_kept_as_a_sweep(tmp_path: Path) -> None:
-    store = Store(tmp_path / "mlruns")
-    result, watcher = run_search(PlantedRuns(lambda batch, strategy: "FAILED" if batch > 3000 else None))
-    keep_as_sweep(store, result)
-    plan, results = read_sweep(store, "abc")
-    assert plan == result.plan and results == result.results
-    assert plan.variations[0].values == tuple(sorted(watcher.ended))
-    outcomes = [results[number].outcome for number in sorted(results)]
-    assert len(outcomes) == 4 * len(watcher.ended)
-    num_failed = outcomes.count("FAILED")
-    assert num_failed == len(result.found.failures)
-    assert outcomes.count("SKIPPED") == 3 * num_failed
-    assert results[max(results)].reason == "not tried: default cpu:0: FAILED: out of memory"
-
-
 def test_a_run_that_fails_bounds_the_range_and_says_why() -> None:
     runs = PlantedRuns(lambda batch, strategy: "FAILED" if batch > 900 and strategy == "mirrored" else None)
     result, _ = run_search(runs)
@@ -197,22 +104,19 @@ def test_a_first_run_that_is_refused_is_the_error_and_a_later_one_is_a_result() 
 
 
 @pytest.mark.parametrize("fate", ["STOPPED", "SIGNAL", "HEARD", InterruptedRunError("SIGINT")])
-def test_a_request_to_stop_keeps_what_was_measured(fate: Any, tmp_path: Path) -> None:
+def test_a_request_to_stop_keeps_what_was_measured(fate: Any) -> None:
     result, watcher = run_search(PlantedRuns(lambda batch, strategy: fate if batch > 50 else None))
     assert result.found.was_stopped
     assert watcher.ended == list(result.found.points) == [2, 14]
     assert said(result).endswith("Interrupted: this is what was measured by then, and the search is not finished.")
-    keep_as_sweep(Store(tmp_path), result)
-    kept = len(read_sweep(Store(tmp_path), "abc")[1])
-    assert kept == 8 + (fate in ("SIGNAL", "HEARD"))  # a run that finished all the same
+    assert len(result.results) == 8 + (fate in ("SIGNAL", "HEARD"))  # a run that finished all the same
 
 
-def test_a_request_to_stop_at_the_first_value_keeps_its_run(tmp_path: Path) -> None:
+def test_a_request_to_stop_at_the_first_value_keeps_its_run() -> None:
     result, watcher = run_search(PlantedRuns(lambda batch, strategy: "HEARD"))
     assert (result.found.points, watcher.ended, result.models) == ({}, [], None)
     assert said(result) == "Interrupted: this is what was measured by then, and the search is not finished."
-    keep_as_sweep(Store(tmp_path), result)
-    assert [one.outcome for one in read_sweep(Store(tmp_path), "abc")[1].values()] == ["FINISHED"]
+    assert [one.outcome for one in result.results.values()] == ["FINISHED"]
 
 
 def test_an_interruption_before_anything_was_measured_leaves_nothing() -> None:
@@ -230,7 +134,7 @@ def test_arms_that_are_not_alike_are_told(monkeypatch: pytest.MonkeyPatch) -> No
         result = dataclasses.replace(outcome.result, environment=build_environment(hostname="other"))
         return dataclasses.replace(outcome, result=result)
 
-    result = search(build_search(), elsewhere, Watcher())
+    result = search(build_search(), elsewhere, Watcher(), forget)
     assert [(one.name, one.a, one.b) for one in result.unequal] == [("hostname", "bench", "other")]
 
 
@@ -306,7 +210,7 @@ def test_findings_are_told_in_sentences() -> None:
         f"slower at {crossing.low}, and measurably faster at {crossing.high}."
     )
     assert crossover_lines(result.found, KEY, ARMS, 300) == ["Crossover", f"- {sentence}"]
-    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher())
+    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher(), forget)
     assert "default cpu:0 falls behind mirrored cpu:0,cpu:1 at global_batch_size 6" in " ".join(
         crossover_sentences(backwards.found, KEY, ARMS[::-1])
     )
@@ -334,7 +238,7 @@ def test_no_crossing_is_told_as_what_it_is(
             outcome.summary.metrics["samples_per_second"] = 4096 / 0.05
         return outcome
 
-    result = search(build_search(), execute, Watcher())
+    result = search(build_search(), execute, Watcher(), forget)
     assert said(result).startswith("None from global_batch_size 2 to 4,096: mirrored cpu:0,cpu:1 ")
     assert said(result).endswith(sentence)
 
@@ -430,10 +334,10 @@ def test_crossover_tells_plan_points_table_and_findings(tfbench: Cli, fake: Call
     assert "\nVerdict\n" in text and "no statement about more hardware" in " ".join(text.split())
     assert "\nCost of a step, fitted to the runs\n" in text
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
-    assert (
-        text.splitlines()[-1]
-        == f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again."
-    )
+    assert text.splitlines()[-2:] == [
+        f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again,",
+        f"`tfbench ui --sweep {sweep_id}` opens it in MLflow.",
+    ]
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0
     assert again.stdout.splitlines()[0] in text

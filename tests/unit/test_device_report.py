@@ -9,7 +9,7 @@ import pytest
 from tfbench import device_report
 from tfbench.device_report import DeviceFacts, explain_missing_gpu, parse_report, read_system
 from tfbench.errors import DeviceError
-from tfbench.results import Gpu
+from tfbench.machine import Gpu
 from tfbench.schema import to_plain
 
 VERSION_LINE = (

@@ -17,10 +17,11 @@ from builders import (
     build_span,
     build_usage,
 )
+from tfbench.machine import Gpu
 from tfbench.measure.difference import RunDifference, compare_runs, find_unequal, flatten, is_above
 from tfbench.measure.summary import summarize
 from tfbench.report.difference import describe_speed, difference_json, difference_lines
-from tfbench.results import DatasetSummary, Gpu, RunExit, RunResult, Summary
+from tfbench.results import DatasetSummary, RunExit, RunResult, Summary
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NOT_KNOWN = (None, None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tfbench import hardware
-from tfbench.results import Gpu
+from tfbench.machine import Gpu
 
 CPUINFO = (
     "processor\t: 0\nmodel name\t: Example CPU 3000\nphysical id\t: 0\n\n"

@@ -1,16 +1,15 @@
 import html.parser
 from typing import Any
 
-import pytest
-
 from builders import build_environment
 from sweeps import TWO_ARMS, build_brief, build_plan
 from tfbench import __version__
+from tfbench.machine import Gpu
 from tfbench.measure.comparison import Comparison, Failure, compare
 from tfbench.measure.verdict import find_verdict
 from tfbench.report.html import Image, ReportContents, describe_environment, group_cautions, render_report
 from tfbench.report.html_page import GENERATOR
-from tfbench.results import Gpu
+from tfbench.report.references import DISCLAIMER
 from tfbench.run_brief import RunBrief
 
 BATCH = "training.global_batch_size"
@@ -73,7 +72,6 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
         "comparison": comparison,
         "verdict": find_verdict(comparison),
         "plan": build_plan(),
-        "own_setting": {BATCH: 32},
         "images": {
             "samples_per_second.png": Image(png=b"\x89PNG", alt="speed"),
             "ledger.png": Image(png=b"x", alt="time"),
@@ -177,21 +175,20 @@ def test_a_comparison_of_any_runs_has_no_plan() -> None:
     assert page.texts["title"] == ["Test: comparison of runs, tfbench report"]
 
 
-@pytest.mark.parametrize(
-    ("own", "said"),
-    [
-        (
-            {BATCH: 32},
-            "Comparable in network and batch size with the rows of the recipe's own values; of other hardware.",
-        ),
-        ({BATCH: 100}, "Not comparable: no row has the recipe's own network and batch size."),
-        (None, "Not comparable: no row has the recipe's own network and batch size."),
-    ],
-)
-def test_published_figures_say_whether_they_compare(own: dict[str, Any] | None, said: str) -> None:
-    page = Page(render_report(contents_of(compared(references=[REFERENCE | {"verified": False}]), own_setting=own)))
-    assert f"Of the recipe as it is. {said}" in page.texts["p"]
-    assert "Old <GPU> (unverified)" in page.texts["td"]
+def test_published_figures_say_whether_they_compare() -> None:
+    figures = {"epochs": 20, "elapsed_seconds": 130.0}
+    listed = [REFERENCE | {"verified": False}, REFERENCE | {"hardware": "Old CPU", "figures": figures}]
+    found = compared(references=listed)
+    for run in found.runs:
+        run.equals["dataset.train_samples"] = 60_000
+    page = Page(render_report(contents_of(found)))
+    assert "Old <GPU>, 1 gpu (unverified)" in page.texts["td"]
+    assert "not comparable: no speed was published" in page.texts["td"]
+    assert "comparable in s an epoch, but for hardware and software" in page.texts["td"]
+    # 60,000 samples at 1,001.5 a second are 59.9 s; 130 / 20 / 59.9 = 0.109
+    beside = "s an epoch: ours 59.9 without validation, theirs 6.5 -> 0.11 x their speed"
+    assert any(said.startswith("Old CPU, 1 gpu: default cpu:0") and said.endswith(beside) for said in page.texts["li"])
+    assert DISCLAIMER in page.texts["p"]
     assert "Source: A paper" in page.texts["li"]
 
 

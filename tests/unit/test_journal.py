@@ -33,7 +33,8 @@ from tfbench.journal import (
     replay,
     request_fields,
 )
-from tfbench.results import DatasetSummary, InputCheck, LedgerRecord, ModelSummary, PeakCheck, RunExit, RunRequest
+from tfbench.machine import InputCheck, LedgerRecord, PeakCheck
+from tfbench.results import DatasetSummary, ModelSummary, RunExit, RunRequest
 
 
 @pytest.fixture

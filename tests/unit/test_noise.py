@@ -8,8 +8,8 @@ import pytest
 
 from builders import build_environment, build_placement, build_recipe, build_request, build_result
 from tfbench.errors import RecipeError
+from tfbench.machine import Gpu
 from tfbench.measure.noise import NoiseFloor, NoiseKey, noise_key
-from tfbench.results import Gpu
 from tfbench.schema import build, to_plain
 
 

@@ -10,7 +10,8 @@ import pytest
 from builders import build_recipe, build_request
 from tfbench import benchmark, peak, training
 from tfbench.journal import Follower, Journal, Replay, request_fields
-from tfbench.results import InputCheck, ModelSummary, PeakCheck, RunResult
+from tfbench.machine import InputCheck, PeakCheck
+from tfbench.results import ModelSummary, RunResult
 
 
 def test_the_fastest_round_counts_and_every_device_has_its_product(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
+from tfbench.machine import LedgerRecord
 from tfbench.measure.summary import summarize
 from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.report.plots import write_plots
-from tfbench.results import DatasetSummary, LedgerRecord, RunExit, RunResult
+from tfbench.results import DatasetSummary, RunExit, RunResult
 
 REFERENCES = [
     {
@@ -74,6 +75,12 @@ def test_a_trained_run_gives_three_pictures(tmp_path: Path) -> None:
 def test_a_run_without_a_finished_epoch_gives_none(tmp_path: Path) -> None:
     assert draw(build_result(epochs=()), tmp_path / "plots") == []
     assert not (tmp_path / "plots").exists()
+
+
+def test_a_run_that_was_stopped_in_its_first_epoch_gives_no_curve_over_epochs(tmp_path: Path) -> None:
+    limited = build_request(recipe=build_recipe(measurement={"seconds": 1.0}))
+    result = build_result(request=limited, epochs=(build_epoch(samples_per_second=99.0),))
+    assert [path.name for path in draw(result, tmp_path)] == ["samples_per_second.png"]
 
 
 def test_a_run_without_accuracies_gives_no_plot_of_them(tmp_path: Path) -> None:

@@ -66,6 +66,18 @@ def test_command_line_wins_over_the_file_and_the_file_over_the_defaults(tmp_path
     assert recipe.training.optimizer == AdamConfig(learning_rate=0.5, epsilon=1e-8)
 
 
+def test_a_run_is_limited_unless_the_recipe_or_the_command_line_limits_it(tmp_path: Path) -> None:
+    def limits(text: str, **overrides: Any) -> tuple[int | None, float | None]:
+        values = {f"measurement.{key}": value for key, value in overrides.items()}
+        measurement = recipe_file.load_recipe(write(tmp_path, text), values, steady_seconds=5.0).measurement
+        return measurement.steps, measurement.seconds
+
+    assert limits(MINIMAL) == (None, 5.0)
+    assert limits(MINIMAL, steps=20) == (20, None)
+    assert limits(f"{MINIMAL}[measurement]\nseconds = 2.0\n") == (None, 2.0)
+    assert limits(f"{MINIMAL}[measurement]\nwarmup_steps = 20\n") == (None, 5.0)
+
+
 def test_an_override_makes_a_table_that_the_file_does_not_have(tmp_path: Path) -> None:
     overrides = {"training.optimizer.name": "adadelta", "measurement.steps": 5}
     recipe = recipe_file.load_recipe(write(tmp_path, MINIMAL), overrides)

@@ -8,6 +8,7 @@ import pytest
 
 from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
 from tfbench.errors import ComparisonError
+from tfbench.machine import Gpu
 from tfbench.measure.intervals import compare_unpaired
 from tfbench.measure.regression import (
     RegressionCheck,
@@ -19,7 +20,6 @@ from tfbench.measure.regression import (
     require_equal,
 )
 from tfbench.report.regression import baseline_lines, check_lines, check_to_json, judgement_sentence
-from tfbench.results import Gpu
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
 

@@ -12,7 +12,11 @@ from tfbench import session
 from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError
 from tfbench.measure.intervals import log_interval
 from tfbench.repeats import RepeatPlan, Repeats, repeat_run
-from tfbench.report.repeats import format_share, repeats_lines, to_json
+from tfbench.report.repeats import repeats_lines, to_json
+from tfbench.results import RunRequest
+from tfbench.session import RunOutcome
+from tfbench.tracking.store import Store
+from tfbench.wording import format_share
 
 THREE = RepeatPlan(num=3, max_num=3)
 UNTIL_2_PERCENT = RepeatPlan(num=3, max_num=6, precision=0.02)
@@ -191,18 +195,29 @@ def test_synthetic_data_is_marked_beside_the_accuracy(varies_seed: bool, num: in
     assert "synthetic" not in lines_of(real)
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.031, "3.1 %"), (0.0012, "0.12 %"), (0.25, "25 %"), (1.5, "150 %")])
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.031, "3.1 %"), (0.0012, "0.12 %"), (0.25, "25 %"), (1.5, "150 %"), (30.8, "over 1,000 %")]
+)
 def test_shares_are_in_per_cent(share: float, text: str) -> None:
     assert format_share(share) == text
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., FakeRuns]:
-    """Lets `tfbench run` make runs that end as they are told to."""
+    """Lets `tfbench run` make runs that end as they are told to, and are shown."""
 
     def use(*fates: Fate) -> FakeRuns:
         runs = FakeRuns(*fates)
-        monkeypatch.setattr(session, "execute_run", lambda request, *rest: runs(request))
+
+        def execute(
+            request: RunRequest, state: Any, store: Store, tracker: Any, console: Any, *rest: Any
+        ) -> RunOutcome:
+            outcome = runs(request)
+            path = store.journal_path(request.run_id)
+            console.finish(outcome.result, outcome.summary, outcome.tracked, str(path))
+            return outcome
+
+        monkeypatch.setattr(session, "execute_run", execute)
         return runs
 
     return use
@@ -269,7 +284,22 @@ def test_the_exit_code_is_that_of_the_worst_run(
     fake(*fates)
     done = tfbench("run", "sine_lstm", "--repeats", "3")
     assert done.exit_code == exit_code
-    assert "\nrepeat 1 of 3\n" in done.stdout and "\nRepeats: " in done.stdout
+    assert done.stdout.startswith("repeat 1 of 3: 100 samples/s") and "\nRepeats: " in done.stdout
+
+
+def test_each_repeat_is_a_line_and_the_last_is_shown_in_full(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
+) -> None:
+    runs = fake(100.0, "FAILED", 102.0)
+    lines = tfbench("run", "sine_lstm", "--repeats", "3").stdout.splitlines()
+    ids = [request.run_id for request in runs.requests]
+    assert [line.partition(":")[0] for line in lines[:3]] == [f"repeat {number} of 3" for number in (1, 2, 3)]
+    assert "FAILED" in lines[1] and ids[1] in lines[1]
+    assert lines[3:6] == ["", "The last of them", ""]
+    full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
+    assert ids[2] in full and "FINISHED" in full and f"mlruns/journals/{ids[2]}.jsonl" in full
+    assert ids[0] not in full and ids[1] not in full
+    assert lines.count("FINISHED") == 1
 
 
 def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:

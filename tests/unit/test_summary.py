@@ -12,6 +12,7 @@ from builders import (
     build_span,
     build_usage,
 )
+from tfbench.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.measure.spans import (
     epoch_samples_per_second,
     samples_per_second,
@@ -21,17 +22,7 @@ from tfbench.measure.spans import (
 )
 from tfbench.measure.summary import summarize
 from tfbench.metrics import METRICS
-from tfbench.results import (
-    Evaluation,
-    InputCheck,
-    LedgerRecord,
-    ModelSummary,
-    PeakCheck,
-    ResumePoint,
-    RunExit,
-    RunResult,
-    StepSpan,
-)
+from tfbench.results import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #

@@ -12,9 +12,9 @@ from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, Tracki
 from tfbench.recipe_file import to_tables
 from tfbench.results import Summary
 from tfbench.sweep import SweepEnd, check_points, run_sweep
-from tfbench.sweep_log import CellResult, find_sweep, list_sweeps, new_log, read_sweep, reopened_log
-from tfbench.sweep_plan import Cell, SweepPlan, Variation
-from tfbench.tracking.store import Store
+from tfbench.sweep_log import CellResult, find_sweep, find_tracking, list_sweeps, new_log, read_sweep, reopened_log
+from tfbench.sweep_plan import Arm, Cell, SweepPlan, Variation
+from tfbench.tracking.store import Store, TrackingState
 
 
 class Watcher:
@@ -184,6 +184,30 @@ def test_every_point_that_cannot_be_is_named_before_anything_runs() -> None:
     lines = str(error.value).splitlines()
     assert len(lines) == 4  # two values under two arms
     assert "global_batch_size=0, default cpu:0" in lines[0]
+
+
+def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything_runs() -> None:
+    sizes = Variation(key="training.global_batch_size", values=(31, 32, 33))
+    with pytest.raises(RecipeError) as error:
+        check_points(build_plan(variations=(sizes,)))
+    assert [line.partition("Received: ")[2] for line in str(error.value).splitlines()] == [
+        "31 with 2 replicas. Use 30 or 32.",
+        "33 with 2 replicas. Use 32 or 34.",
+    ]
+    check_points(build_plan(variations=(sizes,), arms=(Arm(strategy="mirrored", devices=("gpu",)),)))  # not known yet
+    check_points(build_plan(variations=(sizes,), arms=(Arm(strategy="mirrored"),)))
+
+
+def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
+    _, runs, _ = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
+    assert find_tracking(store, "abc") is None
+    ids = [request.run_id for request in runs.requests]
+    for run_id, experiment in zip(ids, ("first", "second", "third"), strict=True):
+        store.journals.mkdir(parents=True, exist_ok=True)
+        store.write_state(run_id, TrackingState(tracking_uri="http://bench:5000", experiment=experiment))
+        found = find_tracking(store, "abc")
+        assert found is not None
+        assert (found.tracking_uri, found.experiment) == ("http://bench:5000", experiment)
 
 
 def test_the_record_holds_one_line_a_fact(store: Store) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from builders import build_result
+from tfbench.machine import InputCheck, PeakCheck
 from tfbench.measure.work import check_work, find_peak
-from tfbench.results import InputCheck, ModelSummary, PeakCheck
+from tfbench.results import ModelSummary
 
 SPEED = 320.0  # samples/s, in batches of 32
 

@@ -1,8 +1,11 @@
 """The `tfbench` command: one file a subcommand, imported when it is called."""
 
+import contextlib
 import importlib
+import os
 import pkgutil
 import sys
+import traceback
 from pathlib import Path
 
 import click
@@ -58,4 +61,22 @@ def main() -> None:
     except TfbenchError as error:
         click.echo(f"Error: {error}", err=True)
         exit_code = error.exit_code
+    except OSError as error:  # Click itself ends in silence where the reader of a pipe has gone
+        if not _is_of_echo(error):
+            raise
+        _close_stdout()
+        with contextlib.suppress(OSError):  # it may be stderr that cannot be written
+            click.echo(f"Error: the output cannot be written: {error.strerror}.", err=True)
+        exit_code = ExitCode.USAGE
     sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)
+
+
+def _is_of_echo(error: OSError) -> bool:
+    """Says whether an error came up while something was printed."""
+    return any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _close_stdout() -> None:
+    """Sends to nowhere what is left to be written, which Python would try again when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), sys.stdout.fileno())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from tfbench.cli._store import complete_run, store_option
+from tfbench.cli._store import complete_run, store_option, warn_of_damaged_floors
 
 if TYPE_CHECKING:
     from tfbench.measure.comparison import Comparison
@@ -73,6 +73,7 @@ def read_comparison(store: "Store", selection: Selection) -> Selected:
     else:
         run_ids = store.run_ids() if takes_all else [store.find(token) for token in runs]
         comparison = compare_stored(store, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
+    warn_of_damaged_floors(store)
     if not comparison.rows:
         raise UnknownNameError(f"store {store.root}: no runs to compare. `tfbench sweep RECIPE` makes some.")
     if baseline and baseline not in comparison.arms:

@@ -8,12 +8,10 @@ import click
 from tfbench.cli._output import echo_json, exit_code
 
 if TYPE_CHECKING:
+    from tfbench.cli._runs import RunMaker
     from tfbench.errors import ExitCode
     from tfbench.repeats import RepeatPlan
     from tfbench.results import RunRequest
-    from tfbench.session import RunOutcome
-    from tfbench.tracking.mlflow_tracker import MlflowTracker
-    from tfbench.tracking.store import Store, TrackingState
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -89,34 +87,20 @@ def read_plan(
     return RepeatPlan(num=num, max_num=most, precision=until_precise, varies_seed=varies_seed)
 
 
-def echo_repeats(
-    request: "RunRequest",
-    plan: "RepeatPlan",
-    state: "TrackingState",
-    store: "Store",
-    tracker: "MlflowTracker",
-    *,
-    as_json: bool,
-) -> "ExitCode":
-    """Makes the runs, and prints each and what they have in common; returns the exit code."""
+def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "RunMaker") -> "ExitCode":
+    """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
     from tfbench.repeats import repeat_run
     from tfbench.report.console import RunConsole
     from tfbench.report.repeats import repeats_lines, to_json
     from tfbench.report.run_json import to_json as run_to_json
-    from tfbench.session import execute_run
 
-    def execute(request: "RunRequest", label: str) -> "RunOutcome":
-        console = RunConsole(quiet_stdout=as_json)
-        console.show([label], style="bold")
-        try:
-            return execute_run(request, state, store, tracker, console)
-        finally:
-            console.close()
-
-    done = repeat_run(request, plan, execute)
-    console = RunConsole(quiet_stdout=as_json)
+    done = repeat_run(request, plan, runs.make_brief)
+    console = RunConsole(quiet_stdout=runs.as_json)
+    if done.series.outcomes:
+        console.show(["The last of them", ""], style="bold")
+        runs.show(done.series.outcomes[-1])
     console.show(repeats_lines(done.summary, console.width))
-    if as_json:
+    if runs.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in done.series.outcomes]
         echo_json(to_json(done.summary, documents), f"The runs are stored as group {done.summary.group}")
     return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)

@@ -42,6 +42,14 @@ def open_store(root: Path) -> "Store":
     return Store(root)
 
 
+def warn_of_damaged_floors(store: "Store") -> None:
+    """Says on stderr which noise floors of a store cannot be read, so that they do not count."""
+    from tfbench.calibrations import list_damaged_floors
+
+    for path in list_damaged_floors(store):
+        click.echo(f"Warning: {path}: is no noise floor that can be read, and does not count. Remove it.", err=True)
+
+
 def load_run(store: "Store", token: str) -> "RunResult":
     """Returns the run that a user means, as far as its journal goes.
 

@@ -5,26 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._options import allow_code_option, complete_recipe, format_option, set_option
-from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._recipe_options import (
+from tfbench.cli._measuring import (
+    Measuring,
     Number,
-    data_dir_option,
-    data_option,
     devices_option,
     global_batch_size_option,
-    read_values,
+    measuring_options,
     strategy_option,
 )
-from tfbench.cli._store import complete_run, make_tracker, open_store, store_option, tracking_uri_option
+from tfbench.cli._options import complete_recipe
+from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._runs import RunMaker
+from tfbench.cli._store import complete_run, warn_of_damaged_floors
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from tfbench.baselines import Baseline
     from tfbench.results import RunRequest
-    from tfbench.series import Execute
-    from tfbench.session import RunOutcome
-    from tfbench.tracking.store import Store
 
 _SECONDS = 5.0
 
@@ -43,20 +40,16 @@ _SECONDS = 5.0
 @click.option("--repeats", metavar="N", type=int, help="Runs, each in a process of its own. [default: 5]")
 @click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
 @click.option(
-    "--seconds", metavar="S", type=Number(), help="Length of a run after its warm-up. [default: 5, without --steps]"
+    "--seconds",
+    metavar="S",
+    type=Number(),
+    help="Length of a run after its warm-up. [default: 5, if nothing limits it]",
 )
 @click.option("--steps", metavar="N", type=Number(), help="Length of a run after its warm-up, in steps.")
 @strategy_option
 @devices_option
-@data_option
-@data_dir_option
 @global_batch_size_option
-@set_option
-@allow_code_option
-@store_option
-@tracking_uri_option
-@click.option("--experiment", help="MLflow experiment. [default: tfbench]")
-@format_option
+@measuring_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -66,13 +59,7 @@ def command(
     save: Path | None,
     repeats: int | None,
     allow_unequal: bool,
-    data_dir: Path | None,
-    overrides: tuple[str, ...],
-    allows_code: bool,
-    store_root: Path,
-    tracking_uri: str | None,
-    experiment: str | None,
-    output_format: str,
+    measuring: Measuring,
     **direct: Any,
 ) -> None:
     """Say whether RECIPE has become slower than a baseline; exit code 3 if it has.
@@ -99,68 +86,31 @@ def command(
     least = 2 if save else 1
     if not least <= num_repeats <= 10_000:
         raise click.UsageError(f"--repeats: must be from {least} to 10000. Received: {num_repeats}.")
-    if direct["seconds"] is None and direct["steps"] is None:
-        direct["seconds"] = _SECONDS
-    from tfbench.recipe_file import find_recipe, load_recipe
-    from tfbench.requests import new_request
-
-    values = read_values(overrides, direct)
-    loaded = load_recipe(find_recipe(recipe), values)
-    request = new_request(loaded, name=None, data_dir=data_dir, overrides=values, allows_code=allows_code)
-    store = open_store(store_root)
-    as_json = output_format == "json"
+    request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
     if save:
         require_place(save)
-        execute = _make_execute(store, tracking_uri, experiment, as_json=as_json)
-        context.exit(_save(request, num_repeats, save, execute, as_json=as_json))
-    found = read_baseline(store, baseline or "")
-    execute = _make_execute(store, tracking_uri, experiment, as_json=as_json)
-    context.exit(_check(request, found, num_repeats, execute, store, allows_unequal=allow_unequal, as_json=as_json))
+        context.exit(_save(request, num_repeats, save, RunMaker(measuring)))
+    found = read_baseline(measuring.store, baseline or "")
+    context.exit(_check(request, found, num_repeats, measuring, allows_unequal=allow_unequal))
 
 
-def _make_execute(store: "Store", tracking_uri: str | None, experiment: str | None, *, as_json: bool) -> "Execute":
-    from tfbench.report.brief_console import BriefConsole
-    from tfbench.session import execute_run
-    from tfbench.tracking.store import DEFAULT_EXPERIMENT, TrackingState
-
-    state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment or DEFAULT_EXPERIMENT)
-    tracker = make_tracker(state.tracking_uri, state.experiment, store)
-    warned: set[str] = set()
-
-    def execute(request: "RunRequest", label: str) -> "RunOutcome":
-        console = BriefConsole(label, warned, quiet_stdout=as_json)
-        try:
-            return execute_run(request, state, store, tracker, console)
-        finally:
-            console.close()
-
-    return execute
-
-
-def _save(request: "RunRequest", num_repeats: int, path: Path, execute: "Execute", *, as_json: bool) -> ExitCode:
+def _save(request: "RunRequest", num_repeats: int, path: Path, runs: RunMaker) -> ExitCode:
     from tfbench.baselines import make_baseline, write_baseline
     from tfbench.report.regression import baseline_lines, baseline_to_json
     from tfbench.report.run_json import to_json as run_to_json
 
-    sample, repeats = make_baseline(request, num_repeats, execute)
+    sample, repeats = make_baseline(request, num_repeats, runs.make_brief)
     write_baseline(path, sample)
     for line in baseline_lines(sample, path):
-        click.echo(line, err=as_json)
-    if as_json:
+        click.echo(line, err=runs.as_json)
+    if runs.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         echo_json(baseline_to_json(sample, path, documents), f"The baseline is stored as {path}")
     return ExitCode.DONE
 
 
 def _check(
-    request: "RunRequest",
-    baseline: "Baseline",
-    num_repeats: int,
-    execute: "Execute",
-    store: "Store",
-    *,
-    allows_unequal: bool,
-    as_json: bool,
+    request: "RunRequest", baseline: "Baseline", num_repeats: int, measuring: Measuring, *, allows_unequal: bool
 ) -> ExitCode:
     import shutil
 
@@ -168,12 +118,15 @@ def _check(
     from tfbench.report.regression import check_lines, check_to_json
     from tfbench.report.run_json import to_json as run_to_json
 
-    done, repeats = check(request, baseline, num_repeats, execute, store, allows_unequal=allows_unequal)
+    done, repeats = check(
+        request, baseline, num_repeats, RunMaker(measuring).make_brief, measuring.store, allows_unequal=allows_unequal
+    )
+    warn_of_damaged_floors(measuring.store)
     num_failed = repeats.series.num_failed
     width = min(shutil.get_terminal_size().columns, 120)
     for line in check_lines(done, baseline.source, num_failed, width):
-        click.echo(line, err=as_json)
-    if as_json:
+        click.echo(line, err=measuring.as_json)
+    if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         document = check_to_json(done, baseline.source, num_failed, documents)
         echo_json(document, f"The runs are stored as group {repeats.summary.group}")

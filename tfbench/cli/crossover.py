@@ -1,21 +1,20 @@
 """`tfbench crossover`: from which size on one arm is faster than another."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._options import allow_code_option, complete_recipe, format_option, set_option
-from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._recipe_options import (
+from tfbench.cli._measuring import (
+    Limits,
+    Measuring,
     Number,
-    data_dir_option,
-    data_option,
     global_batch_size_option,
-    read_values,
+    limit_options,
+    measuring_options,
 )
-from tfbench.cli._store import make_tracker, open_store, store_option, tracking_uri_option
-from tfbench.cli._units import DURATION, MEMORY
+from tfbench.cli._options import complete_recipe
+from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._runs import RunMaker
 
 if TYPE_CHECKING:
     from tfbench.crossover import SearchPlan, SearchResult
@@ -50,17 +49,9 @@ _SECONDS = 2.0
 )
 @click.option("--repeats", metavar="N", type=int, help="Rounds at each value, in which both are run once. [default: 3]")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 2]")
-@click.option("--run-timeout", metavar="TIME", type=DURATION, help="A value is too much if a run takes longer.")
-@click.option("--memory-limit", metavar="SIZE", type=MEMORY, help="A value is too much if a run takes more memory.")
+@limit_options
 @global_batch_size_option
-@data_option
-@data_dir_option
-@set_option
-@allow_code_option
-@store_option
-@tracking_uri_option
-@click.option("--experiment", help="MLflow experiment. [default: tfbench]")
-@format_option
+@measuring_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -71,16 +62,9 @@ def command(
     step: int | None,
     repeats: int | None,
     seconds: float | None,
-    run_timeout: float | None,
-    memory_limit: float | None,
-    data_dir: Path | None,
-    overrides: tuple[str, ...],
-    allows_code: bool,
-    store_root: Path,
-    tracking_uri: str | None,
-    experiment: str | None,
-    output_format: str,
-    **direct: Any,
+    global_batch_size: int | None,
+    limits: Limits,
+    measuring: Measuring,
 ) -> None:
     """Find the size from which on the second of two arms is faster than the first.
 
@@ -97,55 +81,35 @@ def command(
     """
     import shutil
 
-    from tfbench.crossover import keep_as_sweep
     from tfbench.report.crossover import search_lines
 
-    plan = _make_plan(
-        recipe,
-        varied,
-        arms,
-        step,
-        repeats,
-        seconds=_SECONDS if seconds is None else seconds,
-        values=read_values(overrides, direct),
-        data_dir=data_dir,
-        allows_code=allows_code,
-        limits={
-            "run_timeout_seconds": run_timeout,
-            "memory_limit_bytes": None if memory_limit is None else int(memory_limit),
-        },
-    )
-    as_json = output_format == "json"
+    if seconds is None:
+        seconds = _SECONDS
+    request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
+    plan = _make_plan(request, varied, arms, step, repeats, seconds, limits)
     width = min(shutil.get_terminal_size().columns, 120)
     for line in search_lines(plan.sweep, plan.key, plan.values, width):
-        click.echo(line, err=as_json)
-    store = open_store(store_root)
-    result = _search(plan, store, tracking_uri, experiment, as_json=as_json)
-    keep_as_sweep(store, result)
-    _show(plan, result, store, width, as_json=as_json)
+        click.echo(line, err=measuring.as_json)
+    store = measuring.store
+    runs = RunMaker(measuring)
+    result = _search(plan, store, runs)
+    runs.show_sweep(result.plan, result.results)
+    _show(plan, result, store, width, as_json=measuring.as_json)
     context.exit(exit_code(has_failed=False, was_interrupted=result.found.was_stopped))
 
 
 def _make_plan(
-    recipe: str,
+    request: "RunRequest",
     varied: str,
     arms: tuple[str, str],
     step: int | None,
     repeats: int | None,
-    *,
     seconds: float,
-    values: dict[str, Any],
-    data_dir: Path | None,
-    allows_code: bool,
-    limits: dict[str, Any],
+    limits: Limits,
 ) -> "SearchPlan":
-    import time
-
     from tfbench.crossover import MIN_ROUNDS, SearchPlan, check_range, parse_range
     from tfbench.measure.comparison import BATCH_KEY
-    from tfbench.recipe_file import find_recipe, load_recipe, to_tables
-    from tfbench.requests import new_id, new_request
-    from tfbench.sweep_plan import SweepPlan, parse_arm, with_measured_seconds
+    from tfbench.sweep_plan import new_plan, parse_arm
 
     num_rounds = 3 if repeats is None else repeats
     if not MIN_ROUNDS <= num_rounds <= 1000:
@@ -155,25 +119,18 @@ def _make_plan(
     first, second = (parse_arm(text) for text in arms)
     if first == second:
         raise click.UsageError(f'--between: both arms are "{first.label}". Name two.')
-    loaded = load_recipe(find_recipe(recipe), values)
-    request = new_request(loaded, name=None, data_dir=data_dir, overrides=values, allows_code=allows_code)
     key, own_values = parse_range(varied, step or 1)
     if key == BATCH_KEY and step is None:
         key, own_values = parse_range(varied, _find_step(first, second))
-    sweep = SweepPlan(
-        sweep_id=new_id(),
-        created=time.time(),
-        recipe_name=loaded.name,
-        tables=to_tables(loaded),
-        overrides=request.overrides,
-        variations=(),
-        arms=(first, second),
+    sweep = new_plan(
+        request,
+        (first, second),
         num_rounds=num_rounds,
-        data_dir=request.data_dir,
-        allows_code=allows_code,
-        **limits,
+        seconds=seconds,
+        run_timeout_seconds=limits.run_timeout,
+        memory_limit_bytes=limits.memory_limit,
     )
-    plan = SearchPlan(sweep=with_measured_seconds(sweep, seconds), key=key, values=own_values)
+    plan = SearchPlan(sweep=sweep, key=key, values=own_values)
     check_range(plan)
     return plan
 
@@ -192,18 +149,11 @@ def _find_step(first: "Arm", second: "Arm") -> int:
     return math.lcm(*(count or 1 for count in counts))
 
 
-def _search(
-    plan: "SearchPlan", store: "Store", tracking_uri: str | None, experiment: str | None, *, as_json: bool
-) -> "SearchResult":
+def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult":
     from tfbench.crossover import search
-    from tfbench.report.brief_console import BriefConsole
     from tfbench.report.crossover import point_line
-    from tfbench.session import execute_run
-    from tfbench.tracking.store import DEFAULT_EXPERIMENT, TrackingState
+    from tfbench.sweep_log import replaced_log
 
-    state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment or DEFAULT_EXPERIMENT)
-    tracker = make_tracker(state.tracking_uri, state.experiment, store)
-    warned: set[str] = set()
     labels = (plan.sweep.arms[0].label, plan.sweep.arms[1].label)
 
     class Watcher:
@@ -215,18 +165,15 @@ def _search(
             self.label = f"  {plan.key.rpartition('.')[2]}={value}, {arm.label}, round {round_number}"
 
         def end(self, value: int, found: "ArmComparison | str") -> None:
-            click.echo(point_line(plan.key, value, labels, found), err=as_json)
+            click.echo(point_line(plan.key, value, labels, found), err=runs.as_json)
 
     watcher = Watcher()
 
     def execute(request: "RunRequest", limits: "RunLimits") -> "RunOutcome":
-        console = BriefConsole(watcher.label, warned, quiet_stdout=as_json)
-        try:
-            return execute_run(request, state, store, tracker, console, limits)
-        finally:
-            console.close()
+        return runs.make_brief(request, watcher.label, limits)
 
-    return search(plan, execute, watcher)
+    with replaced_log(store, plan.sweep.sweep_id) as keep:
+        return search(plan, execute, watcher, keep)
 
 
 def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int, *, as_json: bool) -> None:
@@ -243,7 +190,8 @@ def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int
     lines += ["", *crossover_lines(result.found, plan.key, labels, width)]
     if models:
         lines += ["", *model_lines(models.arms, models.crossings, plan.key, labels, width)]
-    lines += ["", f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again."]
+    lines += ["", f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again,"]
+    lines.append(f"`tfbench ui --sweep {sweep_id}` opens it in MLflow.")
     for line in lines:
         click.echo(line, err=as_json)
     if as_json:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._store import complete_run, load_run, open_store, store_option
+from tfbench.cli._store import complete_run, load_run, open_store, store_option, warn_of_damaged_floors
 
 
 @click.command()
@@ -35,6 +35,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     if a.request.run_id == b.request.run_id:
         raise click.UsageError(f"{first} and {second} are the same run, {a.request.run_id}. Name two.")
     floors = [find_noise_floor(store, result) for result in results]
+    warn_of_damaged_floors(store)
     a_summary, b_summary = (summarize(r, warmup_steps=r.request.recipe.measurement.warmup_steps) for r in results)
     a_limit, b_limit = (floor.unpaired_limit() if floor else None for floor in floors)
     difference = compare_runs(a, a_summary, b, b_summary, limits=(a_limit, b_limit))

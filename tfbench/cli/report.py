@@ -124,6 +124,8 @@ def _log(store: "Store", contents: "ReportContents", page: str, *, even_elsewher
     try:
         tracked = make_tracker(uri, experiment, store).log_report(name, page, tags, created=contents.created)
         click.echo(f"MLflow: run {name} ({tracked.run_id}), file report.html.")
+        if contents.plan:
+            click.echo(f"`tfbench ui --sweep {contents.plan.sweep_id}` shows it among the runs of the sweep.")
     except TrackingError as error:
         click.echo(f"Warning: the report is not in MLflow: {error}", err=True)
 

@@ -1,38 +1,37 @@
 """`tfbench run`: measure one recipe, and track it."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._options import allow_code_option, complete_recipe, format_option, set_option
-from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._recipe_options import (
+from tfbench.cli._measuring import (
+    Measuring,
     Number,
-    data_dir_option,
-    data_option,
     devices_option,
     global_batch_size_option,
-    read_values,
+    measuring_options,
     strategy_option,
 )
+from tfbench.cli._options import complete_recipe
+from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._repeats import echo_repeats, read_plan, repeat_options
-from tfbench.cli._store import complete_run, make_tracker, open_store, store_option, tracking_uri_option
+from tfbench.cli._runs import RunMaker
+from tfbench.cli._store import complete_run
 
 if TYPE_CHECKING:
     from tfbench.results import RunRequest
-    from tfbench.tracking.store import Store
 
 
 @click.command("run")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
-    "--resume", metavar="RUN", shell_complete=complete_run, help="Go on from the newest snapshot of an earlier run."
+    "--resume",
+    metavar="RUN",
+    shell_complete=complete_run,
+    help="Go on from the newest snapshot of an earlier run, tracked where that one was unless told otherwise.",
 )
 @strategy_option
 @devices_option
-@data_option
-@data_dir_option
 @global_batch_size_option
 @click.option("--epochs", metavar="N", type=Number(), help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=Number(), help="Stop after the warm-up and N more steps.")
@@ -54,32 +53,21 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
 )
-@set_option
-@allow_code_option
 @repeat_options
 @click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
-@store_option
-@tracking_uri_option
-@click.option("--experiment", help="MLflow experiment. [default: tfbench, or that of the run that is resumed]")
-@format_option
+@measuring_options
 @click.pass_context
 def command(
     context: click.Context,
     /,
     recipe: str | None,
     resume: str | None,
-    data_dir: Path | None,
-    overrides: tuple[str, ...],
-    allows_code: bool,
     name: str | None,
-    store_root: Path,
-    tracking_uri: str | None,
-    experiment: str | None,
     repeats: int | None,
     until_precise: float | None,
     max_repeats: int | None,
     vary_seed: bool,
-    output_format: str,
+    measuring: Measuring,
     **direct: Any,
 ) -> None:
     """Measures one run of RECIPE: a recipe's name (see `tfbench list`) or the path of a TOML file.
@@ -101,31 +89,17 @@ def command(
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
-    from tfbench.report.console import RunConsole
     from tfbench.report.run_json import to_json
-    from tfbench.session import execute_run
-    from tfbench.tracking.store import DEFAULT_EXPERIMENT, TrackingState
 
     plan = read_plan(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     if plan and resume:
         raise click.UsageError("--resume goes on with one run; it takes neither --repeats nor --until-precise.")
-    values = read_values(overrides, direct)
-    store = open_store(store_root)
-    request = _make_request(recipe, resume, values, store, name=name, data_dir=data_dir, allows_code=allows_code)
-    before = store.read_state(request.resume.run_id) if request.resume else None
-    state = TrackingState(
-        tracking_uri=tracking_uri or (before.tracking_uri if before else store.tracking_uri),
-        experiment=experiment or (before.experiment if before else DEFAULT_EXPERIMENT),
-    )
-    tracker = make_tracker(state.tracking_uri, state.experiment, store)
+    request = _make_request(recipe, resume, direct, measuring, name=name)
+    runs = RunMaker(measuring, measuring.store.read_state(request.resume.run_id) if request.resume else None)
     if plan:
-        context.exit(echo_repeats(request, plan, state, store, tracker, as_json=output_format == "json"))
-    console = RunConsole(quiet_stdout=output_format == "json")
-    try:
-        outcome = execute_run(request, state, store, tracker, console)
-    finally:
-        console.close()
-    if output_format == "json":
+        context.exit(echo_repeats(request, plan, runs))
+    outcome = runs.make(request)
+    if runs.as_json:
         document = to_json(outcome.result, outcome.summary, outcome.tracked)
         echo_json(document, f"The run is stored as {outcome.result.request.run_id}")
     has_failed = outcome.result.status != "FINISHED"
@@ -133,23 +107,16 @@ def command(
 
 
 def _make_request(
-    recipe: str | None,
-    resume: str | None,
-    values: dict[str, Any],
-    store: "Store",
-    *,
-    name: str | None,
-    data_dir: Path | None,
-    allows_code: bool,
+    recipe: str | None, resume: str | None, direct: dict[str, Any], measuring: Measuring, *, name: str | None
 ) -> "RunRequest":
     from tfbench.journal import read_records, read_run
-    from tfbench.recipe_file import find_recipe, load_recipe
-    from tfbench.requests import new_request, resumed_request
+    from tfbench.requests import resumed_request
     from tfbench.tracking.liveness import is_running
 
     if resume:
         if recipe:
             raise click.UsageError("--resume goes on with the recipe of its run: leave RECIPE out.")
+        store = measuring.store
         run_id = store.find(resume)
         records = read_records(store.journal_path(run_id))
         if is_running(records):
@@ -157,12 +124,11 @@ def _make_request(
         return resumed_request(
             read_run(store.journal_path(run_id), records),
             store.journal_path(run_id),
-            overrides=values,
+            overrides=measuring.read_values(direct),
             name=name,
-            data_dir=data_dir,
-            allows_code=allows_code,
+            data_dir=measuring.data_dir,
+            allows_code=measuring.allows_code,
         )
     if recipe:
-        loaded = load_recipe(find_recipe(recipe), values)
-        return new_request(loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code)
+        return measuring.make_request(recipe, direct, name=name)
     raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes.")

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._store import open_store, store_option
+from tfbench.cli._store import make_tracker, open_store, store_option
 
 if TYPE_CHECKING:
+    from tfbench.tracking.mlflow_view import View
     from tfbench.tracking.store import Store
+
+_LOADED_RUNS = 100  # at a time, by MLflow's page
 
 
 @click.command()
@@ -17,32 +20,83 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 65535),
     help="Port to listen on, on this machine only. [default: the first free one from 5000 on]",
 )
-@click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment to open.")
+@click.option("--experiment", help="MLflow experiment to open. [default: tfbench]")
+@click.option("--sweep", metavar="ID", help="Open the view of a sweep; @last is the newest one.")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser, too.")
 @store_option
-def command(port: int | None, experiment: str, opens_browser: bool, store_root: Path) -> None:
+def command(port: int | None, experiment: str | None, sweep: str | None, opens_browser: bool, store_root: Path) -> None:
     """Look at the runs in MLflow: speed by network size and batch size.
 
-    Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it.
+    Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. Of a sweep that is tracked
+    at another server, the view there is opened.
 
     \b
     tfbench ui
-    tfbench ui --port 8080 --store results/mlruns --open
+    tfbench ui --sweep @last --open
+    tfbench ui --port 8080 --store results/mlruns
     """
+    from tfbench.tracking.mlflow_view import OVERVIEW
+    from tfbench.tracking.store import DEFAULT_EXPERIMENT
+
+    store = open_store(store_root)
+    if sweep is None:
+        _serve(store, port, OVERVIEW, _find_experiment(store, experiment or DEFAULT_EXPERIMENT), opens_browser)
+        return
+    if experiment:
+        raise click.UsageError("--sweep opens the experiment of its runs: leave --experiment out.")
+    _show_sweep(store, sweep, port, opens_browser)
+
+
+def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: bool) -> None:
+    from tfbench.errors import TrackingError
+    from tfbench.sweep_log import find_sweep, read_sweep
+    from tfbench.sweep_view import find_shown_sweep
+    from tfbench.tracking.address import is_server, without_password
+    from tfbench.tracking.mlflow_sweep_view import sweep_view
+
+    plan, results = read_sweep(store, find_sweep(store, token))
+    shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store))
+    view, uri = sweep_view(plan), without_password(shown.tracking_uri)
+    if shown.num_missing:
+        click.echo(
+            f"Warning: {shown.num_missing} runs of it are not in MLflow; `tfbench recover` brings them there.", err=True
+        )
+    if shown.elsewhere:
+        click.echo(f"Warning: {shown.elsewhere} runs of it are tracked in another place than these.", err=True)
+    if shown.num_runs > _LOADED_RUNS:
+        click.echo(
+            f'It has {shown.num_runs} runs. MLflow loads {_LOADED_RUNS} at a time: "Load more" is below the list.',
+            err=True,
+        )
+    if shown.tracking_uri == store.tracking_uri:
+        _serve(store, port, view, shown.experiment_id, opens_browser)
+    elif is_server(shown.tracking_uri):
+        url = view.url(uri, shown.experiment_id)
+        click.echo(f"Sweep {plan.sweep_id} is tracked at {uri}: nothing is started here.", err=True)
+        click.echo(url)
+        if opens_browser:
+            click.launch(url)
+    else:
+        path = view.url("", shown.experiment_id)
+        raise TrackingError(
+            f"sweep {plan.sweep_id} is tracked in {uri}, not in the store's own database, and its view is written "
+            f"there. Serve it with `mlflow server --backend-store-uri {uri}`, and open {path} there."
+        )
+
+
+def _serve(store: "Store", port: int | None, view: "View", experiment_id: str, opens_browser: bool) -> None:
     import signal
 
     from tfbench.errors import TrackingError
-    from tfbench.tracking import mlflow_view, server
+    from tfbench.tracking import server
 
-    store = open_store(store_root)
-    experiment_id = _find_experiment(store, experiment)
     chosen = server.choose_port(port)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
         with server.serve(store, chosen) as process:
-            url = mlflow_view.view_url(f"http://{server.HOST}:{chosen}", experiment_id)
+            url = view.url(f"http://{server.HOST}:{chosen}", experiment_id)
             click.echo(url)
             click.echo("Ctrl-C ends it.", err=True)
             if opens_browser:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from tfbench.measure.learning import check_learning
 from tfbench.measure.machine_checks import check_machine
 from tfbench.measure.spans import samples_per_second, steady_spans
-from tfbench.measure.steadiness import check_steady_spans, count
+from tfbench.measure.steadiness import check_steady_spans
 from tfbench.measure.work import check_work
 from tfbench.results import RunResult
+from tfbench.wording import count
 
 _NOT_MEANT_FOR = {
     "cpu": "all of its training may take days there. Use a GPU (--devices gpu), or measure a part of it (--steps 20).",
@@ -48,6 +49,11 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
 def find_early_cautions(result: RunResult) -> tuple[str, ...]:
     """Returns the cautions that a user should see before waiting for a run whose devices are known."""
     return tuple(_check_purpose(result))
+
+
+def find_requested_cautions(result: RunResult) -> tuple[str, ...]:
+    """Returns the cautions about what the user asked for himself: synthetic data, a limited run."""
+    return (*_check_data(result), *_check_length(result))
 
 
 def _check_purpose(result: RunResult) -> Iterator[str]:

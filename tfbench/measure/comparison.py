@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from tfbench.measure.difference import Difference, find_unequal_values, is_above
@@ -61,6 +61,12 @@ class Entry:
     unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
     left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
 
+    @property
+    def global_batch_size(self) -> int | None:
+        """Samples of a step of its runs; None without a run."""
+        batch = self.runs[0].metrics.get("global_batch_size") if self.runs else None
+        return None if batch is None else int(batch)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
@@ -68,7 +74,7 @@ class Row:
 
     setting: dict[str, Any]  # of the keys that tell rows apart
     num_parameters: int | None
-    global_batch_size: int | None
+    global_batch_size: int | None  # None: not known, or not the same under every arm
     entries: dict[str, Entry]  # by arm
 
 
@@ -83,7 +89,9 @@ class Comparison:
     rows: tuple[Row, ...]
     is_synthetic: bool
     shares_cores: tuple[str, ...]  # arms whose replicas are logical devices of one processor
-    references: tuple[dict[str, Any], ...]
+    references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
+    compared: tuple[str, ...] = ()  # of what must be equal: in which the arms differ on purpose
+    own_settings: Mapping[str, Any] | None = None  # the recipe's, whose references these are; None: not known
 
     @property
     def runs(self) -> list[RunBrief]:
@@ -101,6 +109,8 @@ def compare(
     baseline: str | None = None,
     failures: Iterable[Failure] = (),
     allows_unequal: bool = False,
+    compared: Collection[str] = (),
+    own_settings: Mapping[str, Any] | None = None,
 ) -> Comparison:
     """Sets runs side by side.
 
@@ -113,6 +123,8 @@ def compare(
         baseline: The arm that others are held against; None: the first.
         failures: Points without a speed that have no run, or none that tells why.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
+        compared: Of what must be equal: in which arms may differ, since that is compared ("global_batch_size").
+        own_settings: The recipe's own values under dotted keys, as far as they are known.
     """
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
     measured = [brief for brief in briefs if brief.speed]
@@ -132,7 +144,9 @@ def compare(
         named.setdefault(repr(failure.setting), failure.setting)
         ended.setdefault(repr(failure.setting), {}).setdefault(failure.arm, failure)
     rows = [
-        _make_row(setting, groups.get(name, {}), ended.get(name, {}), arms, chosen, noise_limit, allows_unequal)
+        _make_row(
+            setting, groups.get(name, {}), ended.get(name, {}), arms, chosen, noise_limit, allows_unequal, compared
+        )
         for name, setting in named.items()
     ]
     return Comparison(
@@ -143,7 +157,9 @@ def compare(
         rows=(*rows[:num_planned], *sorted(rows[num_planned:], key=_row_order)),
         is_synthetic=any(brief.is_synthetic for brief in measured),
         shares_cores=tuple(dict.fromkeys(names[brief.run_id] for brief in measured if shares_cores(brief))),
-        references=tuple(briefs[0].references) if briefs else (),
+        references=_list_references(briefs),
+        compared=tuple(compared),
+        own_settings=own_settings,
     )
 
 
@@ -178,6 +194,7 @@ def _make_row(
     baseline: str,
     noise_limit: NoiseLimit,
     allows_unequal: bool,
+    compared: Collection[str],
 ) -> Row:
     runs = [brief for group in groups.values() for brief in group]
     entries: dict[str, Entry] = {}
@@ -201,17 +218,17 @@ def _make_row(
             entry = dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason)
         base = groups.get(baseline, [])  # the baseline comes first, so that only what is kept of it is left there
         if base and arm != baseline:
-            unequal = find_unequal_values(base[0].equals, group[0].equals)
+            unequal = find_unequal_values(base[0].equals, group[0].equals, compared=compared)
             if not unequal or allows_unequal:
                 entry = dataclasses.replace(entry, speedup=_find_speedup(base, group, noise_limit))
             entry = dataclasses.replace(entry, unequal=unequal)
         entries[arm] = entry
     sizes = [brief.metrics.get("num_parameters") for brief in runs]
-    batches = [brief.metrics.get("global_batch_size") for brief in runs]
+    batches = {entry.global_batch_size for entry in entries.values()} - {None}
     return Row(
         setting=setting,
         num_parameters=next((int(size) for size in sizes if size is not None), None),
-        global_batch_size=next((int(batch) for batch in batches if batch is not None), setting.get(BATCH_KEY)),
+        global_batch_size=batches.pop() if len(batches) == 1 else setting.get(BATCH_KEY),
         entries={arm: entries[arm] for arm in arms},
     )
 
@@ -259,6 +276,14 @@ def _judge(ratio: float, limit: float) -> Judgement:
     if not is_above(ratio, limit):
         return "no measurable difference"
     return "faster" if ratio > 1 else "slower"
+
+
+def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
+    """Returns what was published for the recipes of the runs, each once."""
+    found: list[dict[str, Any]] = []
+    for references in {brief.recipe: brief.references for brief in briefs}.values():
+        found += [reference for reference in references if reference not in found]
+    return tuple(found)
 
 
 def _failure_of(brief: RunBrief, keys: Sequence[str]) -> Failure | None:

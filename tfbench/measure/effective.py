@@ -4,8 +4,9 @@ import dataclasses
 from typing import Any
 
 from tfbench.errors import MeasurementError
+from tfbench.machine import Environment
 from tfbench.recipe import Recipe
-from tfbench.results import EffectiveSettings, Environment, Placement, RunResult
+from tfbench.results import EffectiveSettings, Placement, RunResult
 
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
 

@@ -4,8 +4,8 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
+from tfbench.machine import LedgerRecord
 from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.results import LedgerRecord
 
 _NS = 1e-9
 

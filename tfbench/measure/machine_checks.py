@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from tfbench.results import Environment, RunResult, Usage
+from tfbench.machine import Environment, Usage
+from tfbench.results import RunResult
 
 MAX_OTHER_LOAD = 0.1  # share of the machine's cores: what a training that uses all of them then loses of its speed
 MAX_STOLEN = 0.02  # share of the wanted processor time: as much as repeats of a run on a quiet machine differ by

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tfbench.measure.spans import step_time_mad, step_time_quantile
 from tfbench.results import RunResult, StepSpan
+from tfbench.wording import count
 
 MIN_SPANS = 10  # fewer: a 90th percentile is but the slowest of them, and one span in ten moves any measure of spread
 # Median distance from the median, as a share of it. Normal times then have a standard deviation of 15 % (1.48 times as
@@ -139,8 +140,3 @@ def _trend_deviations(values: Sequence[float]) -> float:
     rises = sum((later > earlier) - (later < earlier) for earlier, later in itertools.combinations(values, 2))
     deviation = math.sqrt(num * (num - 1) * (2 * num + 5) / 18)
     return math.copysign(max(0, abs(rises) - 1) / deviation, rises)
-
-
-def count(number: int, noun: str) -> str:
-    """Returns "1 step", "2 steps"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -5,23 +5,27 @@ import math
 from collections.abc import Iterator, Sequence
 
 from tfbench.measure.comparison import BATCH_KEY, Comparison, Entry, Row, shares_cores
+from tfbench.measure.scaling import find_scaling
+from tfbench.measure.scaling_verdict import scaling_sentences
+from tfbench.measure.step_model import BYTES_PER_PARAMETER
 from tfbench.sweep_plan import describe_setting
 
 _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
-_BYTES_PER_WEIGHT = 4  # of what replicas exchange in a step
 
 
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """Returns the sentences of the verdict, the most important first.
 
-    For each arm beside the baseline: for which settings it is faster, slower, not to be told apart, or not measured;
-    for an arm of several replicas that costs, what it costs and why.
+    First which arm to use for which settings, if that can be said. For each arm beside the baseline: for which settings
+    it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs, what it
+    costs and why. Where arms differ in their number of replicas alone, it is told by that number.
     """
-    found: list[str] = []
+    scaling = find_scaling(comparison)
+    found = list(scaling_sentences(scaling)) if scaling else []
     for arm in comparison.arms:
-        if arm != comparison.baseline:
+        if arm != comparison.baseline and not scaling:
             found += _of_arm(comparison, arm)
-    return (*found, *_winner(comparison), *_limits(comparison))
+    return (*_winner(comparison), *found, *_limits(comparison))
 
 
 def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
@@ -52,10 +56,10 @@ def _cause(rows: Sequence[Row], arm: str, judgement: str) -> str:
     entries = [row.entries[arm] for row in rows if row.entries[arm].runs]
     if judgement != "slower" or not entries or _replicas(entries[0]) < 2:
         return ""
-    bytes_ = [_BYTES_PER_WEIGHT * row.num_parameters for row in rows if row.num_parameters]
+    weights = [num for entry in entries if (num := entry.runs[0].metrics.get("num_trainable_parameters")) is not None]
     steps = [1e3 * step for entry in entries if (step := _step_seconds(entry)) is not None]
     per_replica = [int(entry.runs[0].metrics.get("per_replica_batch_size") or 0) for entry in entries]
-    mebibytes = [size / 2**20 for size in bytes_]
+    mebibytes = [BYTES_PER_PARAMETER * num / 2**20 for num in weights]
     why = "too little work for what the update costs"
     if shares_cores(entries[0].runs[0]):
         why = "no core is added, so that the exchange is all that is"
@@ -112,24 +116,30 @@ def _sign(entry: Entry) -> int:
     return {"faster": 1, "slower": -1}.get(judgement, 0)
 
 
+def _missing(comparison: Comparison) -> Iterator[str]:
+    """Says which points have no speed and why; of those that were not reached, how many."""
+    points = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
+    unreached = [entry for _, entry in points if entry.outcome == "MISSING"]
+    failed = [(row, entry) for row, entry in points if entry.outcome not in ("FINISHED", "MISSING")]
+    for row, entry in failed[:_NUM_NAMED]:
+        setting = describe_setting(row.setting) or "the recipe as it is"
+        reason = f"{entry.outcome}, {entry.reason.rstrip('.')}"
+        yield f"No speed, or not in every round, of {entry.arm} for {setting}: {reason}."
+    if len(failed) > _NUM_NAMED:
+        yield f"{len(failed) - _NUM_NAMED} more points have no speed, or not in every round."
+    if unreached:
+        never = sum(entry.median is None for entry in unreached)
+        at_all = f", {never} of them not at all" if never else ""
+        yield f"{len(unreached)} of {len(points)} points were not measured in every round{at_all}."
+
+
 def _limits(comparison: Comparison) -> Iterator[str]:
     if comparison.shares_cores:
         yield (
             f"The replicas of {', '.join(comparison.shares_cores)} share the cores of one processor: this shows that "
             "the strategy works and what it costs, and is no statement about more hardware."
         )
-    missing = [
-        (row, entry)
-        for row in comparison.rows
-        for entry in row.entries.values()
-        if entry.median is None or entry.outcome != "FINISHED"
-    ]
-    for row, entry in missing[:_NUM_NAMED]:
-        setting = describe_setting(row.setting) or "the recipe as it is"
-        reason = f"{entry.outcome}, {entry.reason.rstrip('.')}"
-        yield f"No speed, or not in every round, of {entry.arm} for {setting}: {reason}."
-    if len(missing) > _NUM_NAMED:
-        yield f"{len(missing) - _NUM_NAMED} more points have no speed, or not in every round."
+    yield from _missing(comparison)
     unequal = {
         f"{difference.name}"
         for row in comparison.rows

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from tfbench.results import PeakCheck, RunResult
+from tfbench.machine import PeakCheck
+from tfbench.results import RunResult
 
 FLOPS_PER_FORWARD = 3  # a training step takes the backward pass for two forward passes, as is usual
 # Rate of the input pipeline alone over that of the training. Where both share the cores, the time of a sample is the

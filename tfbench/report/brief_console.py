@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+from rich.console import Console
+
+from tfbench.measure.checks import find_requested_cautions
 from tfbench.report import tables
 from tfbench.report.console import RunConsole
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
@@ -14,10 +17,11 @@ class BriefConsole(RunConsole):
         label: What the line begins with, for example "round 2 of 6, b".
         warned: Warnings that runs before gave, which are not repeated; those of this run are added.
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        console: Writes to this instead.
     """
 
-    def __init__(self, label: str, warned: set[str], *, quiet_stdout: bool) -> None:
-        super().__init__(quiet_stdout=quiet_stdout)
+    def __init__(self, label: str, warned: set[str], *, quiet_stdout: bool, console: Console | None = None) -> None:
+        super().__init__(quiet_stdout=quiet_stdout, console=console)
         self._label = label
         self._warned = warned
 
@@ -46,7 +50,7 @@ class BriefConsole(RunConsole):
         store_hint: str,
         files: Sequence[str] = (),
     ) -> None:
-        """Shows the run's speed, or how else it ended, and how many cautions there are."""
+        """Shows the run's speed, or how else it ended, and how many cautions there are beside what was asked for."""
         self.close()
         speed = summary.metrics.get("samples_per_second")
         parts = [tables.status_line(result)]
@@ -54,8 +58,9 @@ class BriefConsole(RunConsole):
             parts = [f"{tables.format_number(speed)} samples/s"]
         if tracked is None:
             parts.append("not in MLflow; `tfbench recover` brings it there")
-        if summary.cautions:
-            parts.append(f"cautions: {len(summary.cautions)}")
+        asked_for = find_requested_cautions(result)
+        if cautions := [caution for caution in summary.cautions if caution not in asked_for]:
+            parts.append(f"cautions: {len(cautions)}")
         is_good = result.status == "FINISHED"
         line = f"{self._label}: {'; '.join(parts)} ({result.request.run_id})"
         self._print([line], style=None if is_good else "bold red")

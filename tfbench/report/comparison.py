@@ -2,20 +2,18 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfbench.measure.comparison import Comparison, Entry, Row, Speedup
-from tfbench.report.tables import format_number
+from tfbench.measure.comparison import BATCH_KEY, Comparison, Entry, Row
+from tfbench.measure.references import match_references, published_epoch_seconds
+from tfbench.measure.scaling import find_scaling
+from tfbench.report.references import describe_match, name_reference, reference_markdown, references_json
+from tfbench.report.scaling import scaling_json
+from tfbench.report.speeds import speed_text, speedup_text
 from tfbench.sweep_plan import format_value
 
 FORMAT_VERSION = 1
-MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
-LEGEND = (
-    "+ faster, - slower than the baseline; = no measurable difference: the interval holds 1, or the difference is "
-    "below the noise floor; ? one run each, not judged. Intervals are 95 %, over processes."
-)
-_OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
@@ -35,16 +33,21 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 
 
 def comparison_markdown(comparison: Comparison) -> str:
-    """Returns the table in Markdown."""
+    """Returns the table in Markdown, and below it the published figures."""
     header, rows = table_cells(comparison)
     escaped = [[text.replace("|", "\\|") for text in row] for row in (header, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in escaped]
     lines.insert(1, "|" + " --- |" * len(header))
+    if published := reference_markdown(comparison):
+        lines += ["", *published]
     return "\n".join(lines)
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """Returns one line a setting and arm, with the raw figures."""
+    """Returns one line a setting and arm, with the raw figures, and one a published reference.
+
+    That is of the outcome PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
+    """
     file = io.StringIO()
     names = ["num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"]
     names += ["speedup", "speedup_low", "speedup_high", "judgement", "reason"]
@@ -58,7 +61,7 @@ def comparison_csv(comparison: Comparison) -> str:
                 [
                     *setting,
                     row.num_parameters,
-                    row.global_batch_size,
+                    entry.global_batch_size or row.global_batch_size,
                     entry.arm,
                     entry.outcome,
                     entry.median,
@@ -72,11 +75,28 @@ def comparison_csv(comparison: Comparison) -> str:
                     entry.reason,
                 ]
             )
+    writer.writerows(_published_rows(comparison))
     return file.getvalue()
+
+
+def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:
+    samples = {run.equals.get("dataset.train_samples") for run in comparison.runs}
+    num_samples = samples.pop() if len(samples) == 1 else None
+    for match in match_references(comparison):
+        figures = match.reference["figures"]
+        seconds, speed = published_epoch_seconds(figures), figures.get("samples_per_second")
+        if speed is None and seconds and num_samples:
+            speed = num_samples / seconds
+        pair = match.pairs[0] if match.pairs else None
+        setting = [format_value(pair.setting.get(key)) if pair else None for key in comparison.keys]
+        sizes = [figures.get("num_parameters"), (comparison.own_settings or {}).get(BATCH_KEY)]
+        name = f"published: {name_reference(match.reference)}"
+        yield [*setting, *sizes, name, "PUBLISHED", speed, *[None] * 7, describe_match(match)]
 
 
 def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
     """Returns the comparison as tables, lists, texts and finite numbers; speeds in samples per second."""
+    scaling = find_scaling(comparison)
     return {
         "format_version": FORMAT_VERSION,
         "recipes": list(comparison.recipes),
@@ -93,48 +113,17 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
             }
             for row in comparison.rows
         ],
-        "reference": list(comparison.references),
+        "scaling": scaling_json(scaling) if scaling else None,
+        "reference": references_json(comparison),
         "verdict": list(verdict),
     }
-
-
-def reference_lines(comparison: Comparison, own: dict[str, Any]) -> list[str]:
-    """Returns the published figures of the recipe, each marked comparable or not.
-
-    Args:
-        comparison: Rows whose settings are the recipe's own can be held against them.
-        own: The recipe's own values of `comparison.keys`.
-    """
-    if not comparison.references:
-        return []
-    lines = ["Published for the recipe as it is"]
-    for reference in comparison.references:
-        figures = ", ".join(f"{name} {format_number(value)}" for name, value in reference["figures"].items())
-        lines.append(f"  {reference['hardware']}, {reference['devices']}: {figures}")
-    lines.append(f"  {comparability(comparison, own)}")
-    return lines
-
-
-def comparability(comparison: Comparison, own: Mapping[str, Any] | None) -> str:
-    """Says whether published figures can be held against the rows; `own` as in `reference_lines`, None: not known."""
-    if comparison.is_synthetic:
-        return "Not comparable: these runs used synthetic data."
-    if not any(row.setting == own for row in comparison.rows):
-        return "Not comparable: no row has the recipe's own network and batch size."
-    return "Comparable in network and batch size with the rows of the recipe's own values; of other hardware."
-
-
-def outcome_word(entry: Entry) -> str:
-    """Returns in a word or two why an entry has no speed: "out of memory", "not measured"."""
-    short = entry.reason.partition(":")[0]
-    known = ("timed out", "out of memory")
-    return short if short in known else _OUTCOMES.get(entry.outcome, entry.outcome.lower())
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
     interval, speedup = entry.interval, entry.speedup
     return {
         "arm": entry.arm,
+        "global_batch_size": entry.global_batch_size,
         "outcome": entry.outcome,
         "reason": entry.reason,
         "samples_per_second": entry.median,
@@ -170,27 +159,8 @@ def table_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
 def _cells(row: Row, comparison: Comparison, others: Sequence[str]) -> list[str]:
     cells = [format_value(row.setting.get(key)) for key in comparison.keys]
     cells.append("-" if row.num_parameters is None else f"{row.num_parameters:,}")
-    cells.append(_speed(row.entries[comparison.baseline]))
+    cells.append(speed_text(row.entries[comparison.baseline]))
     for arm in others:
         entry = row.entries[arm]
-        cells += [_speed(entry), _speedup(entry)]
+        cells += [speed_text(entry), speedup_text(entry)]
     return cells
-
-
-def _speed(entry: Entry) -> str:
-    if entry.median is None:
-        return outcome_word(entry)
-    text = f"{entry.median:,.4g}" if entry.median < 1000 else f"{entry.median:,.0f}"
-    if entry.interval:
-        text += f" +-{100 * entry.interval.relative_half_width:.1f}%"
-    return text
-
-
-def _speedup(entry: Entry) -> str:
-    speedup: Speedup | None = entry.speedup
-    if speedup is None:
-        return "unequal" if entry.unequal else ""
-    interval = (
-        f" [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup.low is not None and speedup.high is not None else ""
-    )
-    return f"{speedup.ratio:.2f}{interval} {MARKS[speedup.judgement]}"

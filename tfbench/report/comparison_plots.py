@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbench.measure.comparison import Comparison, Entry
-from tfbench.report.comparison import MARKS, outcome_word
+from tfbench.measure.scaling import find_scaling
 from tfbench.report.comparison_layout import Layout, Panel, lay_out
 from tfbench.report.figures import (
     HATCHES,
@@ -23,6 +23,8 @@ from tfbench.report.figures import (
     new_panels,
 )
 from tfbench.report.limits import ledger_shares
+from tfbench.report.scaling_plot import plot_scaling
+from tfbench.report.speeds import MARKS, outcome_word
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,9 +43,9 @@ _SHOWN_SHARE = 0.003  # of the longest bar, from which an entry of the ledger ca
 def plot_comparison(comparison: Comparison) -> dict[str, Plot]:
     """Returns the figures that a comparison gives, by the names of their files; what has nothing to show is left out.
 
-    samples_per_second.png; speedup_ARM.png, for each arm beside the baseline; ledger.png.
+    samples_per_second.png; speedup_ARM.png, for each arm beside the baseline; scaling.png; ledger.png.
     """
-    layout = lay_out(comparison)
+    layout, scaling = lay_out(comparison), find_scaling(comparison)
     plots: dict[str, Plot | None] = {"samples_per_second.png": _plot_speeds(comparison, layout)}
     for number, arm in enumerate(comparison.arms):
         if arm != comparison.baseline:
@@ -51,6 +53,7 @@ def plot_comparison(comparison: Comparison) -> dict[str, Plot]:
             plots[name if name not in plots else f"speedup_{number}_{_slug(arm)}.png"] = _plot_speedups(
                 comparison, layout, arm
             )
+    plots["scaling.png"] = plot_scaling(scaling, _subject(comparison)) if scaling else None
     plots["ledger.png"] = _plot_ledger(comparison)
     return {name: plot for name, plot in plots.items() if plot is not None}
 
@@ -248,8 +251,11 @@ def _entries(panel: Panel) -> list[Entry]:
 
 
 def _heading(comparison: Comparison, what: str) -> str:
-    mark = " (synthetic data)" if comparison.is_synthetic else ""
-    return f"{', '.join(comparison.recipes)}{mark}: {what}"
+    return f"{_subject(comparison)}: {what}"
+
+
+def _subject(comparison: Comparison) -> str:
+    return ", ".join(comparison.recipes) + (" (synthetic data)" if comparison.is_synthetic else "")
 
 
 def _slug(arm: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from tfbench.measure.difference import Difference, ResultDifference, RunDifference, Side
 from tfbench.metrics import METRICS
 from tfbench.report.tables import caution_lines, format_bytes, format_flops, format_number, format_time, wrap
+from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
@@ -51,7 +52,7 @@ def describe_speed(difference: RunDifference) -> str:
     if speed is None or speed.ratio is None:
         return ""
     factor = max(speed.ratio, 1 / speed.ratio)
-    change = f"{'B' if speed.ratio > 1 else 'A'} is {_percent(factor - 1)} faster"
+    change = f"{'B' if speed.ratio > 1 else 'A'} is {format_share(factor - 1)} faster"
     if limit is None:
         sides = [side for side in (difference.a, difference.b) if side.noise_limit is None]
         commands = " and ".join(dict.fromkeys(f"`tfbench calibrate {side.recipe}`" for side in sides))
@@ -60,8 +61,9 @@ def describe_speed(difference: RunDifference) -> str:
             "run, measures it."
         )
     if difference.judgement == "below the floor":
-        return f"{speed.name}: no measurable difference ({_percent(factor - 1)}, below the floor of {_percent(limit)})."
-    return f"{speed.name}: {change}, above the floor of {_percent(limit)}."
+        below = f"{format_share(factor - 1)}, below the floor of {format_share(limit)}"
+        return f"{speed.name}: no measurable difference ({below})."
+    return f"{speed.name}: {change}, above the floor of {format_share(limit)}."
 
 
 def difference_json(difference: RunDifference) -> dict[str, Any]:
@@ -176,10 +178,6 @@ def _describe_count(difference: RunDifference) -> str:
     return (
         f"{difference.num_compared} values were compared, of which {num_differing} differ; equal ones are not listed."
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if share < 1 else f"{100 * share:.0f} %"
 
 
 def _plain(entry: Difference) -> dict[str, Any]:

@@ -4,18 +4,23 @@ import dataclasses
 import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from tfbench import __version__
+from tfbench.machine import Environment
 from tfbench.measure.comparison import Comparison, Entry, Row
+from tfbench.measure.references import match_references
+from tfbench.measure.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.report.comparison import LEGEND, comparability, table_cells
+from tfbench.report.comparison import table_cells
 from tfbench.report.comparison_plots import median_ledgers
 from tfbench.report.html_page import Html, bullets, code, folded, page, pairs, picture, section, table, text
-from tfbench.report.tables import count, format_bytes, format_number
-from tfbench.results import Environment
+from tfbench.report.references import DISCLAIMER, describe_match, describe_pair, name_reference
+from tfbench.report.scaling import HEADER, scaling_cells, scaling_notes, scaling_title
+from tfbench.report.speeds import LEGEND
+from tfbench.report.tables import format_bytes, format_number
 from tfbench.run_brief import RunBrief
 from tfbench.sweep_plan import SweepPlan, describe_setting, format_value, list_cells
+from tfbench.wording import count
 
 MAX_RUNS = 1000  # in the list of runs
 _SHOWN_SECONDS = 0.005  # from which an entry of the ledger has a row
@@ -39,7 +44,6 @@ class ReportContents:
     comparison: Comparison
     verdict: tuple[str, ...]
     plan: SweepPlan | None  # of the sweep, if it is one
-    own_setting: Mapping[str, Any] | None  # the recipe's own values of what tells rows apart, if they are known
     images: Mapping[str, Image]  # by the name of the file
     environment: Environment | None  # of the newest run
     differing: Mapping[str, Mapping[str, int]]  # of the environments: name to the number of runs with each value
@@ -63,8 +67,9 @@ def render_report(contents: ReportContents) -> str:
         _verdict(contents.verdict),
         section("What was measured", pairs(_describe_plan(contents))),
         _speeds(comparison),
+        _scaling(comparison),
         section("Plots", *(picture(i.png, i.alt) for n, i in contents.images.items() if n != "ledger.png")),
-        _references(comparison, contents.own_setting),
+        _references(comparison),
         _cautions(comparison.runs),
         _failures(comparison),
         _ledger(comparison, contents.images.get("ledger.png")),
@@ -93,12 +98,14 @@ def _verdict(sentences: Sequence[str]) -> Html:
 
 def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
     comparison, plan = contents.comparison, contents.plan
-    runs = comparison.runs
+    runs, scaling = comparison.runs, find_scaling(comparison)
     yield "recipe", ", ".join(comparison.recipes)
     yield "data", "synthetic, made on the spot" if comparison.is_synthetic else "real"
     for key in comparison.keys:
         values = dict.fromkeys(format_value(row.setting.get(key)) for row in comparison.rows)
         yield key, ", ".join(values)
+    if scaling:
+        yield "scaling", scaling_title(scaling)
     for arm in comparison.arms:
         mark = " (baseline)" if arm == comparison.baseline else ""
         yield f"arm{mark}", f"{arm}: {_describe_hardware(comparison, arm)}"
@@ -145,28 +152,44 @@ def _speeds(comparison: Comparison) -> Html:
     )
 
 
+def _scaling(comparison: Comparison) -> Html:
+    scaling = find_scaling(comparison)
+    if not scaling:
+        return Html("")
+    rows = [[cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in scaling_cells(scaling)]
+    return section(
+        "Scaling",
+        text(f"{scaling_title(scaling)}."),
+        table("speed by number of replicas", HEADER, rows, classes=_CLASSES),
+        *(text(note, of_class="note") for note in scaling_notes(scaling)),
+    )
+
+
 def _is_numeric(comparison: Comparison, key: str) -> bool:
     return all(isinstance(row.setting.get(key), int | float) for row in comparison.rows)
 
 
-def _references(comparison: Comparison, own: Mapping[str, Any] | None) -> Html:
-    if not comparison.references:
+def _references(comparison: Comparison) -> Html:
+    matches = match_references(comparison)
+    if not matches:
         return Html("")
-    names = list(dict.fromkeys(name for reference in comparison.references for name in reference["figures"]))
+    names = list(dict.fromkeys(name for match in matches for name in match.reference["figures"]))
     rows = [
         [
-            reference["hardware"] + ("" if reference.get("verified", True) else " (unverified)"),
-            reference["devices"],
-            *(format_number(reference["figures"].get(name)) for name in names),
+            name_reference(match.reference),
+            *(format_number(match.reference["figures"].get(name)) for name in names),
+            describe_match(match),
         ]
-        for reference in comparison.references
+        for match in matches
     ]
+    pairs = [f"{name_reference(match.reference)}: {describe_pair(pair)}" for match in matches for pair in match.pairs]
     remarks = [f"{one['hardware']}: {one['notes']}" for one in comparison.references if one.get("notes")]
     remarks += [f"Source: {source}" for source in dict.fromkeys(one["source"] for one in comparison.references)]
+    header = ["hardware and devices", *names, "with these runs"]
     return section(
         "Published figures",
-        text(f"Of the recipe as it is. {comparability(comparison, own)}"),
-        table("published figures", ["hardware", "devices", *names], rows, text_columns=(0, 1)),
+        table("published figures", header, rows, text_columns=(0,), long_columns=(len(header) - 1,)),
+        *([bullets(pairs), text(DISCLAIMER, of_class="note")] if pairs else []),
         bullets(remarks),
     )
 

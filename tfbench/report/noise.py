@@ -6,8 +6,9 @@ from typing import Any
 
 from tfbench.measure.intervals import CONFIDENCE
 from tfbench.measure.noise import NoiseFloor
-from tfbench.report.repeats import format_share, wrap
+from tfbench.report.tables import wrap
 from tfbench.schema import to_plain
+from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
@@ -38,7 +39,7 @@ def noise_lines(floor: NoiseFloor, num_failed: int, width: int) -> list[str]:
     )
     if num_failed:
         remark += f" Runs that failed: {num_failed}; their rounds are left out."
-    return [*lines, *wrap(remark, width)]
+    return [*lines, *wrap(remark, width, first="  ")]
 
 
 def floor_table(floors: Sequence[NoiseFloor]) -> list[str]:

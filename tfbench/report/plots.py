@@ -40,9 +40,11 @@ def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]
     Raises:
         OSError: A file cannot be written.
     """
+    # A run that is stopped within its first epoch has no curve of these, and drawing takes time between two runs.
+    has_curve = len(result.epochs) > 1 or not result.request.recipe.measurement.is_limited
     figures = {
-        "loss.png": _plot_loss(result),
-        "accuracy.png": _plot_accuracy(result),
+        "loss.png": _plot_loss(result) if has_curve else None,
+        "accuracy.png": _plot_accuracy(result) if has_curve else None,
         "samples_per_second.png": _plot_speed(result),
         "ledger.png": _plot_ledger(result, summary),
     }

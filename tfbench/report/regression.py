@@ -8,10 +8,9 @@ from typing import Any
 from tfbench.measure.difference import Difference
 from tfbench.measure.intervals import log_interval
 from tfbench.measure.regression import RegressionCheck, SpeedSample
-from tfbench.report.repeats import format_share, wrap
-from tfbench.report.tables import format_number
-from tfbench.report.tables import wrap as wrap_plain
+from tfbench.report.tables import format_number, wrap
 from tfbench.schema import to_plain
+from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
@@ -43,8 +42,8 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
             f"No noise floor is stored for this; `tfbench calibrate {check.current.recipe}`, with the same options, "
             "measures one."
         )
-    lines += [line for remark in remarks for line in wrap(remark, width)]
-    return [*lines, *wrap_plain(judgement_sentence(check), width)]
+    lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
+    return [*lines, *wrap(judgement_sentence(check), width)]
 
 
 def judgement_sentence(check: RegressionCheck) -> str:

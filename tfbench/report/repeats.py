@@ -5,6 +5,7 @@ from typing import Any
 
 from tfbench.measure.spread import RepeatsSummary, Spread
 from tfbench.report import tables
+from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
@@ -26,7 +27,7 @@ def repeats_lines(summary: RepeatsSummary, width: int) -> list[str]:
     if summary.spreads:
         lines += _table(summary)
     for remark in (_failures(summary), _method(summary), _accuracy(summary), _precision(summary)):
-        lines += wrap(remark, width)
+        lines += tables.wrap(remark, width, first=_GAP) if remark else []
     return lines
 
 
@@ -73,18 +74,6 @@ def to_json(summary: RepeatsSummary, documents: Sequence[dict[str, Any]]) -> dic
         "repeats": repeats,
         "runs": list(documents),
     }
-
-
-def format_share(share: float) -> str:
-    """Returns a share in per cent, with as many digits as it deserves: "3.1 %", "0.12 %", "25 %"."""
-    percentage = 100 * share
-    digits = 0 if percentage >= 10 else 1 if percentage >= 1 else 2
-    return f"{percentage:.{digits}f} %"
-
-
-def wrap(text: str, width: int) -> list[str]:
-    """Returns a remark as indented lines; none without one."""
-    return tables.wrap(text, width, first=_GAP) if text else []
 
 
 def _table(summary: RepeatsSummary) -> list[str]:

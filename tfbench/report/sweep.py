@@ -3,10 +3,25 @@
 from collections.abc import Sequence
 
 from tfbench.measure.comparison import Comparison
+from tfbench.measure.scaling import find_scaling
 from tfbench.measure.verdict import find_verdict
-from tfbench.report.comparison import LEGEND, comparison_lines
-from tfbench.report.tables import count, format_clock, wrap
-from tfbench.sweep_plan import SweepPlan, describe_setting, estimate_seconds, format_value, list_cells, list_settings
+from tfbench.report.comparison import comparison_lines
+from tfbench.report.references import reference_lines
+from tfbench.report.scaling import scaling_lines
+from tfbench.report.speeds import LEGEND
+from tfbench.report.tables import format_clock, wrap
+from tfbench.sweep_plan import (
+    SweepPlan,
+    describe_setting,
+    estimate_seconds,
+    format_value,
+    list_cells,
+    list_settings,
+    replica_counts,
+)
+from tfbench.wording import count
+
+_TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
 
 
 def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
@@ -16,6 +31,12 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     for variation in plan.variations:
         values = ", ".join(map(format_value, variation.values))
         lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
+    if plan.per_replica_batch_size is not None:
+        each = count(plan.per_replica_batch_size, "sample")
+        lines.append(f"  batch     {each} a step for each replica (weak scaling)")
+    elif replica_counts(plan):
+        batch = count(plan.tables["training"]["global_batch_size"], "sample")
+        lines.append(f"  batch     {batch} a step in every arm (strong scaling)")
     lines += [f"  arm       {arm.label}" for arm in plan.arms]
     total = len(list_cells(plan))
     factors = [count(settings, "setting"), count(len(plan.arms), "arm"), count(plan.num_rounds, "round")]
@@ -36,6 +57,17 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     return lines
 
 
+def taste_lines(plan: SweepPlan, width: int) -> list[str]:
+    """Returns what a sweep of very short runs is good for; nothing for others."""
+    seconds = plan.tables.get("measurement", {}).get("seconds")
+    if seconds is None or seconds >= _TASTE_SECONDS:
+        return []
+    on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
+    arms = " ".join(f'--arm "{arm.label}"' for arm in plan.arms)
+    text = f"This was a taste: {seconds:g} s of each run{on}. What you decide by is to be measured for longer, such as:"
+    return [*wrap(text, width), f"tfbench sweep {plan.recipe_name} {arms}"]
+
+
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
     """Returns what one run is called: "hidden_units=[100] global_batch_size=32, mirrored cpu:0,cpu:1, round 2"."""
     parts = [describe_setting(list_settings(plan)[setting]), plan.arms[arm].label]
@@ -45,10 +77,12 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 
 
 def result_lines(comparison: Comparison, width: int) -> list[str]:
-    """Returns the table, its legend and the verdict."""
-    lines = ["", *comparison_lines(comparison), ""]
-    lines += wrap(LEGEND, width)
+    """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ."""
+    scaling = find_scaling(comparison)
+    table = scaling_lines(scaling, width) if scaling else [*comparison_lines(comparison), "", *wrap(LEGEND, width)]
+    lines = ["", *table]
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:
         lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
-    return lines
+    published = reference_lines(comparison, width)
+    return [*lines, "", *published] if published else lines

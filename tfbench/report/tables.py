@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tfbench.measure.spans import steady_spans
 from tfbench.recipe import Reference
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.wording import count
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -284,8 +285,3 @@ def wrap(text: str, width: int, *, first: str = "") -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     ) or [first.rstrip()]
-
-
-def count(number: int, noun: str) -> str:
-    """Returns "1 step", "2,000 steps"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -27,6 +27,11 @@ def require_address(tracking_uri: str) -> None:
         )
 
 
+def is_server(tracking_uri: str) -> bool:
+    """Says whether an address is one of a server, which a browser can open."""
+    return tracking_uri.lower().startswith(("http://", "https://"))
+
+
 def database_of(tracking_uri: str) -> Path | None:
     """Returns the file that an address of SQLite names."""
     match = re.fullmatch(r"sqlite:///([^?]+)", tracking_uri)

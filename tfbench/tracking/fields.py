@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfbench import recipe_file
+from tfbench.measure.comparison import ARM_TAG, SWEEP_TAG
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.results import EpochRecord, RunResult, Summary
 from tfbench.schema import to_plain
@@ -13,8 +14,10 @@ from tfbench.schema import to_plain
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
 MAX_CAUTION_CHARACTERS = 5000
+COLOR_TAG = "mlflow.runColor"
 
-# One colour a power of two, told apart by people who see red and green alike (Okabe and Ito 2008, two greys added).
+# One colour a power of two, told apart by people who see red and green alike: of Okabe and Ito (2008), and three that
+# are as far from those as they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
 BATCH_SIZE_COLORS = (
     "#0072b2",
     "#e69f00",
@@ -22,10 +25,11 @@ BATCH_SIZE_COLORS = (
     "#cc79a7",
     "#56b4e9",
     "#d55e00",
-    "#7f7f7f",
-    "#b8a800",
-    "#3d3d3d",
+    "#332233",
+    "#3333dd",
+    "#662200",
 )
+REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no batch size
 
 
 def params(result: RunResult) -> dict[str, str]:
@@ -38,9 +42,11 @@ def params(result: RunResult) -> dict[str, str]:
     values = _flatten(tables)
     if result.placement:
         placement = result.placement
+        devices = ",".join(placement.devices)
         values |= {
+            "arm": result.request.tags.get(ARM_TAG) or f"{placement.strategy} {devices}",
             "strategy": placement.strategy,
-            "devices": ",".join(placement.devices),
+            "devices": devices,
             "num_replicas": placement.num_replicas,
             "global_batch_size": placement.global_batch_size,
             "per_replica_batch_size": placement.per_replica_batch_size,
@@ -102,7 +108,7 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     values: dict[str, str | None] = {
         **request.tags,
         "mlflow.runName": run_name(result),
-        "mlflow.runColor": color_of(request.recipe.training.global_batch_size),
+        COLOR_TAG: color_of(request.recipe.training.global_batch_size),
         "mlflow.source.name": "tfbench",
         "mlflow.source.type": "LOCAL",
         "tfbench.run_id": request.run_id,
@@ -137,8 +143,13 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
 
 
 def run_name(result: RunResult) -> str:
-    """Returns the run's name in MLflow, which is all that a chart shows of it: synthetic data is said there too."""
-    name = result.request.name
+    """Returns the run's name in MLflow, which is all that a chart shows of it: synthetic data is said there too.
+
+    MLflow cuts names at the right: in a sweep, what tells its runs apart comes before what they share.
+    """
+    name, recipe = result.request.name, result.request.recipe.name
+    if SWEEP_TAG in result.request.tags and name.startswith(f"{recipe}-"):
+        name = f"{name.removeprefix(f'{recipe}-')}-{recipe}"
     return f"{name}-synthetic" if result.is_synthetic and "synthetic" not in name else name
 
 

@@ -16,16 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import TrackingError
 from tfbench.results import RunResult, Summary, TrackedRun
-from tfbench.tracking import database, fields, mlflow_view
+from tfbench.sweep_plan import SweepPlan
+from tfbench.tracking import database, fields, mlflow_sweep_view, mlflow_view
 from tfbench.tracking.address import database_of, require_address, without_password
+from tfbench.tracking.mlflow_view import OVERVIEW, View
 from tfbench.tracking.store import Store, TrackingState
+from tfbench.tracking.tracker import TrackedSweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric, Run
+    from mlflow.entities import Experiment, Metric, Run
 
 # Limits of MLflow's log_batch.
 MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
+MAX_FOUND = 50_000  # runs of a search
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -107,13 +111,51 @@ class MlflowTracker:
             client, experiment_id = self._connected(), self._resolve_experiment()
             known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
             found = client.search_runs([experiment_id], known, max_results=1)
-            marked = {**tags, "tfbench.report": "true", "mlflow.source.name": "tfbench"}
+            marked = {
+                **tags,
+                "tfbench.report": "true",
+                "mlflow.source.name": "tfbench",
+                fields.COLOR_TAG: fields.REPORT_COLOR,
+            }
             time = _milliseconds(created)
             run = found[0] if found else client.create_run(experiment_id, time, marked, run_name=name)
             run_id = run.info.run_id
+            note = f"[Open the report]({mlflow_view.artifact_link(experiment_id, run_id, 'report.html')})"
+            self._send(run_id, tags={**marked, "mlflow.note.content": note})
             client.log_text(run_id, html, "report.html")
             client.set_terminated(run_id, status="FINISHED", end_time=time)
             return TrackedRun(tracking_uri=without_password(self._uri), experiment_id=experiment_id, run_id=str(run_id))
+
+    def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
+        """Writes the view of a sweep into the experiment, and to its runs what is known since all of them are made.
+
+        Nothing is written where no run of it is.
+
+        Args:
+            plan: Of the sweep.
+            speedups: Over the sweep's first arm, by tfbench's ids of the runs.
+        """
+        with self._lock, self._errors("Nothing measured is lost; `tfbench ui --sweep` tries again."):
+            if self._database and not self._database.exists():
+                return TrackedSweep(experiment_id="", run_ids=frozenset())
+            self._prepare()
+            experiment = self._find_experiment()
+            if experiment is None:
+                return TrackedSweep(experiment_id="", run_ids=frozenset())
+            experiment_id = str(experiment.experiment_id)
+            found = self._connected().search_runs(
+                [experiment_id], mlflow_sweep_view.search_filter(plan.sweep_id), max_results=MAX_FOUND
+            )
+            runs = {run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags}
+            if runs:
+                self._write_view(experiment, mlflow_sweep_view.sweep_view(plan))
+            for run_id, run in runs.items():
+                name, value = mlflow_sweep_view.SPEEDUP, speedups.get(run_id)
+                metrics = {} if value is None or run.data.metrics.get(name) == value else {name: value}
+                tags = mlflow_sweep_view.changed_color(plan, run.data.tags, run.data.params)
+                if metrics or tags:
+                    self._send(run.info.run_id, metrics=_metrics(metrics, timestamp=run.info.end_time or 0), tags=tags)
+            return TrackedSweep(experiment_id=experiment_id, run_ids=frozenset(runs))
 
     def _prepare(self) -> None:
         if self._client or self._template:
@@ -154,6 +196,8 @@ class MlflowTracker:
             )
         params = {key: value for key, value in fields.params(result).items() if key not in progress.params}
         tags = {key: value for key, value in fields.tags(result, summary).items() if progress.tags.get(key) != value}
+        if fields.COLOR_TAG in progress.tags:  # a user of MLflow may have chosen another one
+            tags.pop(fields.COLOR_TAG, None)
         self._send(progress.run.run_id, metrics=metrics, params=params, tags=tags)
         progress.has_sizes |= bool(sizes)
         progress.epochs = len(result.epochs)
@@ -216,7 +260,7 @@ class MlflowTracker:
             from mlflow.exceptions import MlflowException
 
             client = self._connected()
-            experiment = client.get_experiment_by_name(self._experiment)
+            experiment = self._find_experiment()
             if experiment is None:
                 location = (self._database.parent / "artifacts").as_uri() if self._database else None
                 try:
@@ -224,21 +268,35 @@ class MlflowTracker:
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise
-                experiment = client.get_experiment_by_name(self._experiment)
-            if experiment is None or experiment.lifecycle_stage == "deleted":
-                raise TrackingError(
-                    f"{without_password(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in "
-                    "MLflow, or name another one with --experiment."
-                )
-            key, value = mlflow_view.view_tag()
-            if experiment.tags.get(key) != value:
-                try:
-                    client.set_experiment_tag(experiment.experiment_id, key, value)
-                except MlflowException:  # two processes that set it at once: the slower one is refused
-                    if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
-                        raise
+                experiment = self._find_experiment()
+            if experiment is None:
+                raise self._deleted()
+            self._write_view(experiment, OVERVIEW)
             self._experiment_id = str(experiment.experiment_id)
         return self._experiment_id
+
+    def _find_experiment(self) -> "Experiment | None":
+        experiment = self._connected().get_experiment_by_name(self._experiment)
+        if experiment is not None and experiment.lifecycle_stage == "deleted":
+            raise self._deleted()
+        return experiment
+
+    def _deleted(self) -> TrackingError:
+        return TrackingError(
+            f"{without_password(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
+            "name another one with --experiment."
+        )
+
+    def _write_view(self, experiment: "Experiment", view: View) -> None:
+        from mlflow.exceptions import MlflowException
+
+        client, (key, value) = self._connected(), view.tag
+        if experiment.tags.get(key) != value:
+            try:
+                client.set_experiment_tag(experiment.experiment_id, key, value)
+            except MlflowException:  # two processes that set it at once: the slower one is refused
+                if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
+                    raise
 
     def _send(
         self,

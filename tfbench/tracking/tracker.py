@@ -1,9 +1,20 @@
 """What the rest of tfbench asks of a tracking server."""
 
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.sweep_plan import SweepPlan
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TrackedSweep:
+    """Where a tracking server shows a sweep; `run_ids`, tfbench's own, are of the runs that it has."""
+
+    experiment_id: str
+    run_ids: frozenset[str]
 
 
 class Tracker(Protocol):
@@ -17,3 +28,6 @@ class Tracker(Protocol):
 
     def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
         """Brings the tracked run up to `result`, adds all files below `files`, and notes how the run ended."""
+
+    def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
+        """Writes what shows a sweep by itself, speed-ups by run id included; a second call changes nothing."""

@@ -1,0 +1,91 @@
+"""What a point of a sweep costs beside training: planning, starting the process, storing, and what is between two runs.
+
+    tfbench sweep mnist_mlp --data synthetic --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
+    python benchmarks/point_cost.py @last --store mlruns
+
+Reads the ledgers of the runs of a sweep, which account for the measuring process, and the times in the sweep's record.
+"""
+
+import datetime
+import platform
+import statistics
+from pathlib import Path
+
+import click
+
+from tfbench.briefs import read_briefs
+from tfbench.journal import Follower
+from tfbench.metrics import LEDGER_ENTRIES
+from tfbench.sweep_log import find_sweep, read_sweep
+from tfbench.tracking.store import Store
+
+LIMIT = 6.0  # seconds beside training that a point may take
+TRAINING = ("first_step", "warmup", "steady", "validation", "callbacks")
+PARENT = "parent"
+BETWEEN = "between"
+MEANINGS = LEDGER_ENTRIES | {
+    "unaccounted": "of the measuring process, in no entry",
+    PARENT: "of tfbench before the measuring process is started and after its end: request, journal, MLflow",
+    BETWEEN: "from the end of a run to the beginning of the next: planning, the sweep's record",
+}
+
+
+def read_points(store: Store, sweep_id: str) -> list[dict[str, float]]:
+    """Returns the seconds of each entry, for each run of a sweep that finished."""
+    _, results = read_sweep(store, sweep_id)
+    finished = {r.run_id: r for r in results.values() if r.outcome == "FINISHED" and r.run_id}
+    gaps = read_gaps(store.root / "sweeps" / f"{sweep_id}.jsonl")
+    points = []
+    for brief in read_briefs(store, finished):
+        wall = brief.metrics.get("ledger/wall_seconds")
+        if wall is None:
+            continue
+        names = (*LEDGER_ENTRIES, "unaccounted")
+        entries = {name: brief.metrics.get(f"ledger/{name}_seconds") or 0.0 for name in names}
+        entries[PARENT] = finished[brief.run_id].seconds - wall
+        points.append(entries | ({BETWEEN: gaps[brief.run_id]} if brief.run_id in gaps else {}))
+    return points
+
+
+def read_gaps(path: Path) -> dict[str, float]:
+    """Returns by the id of a run the seconds between the run before it and it; the first run has none."""
+    gaps: dict[str, float] = {}
+    ended: float | None = None
+    for record in Follower(path).read():
+        if record["kind"] == "begun" and ended is not None:
+            gaps[record["run_id"]] = record["time"] - ended
+        ended = record["time"] if record["kind"] == "ended" else None
+    return gaps
+
+
+def beside_training(point: dict[str, float]) -> float:
+    """Returns the seconds of a point that are not training."""
+    return sum(seconds for name, seconds in point.items() if name not in TRAINING)
+
+
+@click.command()
+@click.argument("sweep", default="@last")
+@click.option("--store", "root", type=click.Path(path_type=Path), default=Path("mlruns"), show_default=True)
+def main(sweep: str, root: Path) -> None:
+    """Prints what the points of SWEEP cost, as Markdown."""
+    store = Store(root)
+    points = read_points(store, find_sweep(store, sweep))
+    if not points:
+        raise click.ClickException("no run of this sweep finished")
+    click.echo("| where | median | longest | what |\n| --- | --- | --- | --- |")
+    for name, meaning in MEANINGS.items():
+        seconds = [point[name] for point in points if name in point]
+        if seconds and name not in TRAINING:
+            click.echo(f"| {name} | {statistics.median(seconds):.2f} s | {max(seconds):.2f} s | {meaning} |")
+    sums = [beside_training(point) for point in points]
+    click.echo(f"| **beside training** | **{statistics.median(sums):.2f} s** | {max(sums):.2f} s | limit {LIMIT:g} s |")
+    sums = [sum(point.values()) for point in points]
+    click.echo(
+        f"| whole point | {statistics.median(sums):.2f} s | {max(sums):.2f} s | {', '.join(TRAINING)} included |"
+    )
+    today = datetime.datetime.now(datetime.UTC)
+    click.echo(f"\n{len(points)} runs. {today:%Y-%m-%d}, Python {platform.python_version()}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""`tfbench scale` as a user calls it: measured, compared again, reported."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from runs import run
+
+pytestmark = pytest.mark.slow
+
+SCALE = (
+    *("scale", "mnist_hidden100_mlp", "--data", "synthetic", "--replicas", "1,2", "--devices", "cpu"),
+    *("--weak", "--per-replica-batch-size", "32", "--repeats", "1", "--set", "measurement.steps=5"),
+)
+
+
+def test_weak_scaling_is_measured_compared_and_reported(tmp_path: Path) -> None:
+    done = run(*SCALE, "--format", "json", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    scaling = json.loads(done.stdout)["scaling"]
+    assert (scaling["kind"], scaling["batch_size"], scaling["shares_cores"]) == ("weak", 32, True)
+    one, two = scaling["points"]
+    assert (one["global_batch_size"], two["global_batch_size"]) == (32, 64)
+    # 784 x 100 + 100 and 100 x 10 + 10 weights of 4 bytes
+    assert (one["exchanged_bytes"], two["exchanged_bytes"]) == (0, 4 * 79_510)
+    assert two["speedup"]["value"] == pytest.approx(two["samples_per_second"] / one["samples_per_second"])
+    assert two["efficiency"]["value"] == pytest.approx(two["speedup"]["value"] / 2)
+    assert two["judgement"] == "not judged"
+    assert two["input_share"] > 0
+    again = run("compare", "--sweep", "@last", cwd=tmp_path)
+    assert again.stdout.startswith("Weak scaling: 32 samples a step for each replica")
+    report = run("report", "--sweep", "@last", "--no-mlflow", "--plots", "plots", cwd=tmp_path)
+    assert report.exit_code == 0, report.stderr
+    assert "scaling.png" in report.stdout
+    assert (tmp_path / "plots" / "scaling.png").read_bytes().startswith(b"\x89PNG")
+    assert "tfbench scale mnist_hidden100_mlp --replicas 1,2 --devices cpu --weak" in (
+        tmp_path / "tfbench-report.html"
+    ).read_text(encoding="utf-8")

@@ -1,0 +1,100 @@
+"""Making a sweep that is planned, for the commands that plan one: what is shown before, meanwhile and at its end."""
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import click
+
+from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._runs import RunMaker
+
+if TYPE_CHECKING:
+    from tfbench.cli._measuring import Measuring
+    from tfbench.errors import ExitCode
+    from tfbench.sweep import SweepEnd
+    from tfbench.sweep_log import SweepLog
+    from tfbench.sweep_plan import SweepPlan
+    from tfbench.tracking.store import TrackingState
+
+
+def make_sweep(
+    plan: "SweepPlan",
+    opened: "AbstractContextManager[SweepLog]",
+    num_made: int,
+    measuring: "Measuring",
+    *,
+    is_dry: bool,
+    before: "TrackingState | None" = None,
+) -> "ExitCode":
+    """Shows a plan, makes the runs that are missing, and shows what came of all of them; returns the exit code.
+
+    Args:
+        plan: Of the sweep.
+        opened: Its record, to be opened.
+        num_made: How many of its runs have been made before.
+        measuring: What the command was given.
+        is_dry: Whether to stop before anything is written or measured.
+        before: Where earlier runs of it are tracked, which holds unless the command says otherwise.
+    """
+    import shutil
+
+    from tfbench.errors import ExitCode
+    from tfbench.report.sweep import plan_lines
+    from tfbench.sweep_plan import list_cells
+
+    width = min(shutil.get_terminal_size().columns, 120)
+    for line in plan_lines(plan, len(list_cells(plan)) - num_made, width):
+        click.echo(line, err=measuring.as_json)
+    if is_dry:
+        return ExitCode.DONE
+    runs = RunMaker(measuring, before)
+    with opened as log:
+        end = _make_runs(log, runs)
+    runs.show_sweep(plan, end.results)
+    _show(plan, end, measuring, width)
+    return exit_code(has_failed=end.num_failed > 0, was_interrupted=end.was_interrupted)
+
+
+def _make_runs(log: "SweepLog", runs: RunMaker) -> "SweepEnd":
+    from tfbench.report.sweep_console import open_sweep_console
+    from tfbench.sweep import run_sweep
+    from tfbench.sweep_plan import list_cells
+
+    console = open_sweep_console(log.plan, quiet_stdout=runs.as_json)
+    speeds = runs.read_speeds(result.run_id for result in log.results.values() if result.run_id)
+    for cell in list_cells(log.plan):
+        if result := log.results.get(cell.number):
+            console.recall(cell, result, speeds.get(result.run_id or ""))
+    try:
+        return run_sweep(log, lambda request, limits: runs.make(request, console, limits), console)
+    finally:
+        console.stop()
+
+
+def _show(plan: "SweepPlan", end: "SweepEnd", measuring: "Measuring", width: int) -> None:
+    from tfbench.measure.verdict import find_verdict
+    from tfbench.report.comparison import comparison_json
+    from tfbench.report.sweep import result_lines, taste_lines
+    from tfbench.sweep_result import compare_sweep
+
+    comparison = compare_sweep(measuring.store, plan, end.results)
+    lines = result_lines(comparison, width)
+    if taste := taste_lines(plan, width):
+        lines += ["", *taste]
+    if end.num_left:
+        why = "interrupted" if end.was_interrupted else "the time budget is used up"
+        lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
+        lines.append(f"`tfbench sweep --resume {plan.sweep_id}` makes them.")
+    lines += ["", f"Sweep {plan.sweep_id}; `tfbench compare --sweep {plan.sweep_id}` shows this again,"]
+    lines.append(f"`tfbench ui --sweep {plan.sweep_id}` opens it in MLflow.")
+    for line in lines:
+        click.echo(line, err=measuring.as_json)
+    if measuring.as_json:
+        document = {
+            "sweep_id": plan.sweep_id,
+            "num_runs": end.num_cells,
+            "num_left": end.num_left,
+            "num_failed": end.num_failed,
+        }
+        document |= comparison_json(comparison, find_verdict(comparison))
+        echo_json(document, f"The sweep is stored as {plan.sweep_id}")

@@ -1,0 +1,99 @@
+"""How training scales, in plain sentences, and no more than the intervals support."""
+
+from collections.abc import Iterator
+
+from tfbench.measure.scaling import Scaling, ScalingPoint
+from tfbench.measure.work import MIN_HEADROOM
+
+_BEGINNINGS = {
+    "faster": "{num} replicas help: {speed}",
+    "slower": "{num} replicas cost instead of helping: {speed}",
+    "no measurable difference": "{num} replicas show no measurable difference to one: {speed}",
+    "not judged": "{num} replicas are not judged, since one run each says nothing of chance (--repeats 3): {speed}",
+}
+
+
+def scaling_sentences(scaling: Scaling) -> Iterator[str]:
+    """Yields what is compared; for each number of replicas what it gives or costs, and why; and which is fastest."""
+    if scaling.kind == "weak":
+        yield (
+            f"Weak scaling: {scaling.batch_size:,} samples a step for each replica. The arms differ in their global "
+            "batch size on purpose: speeds are compared, and nothing is said of how well larger batches learn."
+        )
+    else:
+        yield f"Strong scaling: {scaling.batch_size:,} samples a step in every arm, divided among the replicas."
+    for point in scaling.points[1:]:
+        speed = f"{_describe_speed(point, scaling)}.{_describe_cause(point, scaling)}{_describe_input(point)}"
+        yield _BEGINNINGS[point.judgement or "not judged"].format(num=point.num_replicas, speed=speed)
+    yield from _name_fastest(scaling)
+
+
+def _describe_speed(point: ScalingPoint, scaling: Scaling) -> str:
+    value, low, high = point.speedup
+    interval = "" if low is None or high is None else f" [{low:.3g}, {high:.3g}]"
+    best = "" if scaling.shares_cores else f", of {point.num_replicas} at best"
+    return f"{value:.3g} times the speed of one{interval}{best}, an efficiency of {100 * point.efficiency.value:.0f} %"
+
+
+def _describe_cause(point: ScalingPoint, scaling: Scaling) -> str:
+    """Says what a step takes beyond the ideal, or on shared cores beyond what one replica takes for as many samples.
+
+    The runs do not tell what it goes to, so that it is only said what it can be.
+
+    Where the interval does not exclude that nothing is lost, there is nothing to be explained.
+    """
+    if not _is_lost(point, scaling):
+        return ""
+    volume = "" if point.exchanged_bytes is None else f" of {point.exchanged_bytes / 2**20:.3g} MiB"
+    causes = [f"the exchange{volume} of gradients", "the strategy"]
+    if scaling.kind == "strong":
+        causes.append(f"batches of {point.per_replica_batch_size:,} instead of {scaling.batch_size:,} samples")
+        causes.append("the update of each replica")
+    rest = f"the rest may be {', '.join(causes[:-1])} and {causes[-1]}, which are not told apart."
+    step, same = _time(point.step_seconds), _time(point.same_work_seconds)
+    if scaling.shares_cores:
+        return f" No core is added: a step takes {step}, and one replica {same} for as many samples; {rest}"
+    return f" A step takes {step}, and would ideally take {_time(point.ideal_step_seconds)}; {rest}"
+
+
+def _is_lost(point: ScalingPoint, scaling: Scaling) -> bool:
+    speedup = point.entry.speedup
+    if scaling.shares_cores or speedup is None or speedup.high is None:
+        return point.judgement == "slower"
+    return speedup.high < point.num_replicas * (1 - (speedup.noise_limit or 0.0))
+
+
+def _describe_input(point: ScalingPoint) -> str:
+    if point.input_share is None or point.input_share * MIN_HEADROOM <= 1:
+        return ""
+    return f" Its input alone takes {100 * point.input_share:.0f} % of a step, and may be what limits."
+
+
+def _name_fastest(scaling: Scaling) -> Iterator[str]:
+    """Says which number is fastest; where the intervals of two overlap, that they cannot be told apart."""
+    others = scaling.points[1:]
+    faster = [point for point in others if point.judgement == "faster"]
+    if all(point.judgement == "slower" for point in others):
+        yield f"Of the numbers of replicas that were measured, one is fastest{_missing(scaling)}."
+    if not faster:
+        return
+    best = max(faster, key=lambda point: point.speedup.value)
+    floor = best.speedup.low
+    if floor is None:
+        return
+    near = [point for point in others if point is not best and (point.speedup.high or point.speedup.value) >= floor]
+    if near:
+        names = [str(point.num_replicas) for point in sorted((*near, best), key=lambda point: point.num_replicas)]
+        which = f"{', '.join(names[:-1])} or {names[-1]}"
+        yield f"Whether {which} replicas are fastest, their intervals do not tell{_missing(scaling)}."
+    else:
+        yield (f"Of the numbers of replicas that were measured, {best.num_replicas} are fastest{_missing(scaling)}.")
+
+
+def _missing(scaling: Scaling) -> str:
+    names = ", ".join(map(str, sorted(scaling.missing)))
+    return f"; of {names} there is no speed" if names else ""
+
+
+def _time(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
