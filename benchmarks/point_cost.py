@@ -48,7 +48,10 @@ def read_points(store: Store, sweep_id: str) -> list[dict[str, float]]:
 
 
 def read_gaps(path: Path) -> dict[str, float]:
-    """Returns by the id of a run the seconds between the run before it and it; the first run has none."""
+    """Returns by the id of a run the seconds between the run before it and it; the first run has none.
+
+    A sweep that was stopped and resumed counts the pause as such a time.
+    """
     gaps: dict[str, float] = {}
     ended: float | None = None
     for record in Follower(path).read():

@@ -15,14 +15,14 @@ from tfbench.lean_import import import_without
 from tfbench.measure.ledger import Ledger
 from tfbench.measure.work import FLOPS_PER_FORWARD, MAX_OTHER_SHARE
 from tfbench.peak import measure_peak
-from tfbench.recipe import DatasetConfig, ModelConfig, TrainingConfig
+from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
 from tfbench.splits import Splits
 from tfbench.training import check_input, train
 from tfbench.usage import UsageMeter
 
-# Keras looks for these when it is imported, for estimators, pictures and augmentation that no measuring process uses:
-# they take a third of the time of the import, and 150 MiB.
+# Keras imports these where they are installed, as they are with MLflow, for estimators, picture galleries and data
+# frames, none of which tfbench's own models and data sets use: a third of the time of its import, and 150 MiB.
 _NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
 _PEAK_SECONDS = (0.6, 3.0)  # for matrix products, and once more where they were slower than the training
 SHARED_MACHINE = (
@@ -48,6 +48,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
     distribution.require_possible(recipe.distribution, training)
 
     journal.append("stage", name="starting TensorFlow")
+    _import_keras(recipe)
     _set_process_wide(training)
     resolved = distribution.resolve(recipe.distribution, training)
 
@@ -226,9 +227,14 @@ def _notices_recorded(journal: Journal) -> Iterator[None]:
             journal.append("note", text=str(warning.message))
 
 
+def _import_keras(recipe: Recipe) -> None:
+    """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it."""
+    is_own = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
+    import_without("keras", () if is_own else _NOT_NEEDED)
+
+
 def _set_process_wide(training: TrainingConfig) -> None:
     """Sets what TensorFlow only takes before its first operation."""
-    import_without("keras", _NOT_NEEDED)
     import keras
     import tensorflow as tf
 

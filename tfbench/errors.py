@@ -52,9 +52,7 @@ class ComparisonError(TfbenchError):
 
 
 class OutputError(TfbenchError):
-    """The run was measured and stored, but what it found cannot be printed."""
-
-    exit_code = ExitCode.RUN_FAILED
+    """What was measured is stored, but cannot be written where it was to be shown."""
 
 
 class Notice(UserWarning):

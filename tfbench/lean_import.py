@@ -8,7 +8,9 @@ from collections.abc import Iterable
 def import_without(name: str, left_out: Iterable[str]) -> None:
     """Imports a package as if some others were not installed, which it must be able to do without.
 
-    They can be imported afterwards, and those that were imported before stay as they are.
+    They can be imported afterwards, by anyone, and those that were imported before stay as they are. The package itself
+    does not look for them again: what it offers only with them stays off until the process ends. No other thread may
+    import anything meanwhile.
 
     Args:
         name: Of the package.
@@ -20,4 +22,4 @@ def import_without(name: str, left_out: Iterable[str]) -> None:
         importlib.import_module(name)
     finally:
         for other in hidden:
-            del sys.modules[other]
+            sys.modules.pop(other, None)

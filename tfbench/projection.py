@@ -14,6 +14,7 @@ from tfbench import recipe_file
 from tfbench.briefs import write_brief
 from tfbench.errors import TfbenchError, TrackingError
 from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
+from tfbench.measure.comparison import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.report import plots, run_json
 from tfbench.results import RunExit, RunResult, Summary, TrackedRun
@@ -47,6 +48,9 @@ def write_files(
 ) -> None:
     """Writes what is kept beside a tracked run: the recipe, the journal, the environment, the result, plots.
 
+    A limited run of a sweep gets no plots: they take longer than all the rest between two runs, and the report of the
+    sweep shows its speeds and where the time went.
+
     Args:
         result: A run in whatever state.
         summary: Its figures.
@@ -65,9 +69,15 @@ def write_files(
     }
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    plots.write_plots(result, summary, folder)
+    if not _is_point(result):
+        plots.write_plots(result, summary, folder)
     for path in files_folder(journal_path).glob("model.*"):  # the trained model, and its picture
         (folder / path.name).symlink_to(path.absolute())  # a copy might not fit
+
+
+def _is_point(result: RunResult) -> bool:
+    request = result.request
+    return SWEEP_TAG in request.tags and request.recipe.measurement.is_limited
 
 
 def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Path) -> TrackedRun:

@@ -125,7 +125,14 @@ def load_recipe(
     return recipe
 
 
-def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden: Collection[str] = ()) -> Recipe:
+def from_tables(
+    tables: Mapping[str, Any],
+    *,
+    name: str,
+    source: str,
+    overridden: Collection[str] = (),
+    varied: Collection[str] = (),
+) -> Recipe:
     """Builds a recipe from plain tables, as read from TOML or from a journal.
 
     Args:
@@ -133,6 +140,7 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
         name: Of the recipe.
         source: Where the tables are from, for messages.
         overridden: Dotted keys whose values are not from there, but from the command line.
+        varied: Dotted keys whose values are not the recipe's either, and are named by `source`.
 
     Raises:
         RecipeError: Naming every problem, each line with `source` in front.
@@ -158,7 +166,7 @@ def from_tables(tables: Mapping[str, Any], *, name: str, source: str, overridden
     sweep, found = _read_sweep(tables.get("sweep", {}))
     problems += found
     if not problems:
-        sections["expect"] = drop_unreachable(sections["expect"], sections["training"], overridden)
+        sections["expect"] = drop_unreachable(sections["expect"], sections["training"], {*overridden, *varied})
         problems = _find_conflicts(sections)
     if problems:
         raise RecipeError("\n".join(f"{_origin(problem, overridden, source)}: {problem}" for problem in problems))

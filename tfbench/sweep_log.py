@@ -42,12 +42,16 @@ class SweepLog:
         self.results = results  # by the number of the cell
 
     def begin(self, cell: int, run_id: str) -> None:
-        """Notes that a run is about to be made; one that is never heard of again was killed."""
-        self._journal.append("begun", cell=cell, run_id=run_id)
+        """Notes that a run is about to be made; one that is never heard of again was killed.
+
+        Raises:
+            TrackingError: The disk is full, or fails; so for `end`.
+        """
+        _append(self._journal, "begun", cell=cell, run_id=run_id)
 
     def end(self, result: CellResult) -> None:
         """Notes what came of a run."""
-        self._journal.append("ended", result=to_plain(result))
+        _append(self._journal, "ended", result=to_plain(result))
         self.results[result.cell] = result
 
 
@@ -60,7 +64,7 @@ def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
     """
     path = _path(store, plan.sweep_id)
     with _opened(path) as journal:
-        journal.append("plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
+        _append(journal, "plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
         yield SweepLog(journal, plan, {})
 
 
@@ -189,6 +193,16 @@ def _locked(path: Path) -> Iterator[None]:
                 f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
             ) from error
         yield
+
+
+def _append(journal: Journal, kind: str, **fields: Any) -> None:
+    try:
+        journal.append(kind, **fields)
+    except OSError as error:  # of a full disk the record is still written, from the space set aside
+        raise TrackingError(
+            f"{journal.path}: cannot be written: {error.strerror}. What was measured is kept; once that is mended, "
+            f"`tfbench sweep --resume {journal.path.stem}` makes the runs that are missing."
+        ) from error
 
 
 def _close(journal: Journal) -> None:

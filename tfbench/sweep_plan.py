@@ -201,6 +201,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
         name=plan.recipe_name,
         source=source,
         overridden=tuple(key for key in plan.overrides if key not in values),
+        varied=tuple(values),
     )
 
 

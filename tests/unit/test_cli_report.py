@@ -110,7 +110,7 @@ def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: S
 def test_what_cannot_be_written_is_said(tfbench: Cli, store: Store) -> None:
     done = tfbench("report", "--sweep", "@last", "-o", "nowhere/r.html")
     assert (done.exit_code, done.stderr) == (
-        1,
+        2,
         "Error: nowhere/r.html.part: cannot be written: No such file or directory.\n",
     )
     done = tfbench("report", "--sweep", "@last", "-o", "mlruns")

@@ -106,6 +106,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(tfbench: Cli, made: Run
     assert again.exit_code == 0
     assert again.stdout in text
     plan = plan_of(made)
+    assert f"`tfbench ui --sweep {plan.sweep_id}` opens it in MLflow.\n" in text
     assert (plan.per_replica_batch_size, replica_counts(plan)) == (None, (1, 2))
     assert sweep_command(plan) == (
         "tfbench scale mnist_mlp --replicas 1,2 --devices gpu --repeats 3 --seconds 5 --set dataset.data=synthetic"
@@ -125,6 +126,7 @@ def test_weak_scaling_gives_each_replica_the_same_batch(tfbench: Cli, made: Runs
     assert "The arms differ in their global batch size on purpose" in text
     assert "is no statement about more hardware" in text
     assert "Not like with like" not in text
+    assert "taste" not in text  # what it names is a sweep
     assert sweep_command(plan_of(made)) == (
         "tfbench scale mnist_mlp --replicas 1,2,3 --devices cpu --weak --per-replica-batch-size 32 --repeats 2 "
         "--seconds 1 --set dataset.data=synthetic"

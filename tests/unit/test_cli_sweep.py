@@ -168,7 +168,7 @@ def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:
         (("--resume", "@last", "--run-timeout", "5m"), "--resume goes on with the plan of its sweep: leave RECIPE"),
         (
             ("mnist_mlp", "--vary", f"{KEY}=31,32", *ARMS),
-            "training.global_batch_size: must be divisible by num_replicas. Received: 31 with 2 replicas. Use 30 or 32.",
+            "global_batch_size: must be divisible by num_replicas. Received: 31 with 2 replicas. Use 30 or 32.",
         ),
         (("--resume", "@last", "--data", "real"), "--resume goes on with the plan of its sweep: leave RECIPE"),
         (("--resume", "@last"), "sweep '@last': not in store mlruns."),

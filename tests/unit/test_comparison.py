@@ -203,6 +203,9 @@ def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
     assert slower[0] == f"Use {DEFAULT} for every setting that was measured."
     assert faster[0] == f"Use {MIRRORED} for every setting that was measured."
     assert slower[1].startswith(f"{MIRRORED} is slower than {DEFAULT} for all 2 settings: 0.5 times its speed.")
+    assert slower[1].endswith(
+        ": no core is added, only the exchange, the update of each further replica and the strategy."
+    )
 
 
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:

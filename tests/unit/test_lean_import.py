@@ -1,11 +1,15 @@
 """A package imported without what it would bring along."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
 import pytest
 
+from builders import build_recipe
+from tfbench import benchmark
 from tfbench.lean_import import import_without
+from tfbench.recipe import Recipe
 
 _PACKAGE = """
 try:
@@ -38,3 +42,22 @@ def test_an_import_that_fails_hides_nothing() -> None:
     with pytest.raises(ZeroDivisionError):
         import_without("broken", ("picture_maker",))
     assert "picture_maker" not in sys.modules
+
+
+def with_own(part: str) -> Recipe:
+    """Builds a recipe whose model, or data set, is a function of the user's own."""
+    recipe = build_recipe()
+    own = dataclasses.replace(getattr(recipe, part), name="mine:make", options={})
+    return dataclasses.replace(recipe, **{part: own})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "is_lean"), [(build_recipe(), True), (with_own("model"), False), (with_own("dataset"), False)]
+)
+def test_code_of_the_users_own_finds_keras_as_it_is_elsewhere(
+    recipe: Recipe, is_lean: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out: list[str] = []
+    monkeypatch.setattr(benchmark, "import_without", lambda name, others: left_out.extend(others))
+    benchmark._import_keras(recipe)
+    assert ("pandas" in left_out) is is_lean

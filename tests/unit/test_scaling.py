@@ -155,7 +155,7 @@ def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() 
     assert find_scaling(with_runs(hardware=["Example CPU 3000"] * 2)) is not None
     assert find_scaling(with_runs(hardware=["Example CPU 3000", "A faster one"])) is None
     runs = [run for entry in (one, two) for run in entry.runs]
-    other = [dataclasses.replace(run, equals=run.equals | {"device_kinds": ["tpu"]}) for run in two.runs]
+    other = [dataclasses.replace(run, equals=run.equals | {"settings": {"jit_compile": True}}) for run in two.runs]
     assert find_scaling(compare([*one.runs, *other], no_floor, keys=[], settings=[{}], allows_unequal=True)) is None
     assert find_scaling(compare(runs, no_floor, keys=[], settings=[{}], allows_unequal=True)) is not None
 
@@ -293,6 +293,13 @@ def test_the_plot_holds_the_expected_and_the_measured_speed_up_and_the_parts_of_
     assert heights == [pytest.approx([100.0, 50.0, 25.0]), pytest.approx([0.0, 12.5, 25.0])]
     assert "2 replicas: 1.60; 4 replicas: 2.00" in alt
     assert to_png(figure).startswith(b"\x89PNG")
+
+
+def test_the_plot_leaves_room_for_intervals_but_for_those_that_bound_nothing() -> None:
+    (axes, _) = plot_comparison(scaled({1: (100.0,) * 3, 2: (190.0, 205.0, 220.0)}))["scaling.png"].figure.axes
+    assert axes.get_ylim()[1] > 2.05 + 0.3  # the interval's upper end is at about 2.41
+    (axes, _) = plot_comparison(scaled({1: (100.0, 100.0), 2: (50.0, 400.0)}))["scaling.png"].figure.axes
+    assert axes.get_ylim()[1] < 5.0
 
 
 def test_the_plot_of_logical_cpus_says_that_they_share_cores() -> None:

@@ -1,3 +1,4 @@
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from fake_runs import FakeRuns, Fate
 from sweeps import build_plan
 from tfbench import session, sweep
 from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError, UnknownNameError
+from tfbench.journal import DiskFullError, Journal
 from tfbench.recipe_file import to_tables
 from tfbench.results import Summary
 from tfbench.sweep import SweepEnd, check_points, run_sweep
@@ -214,3 +216,19 @@ def test_the_record_holds_one_line_a_fact(store: Store) -> None:
     make_sweep(store, 100.0, num_rounds=1)
     lines = (store.root / "sweeps" / "abc.jsonl").read_text().splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["plan", *["begun", "ended"] * 4]
+
+
+def test_a_disk_that_is_full_ends_the_sweep_and_says_how_to_go_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(journal: Journal, kind: str, **fields: Any) -> None:
+        raise DiskFullError(errno.ENOSPC, "No space left on device")
+
+    with new_log(store, build_plan()) as log:
+        log.begin(0, "a" * 32)
+        monkeypatch.setattr(Journal, "append", fail)
+        message = (
+            r"sweeps/abc\.jsonl: cannot be written: No space left on device\. .* `tfbench sweep --resume abc` makes"
+        )
+        with pytest.raises(TrackingError, match=message):
+            log.end(CellResult(cell=0, outcome="FINISHED", run_id="a" * 32, seconds=1.0))

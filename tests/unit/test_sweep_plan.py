@@ -48,6 +48,16 @@ def test_a_point_is_the_recipe_with_its_values_and_its_arm() -> None:
     assert (recipe.distribution.strategy, recipe.distribution.devices) == ("mirrored", ("cpu:0", "cpu:1"))
 
 
+def test_fewer_epochs_than_the_recipe_has_expectations_of_can_be_varied() -> None:
+    tables = to_tables(build_recipe(training={"epochs": 20}, expect={"val_accuracy_at_epoch": {"20": [0.97, 0.99]}}))
+    plan = build_plan(tables=tables)
+    bands = [
+        resolve_recipe(plan, {"training.epochs": epochs}, TWO_ARMS[0]).expect.val_accuracy_at_epoch
+        for epochs in (5, 20)
+    ]
+    assert [list(band) for band in bands] == [[], ["20"]]
+
+
 def test_a_value_that_cannot_be_names_the_point() -> None:
     with pytest.raises(RecipeError, match=r"test with global_batch_size=0, default cpu:0: training.global_batch_size"):
         resolve_recipe(build_plan(), {"training.global_batch_size": 0}, TWO_ARMS[0])

@@ -66,7 +66,7 @@ def main() -> None:
             raise
         _close_stdout()
         with contextlib.suppress(OSError):  # it may be stderr that cannot be written
-            click.echo(f"Error: the output cannot be written: {error.strerror}.", err=True)
+            click.echo(f"Error: stdout cannot be written: {error.strerror}.", err=True)
         exit_code = ExitCode.USAGE
     sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)
 

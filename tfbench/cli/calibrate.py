@@ -107,7 +107,7 @@ def _list(measuring: Measuring) -> None:
     floors = list_noise_floors(measuring.store)
     warn_of_damaged_floors(measuring.store)
     if measuring.as_json:
-        echo_json([floor_to_json(floor) for floor in floors], "The noise floors are still there")
+        echo_json([floor_to_json(floor) for floor in floors], "The noise floors are still in the store")
     elif floors:
         click.echo("\n".join(floor_table(floors)))
         click.echo("\nsingle runs, pairs: differences below these show nothing; pairs: as many as there are rounds.")

@@ -38,12 +38,12 @@ def find_unreachable(expect: ExpectConfig, training: TrainingConfig) -> list[str
 
 
 def drop_unreachable(expect: ExpectConfig, training: TrainingConfig, overridden: Collection[str]) -> ExpectConfig:
-    """Returns the expectations without those that the command line made unreachable: fewer epochs, another loss.
+    """Returns the expectations without those that other values made unreachable: fewer epochs, another loss.
 
     Args:
         expect: What the recipe expects.
-        training: As the command line has it.
-        overridden: Dotted keys that the command line set.
+        training: As it is to be.
+        overridden: Dotted keys that the command line set, or a sweep varies.
     """
     accuracies, losses, target = expect.val_accuracy_at_epoch, expect.val_loss_at_epoch, expect.target_accuracy
     if _LOSS in overridden and training.loss in REGRESSION_LOSSES:

@@ -62,7 +62,7 @@ def _cause(rows: Sequence[Row], arm: str, judgement: str) -> str:
     mebibytes = [BYTES_PER_PARAMETER * num / 2**20 for num in weights]
     why = "too little work for what the update costs"
     if shares_cores(entries[0].runs[0]):
-        why = "no core is added, so that the exchange is all that is"
+        why = "no core is added, only the exchange, the update of each further replica and the strategy"
     return (
         f" Each step there takes {_span(steps, ' ms')}, works on {_span(per_replica, ' samples')} a replica and "
         f"exchanges {_span(mebibytes, ' MiB')} of gradients: {why}."

@@ -58,9 +58,9 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
 
 
 def taste_lines(plan: SweepPlan, width: int) -> list[str]:
-    """Returns what a sweep of very short runs is good for; nothing for others."""
+    """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
     seconds = plan.tables.get("measurement", {}).get("seconds")
-    if seconds is None or seconds >= _TASTE_SECONDS:
+    if seconds is None or seconds >= _TASTE_SECONDS or replica_counts(plan):
         return []
     on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
     arms = " ".join(f'--arm "{arm.label}"' for arm in plan.arms)
