@@ -34,6 +34,11 @@ def build_plan(**fields: Any) -> SweepPlan:
     )
 
 
+def build_limited_plan(seconds: float, **fields: Any) -> SweepPlan:
+    """Builds the same plan of runs that end after so many steady seconds."""
+    return build_plan(tables=to_tables(build_recipe(measurement={"seconds": seconds})), **fields)
+
+
 def build_brief(
     speed: float | None = 100.0,
     *,

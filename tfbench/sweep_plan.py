@@ -1,6 +1,5 @@
 """What a sweep measures: every combination of the varied values under every arm, in rounds."""
 
-import dataclasses
 import itertools
 import re
 import tomllib
@@ -100,7 +99,6 @@ def new_plan(
     *,
     num_rounds: int,
     variations: Sequence[Variation] = (),
-    seconds: float | None = None,
     run_timeout_seconds: float | None = None,
     memory_limit_bytes: float | None = None,
     time_budget_seconds: float | None = None,
@@ -113,13 +111,12 @@ def new_plan(
         arms: Each is taken once; the first is the baseline.
         num_rounds: How often each point is run.
         variations: What is varied.
-        seconds: Of steady steps of each run, unless the recipe limits it otherwise; None: the recipe's epochs.
         run_timeout_seconds: After which a run is ended.
         memory_limit_bytes: Beyond which a run is ended.
         time_budget_seconds: After which no further run is made.
         per_replica_batch_size: Of every arm, whose devices are named; None: all have the recipe's global batch size.
     """
-    plan = SweepPlan(
+    return SweepPlan(
         sweep_id=request.run_id,
         created=request.created,
         recipe_name=request.recipe.name,
@@ -135,7 +132,6 @@ def new_plan(
         time_budget_seconds=time_budget_seconds,
         per_replica_batch_size=per_replica_batch_size,
     )
-    return plan if seconds is None else with_measured_seconds(plan, seconds)
 
 
 def replica_counts(plan: SweepPlan) -> tuple[int, ...] | None:
@@ -306,12 +302,3 @@ def _copy(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def with_measured_seconds(plan: SweepPlan, seconds: float) -> SweepPlan:
-    """Returns the plan with every run limited to so many steady seconds, unless the recipe limits it otherwise."""
-    tables = _copy(plan.tables)
-    measurement = tables.setdefault("measurement", {})
-    if measurement.get("steps") is None and measurement.get("seconds") is None:
-        measurement["seconds"] = seconds
-    return dataclasses.replace(plan, tables=tables)

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 import browser
 from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
 from journals import build_sized_result, make_database
-from sweeps import BATCHES, build_cell_result, build_plan, write_sweep
+from sweeps import BATCHES, build_cell_result, build_limited_plan, write_sweep
 from tfbench import cli
 from tfbench.measure.summary import summarize
-from tfbench.sweep_plan import Cell, Variation, list_cells, with_measured_seconds
+from tfbench.sweep_plan import Cell, Variation, list_cells
 from tfbench.tracking import database, server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -24,7 +24,7 @@ from tfbench.tracking.store import Store
 
 RUNS = range(9, 15)  # of three sizes and two batch sizes; the runs of the sweep have other ids
 SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
-SWEEP = with_measured_seconds(build_plan(variations=(BATCHES, SIZES), num_rounds=1), 5.0)
+SWEEP = build_limited_plan(5.0, variations=(BATCHES, SIZES), num_rounds=1)
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from builders import build_recipe
-from sweeps import BATCHES, build_plan
+from sweeps import BATCHES, build_limited_plan, build_plan
 from tfbench.command_lines import find_overrides, run_command, sweep_command
 from tfbench.recipe_file import load_recipe, parse_override, shipped_folder, to_tables
-from tfbench.sweep_plan import SweepPlan, Variation, parse_arm, parse_variation, with_measured_seconds
+from tfbench.sweep_plan import SweepPlan, Variation, parse_arm, parse_variation
 
 
 def shipped(name: str = "mnist_mlp", **values: Any) -> dict[str, Any]:
@@ -64,14 +64,14 @@ def test_what_a_sweep_varies_is_read_back_as_it_was(variation: Variation) -> Non
 
 def test_the_command_of_a_sweep_says_all_that_its_plan_does() -> None:
     plan = plan_of(
-        tables=shipped(dataset__data="synthetic", training__epochs=20),
+        tables=shipped(dataset__data="synthetic", measurement__seconds=2.5),
         num_rounds=5,
         run_timeout_seconds=90.0,
         memory_limit_bytes=2**30,
         time_budget_seconds=600.0,
         data_dir="/data/a folder",
     )
-    command = sweep_command(with_measured_seconds(plan, 2.5))
+    command = sweep_command(plan)
     assert command.startswith("tfbench sweep mnist_mlp --vary training.global_batch_size=32,64 --arm 'default cpu:0' ")
     assert [parse_arm(text) for text in options_of(command, "--arm")] == list(plan.arms)
     assert [parse_override(text) for text in options_of(command, "--set")] == [("dataset.data", "synthetic")]
@@ -85,13 +85,13 @@ def test_the_command_of_a_sweep_says_all_that_its_plan_does() -> None:
     }
     assert {name: options_of(command, name) for name in expected} == expected
     assert "--full" not in command
-    assert "--full" in sweep_command(plan)
+    assert "--full" in sweep_command(plan_of(tables=shipped(training__epochs=20)))
     assert "--full" not in sweep_command(plan_of(tables=shipped(measurement__steps=50)))
     assert "--allow-code" in sweep_command(plan_of(allows_code=True))
 
 
 def test_the_command_of_a_recipe_that_is_not_shipped_names_a_file() -> None:
-    plan = with_measured_seconds(build_plan(recipe_name="mine"), 5.0)
+    plan = build_limited_plan(5.0, recipe_name="mine")
     assert sweep_command(plan).startswith("tfbench sweep mine.toml --vary ")
     assert "--set" not in sweep_command(plan)  # the file has all values
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sweeps import BATCHES, TWO_ARMS, build_plan
+from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.metrics import EPOCH_METRICS, METRICS, SWEEP_METRICS
-from tfbench.sweep_plan import SweepPlan, Variation, replica_arms, with_measured_seconds
+from tfbench.sweep_plan import SweepPlan, Variation, replica_arms
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_sweep_view import changed_color, sweep_view
 from tfbench.tracking.mlflow_view import MAX_TAG_CHARACTERS, OVERVIEW, View
@@ -36,7 +36,7 @@ def axes_of(view: View, kind: str) -> Axes:
 
 def build_timed_plan(**values: Any) -> SweepPlan:
     """Builds a plan of five seconds a run."""
-    return with_measured_seconds(build_plan(**values), 5.0)
+    return build_limited_plan(5.0, **values)
 
 
 BOTH = build_timed_plan(variations=(BATCHES, SIZES))

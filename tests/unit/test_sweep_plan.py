@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from builders import build_recipe
-from sweeps import BATCHES, TWO_ARMS, build_plan
+from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
 from tfbench.recipe_file import to_tables
 from tfbench.sweep_plan import (
@@ -16,7 +16,6 @@ from tfbench.sweep_plan import (
     parse_arm,
     parse_variation,
     resolve_recipe,
-    with_measured_seconds,
 )
 
 
@@ -113,14 +112,8 @@ def test_a_setting_is_described_without_its_sections() -> None:
     assert describe_setting(setting) == "hidden_units=[100,100] global_batch_size=32 jit_compile=true"
 
 
-def test_runs_are_limited_unless_the_recipe_limits_them() -> None:
-    assert with_measured_seconds(build_plan(), 5.0).tables["measurement"]["seconds"] == 5.0
-    limited = build_plan(tables=to_tables(build_recipe(measurement={"steps": 20})))
-    assert with_measured_seconds(limited, 5.0).tables["measurement"]["seconds"] is None
-
-
 def test_the_estimate_is_what_runs_were_seen_to_take() -> None:
-    plan = with_measured_seconds(build_plan(), 5.0)
+    plan = build_limited_plan(5.0)
     assert estimate_seconds(plan, 8) == 8 * 13.0
     assert estimate_seconds(plan, 8, run_seconds=2.0) == 16.0
 

@@ -86,7 +86,7 @@ def command(
     if seconds is None:
         seconds = _SECONDS
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
-    plan = _make_plan(request, varied, arms, step, repeats, seconds, limits)
+    plan = _make_plan(request, varied, arms, step, repeats, limits)
     width = min(shutil.get_terminal_size().columns, 120)
     for line in search_lines(plan.sweep, plan.key, plan.values, width):
         click.echo(line, err=measuring.as_json)
@@ -104,7 +104,6 @@ def _make_plan(
     arms: tuple[str, str],
     step: int | None,
     repeats: int | None,
-    seconds: float,
     limits: Limits,
 ) -> "SearchPlan":
     from tfbench.crossover import MIN_ROUNDS, SearchPlan, check_range, parse_range
@@ -126,7 +125,6 @@ def _make_plan(
         request,
         (first, second),
         num_rounds=num_rounds,
-        seconds=seconds,
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,
     )

@@ -131,7 +131,6 @@ def _make_plan(
         counts,
         kind,
         num_rounds=repeats,
-        seconds=seconds,
         per_replica_batch_size=request.recipe.training.global_batch_size if is_weak else None,
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,

@@ -99,7 +99,7 @@ def command(
         if seconds is None and not full:
             seconds = _QUICK_SECONDS if quick else _SECONDS
         request = measuring.make_request(recipe, steady_seconds=seconds)
-        plan, results = _make_plan(request, variations, arms, repeats, seconds, limits, time_budget), {}
+        plan, results = _make_plan(request, variations, arms, repeats, limits, time_budget), {}
         opened = new_log(store, plan)
     context.exit(make_sweep(plan, opened, len(results), measuring, is_dry=dry_run, before=before))
 
@@ -109,7 +109,6 @@ def _make_plan(
     variations: tuple[str, ...],
     arms: tuple[str, ...],
     repeats: int | None,
-    seconds: float | None,
     limits: Limits,
     time_budget: float | None,
 ) -> "SweepPlan":
@@ -128,7 +127,6 @@ def _make_plan(
         [parse_arm(text) for text in arms or (own,)],
         variations=varied,
         num_rounds=repeats or 3,
-        seconds=seconds,
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,
         time_budget_seconds=time_budget,
