@@ -60,7 +60,7 @@ def sweep_command(plan: SweepPlan) -> str:
             values.pop("training.global_batch_size", None)
     else:
         for variation in plan.variations:
-            words += ["--vary", _describe_variation(variation)]
+            words += ["--vary", describe_variation(variation)]
         for arm in plan.arms:
             words += ["--arm", arm.label]
     words += ["--repeats", str(plan.num_rounds)]
@@ -121,7 +121,7 @@ def _leaves(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _describe_variation(variation: Variation) -> str:
+def describe_variation(variation: Variation) -> str:
     """Writes `--vary`'s values so that they are read back: a list alone would be taken for the list of values."""
     listed = [list(value) if isinstance(value, tuple) else value for value in variation.values]
     values = ",".join(map(str if all(map(_is_word, listed)) else _compact, listed))

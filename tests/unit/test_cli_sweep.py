@@ -85,14 +85,15 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Callable[..
     recipes = [request.recipe for request in runs.requests]
     assert len(recipes) == 12
     assert {(recipe.name, recipe.dataset.data, recipe.measurement.checks) for recipe in recipes} == {
-        ("mnist_mlp", "synthetic", False)
+        ("mnist_hidden100_mlp", "synthetic", False)
     }
-    assert {recipe.measurement.seconds for recipe in recipes} == {1.0}
+    assert {recipe.measurement.seconds for recipe in recipes} == {0.5}
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
     text = " ".join(done.stdout.split())
-    assert "This was a taste: 1 s of each run on synthetic data." in text
-    assert 'tfbench sweep mnist_mlp --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"' in text
+    assert "This was a taste: 0.5 s of each run on synthetic data." in text
+    varied = "--vary training.global_batch_size=32,512"
+    assert f'tfbench sweep mnist_hidden100_mlp {varied} --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"' in text
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:

@@ -176,7 +176,7 @@ def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
     assert verdict[1] == f"{MIRRORED} is faster than {DEFAULT} for global_batch_size=128: 2 times its speed."
     assert verdict[2].startswith(
         f"{MIRRORED} is slower than {DEFAULT} for global_batch_size=32; global_batch_size=64: 0.5 times its speed. "
-        "Each step there takes 640 to 1.28e+03 ms, works on 16 to 32 samples a replica"
+        "Each step there takes 640 to 1,280 ms, works on 16 to 32 samples a replica"
     )
     assert verdict[0] == (
         f"Use {DEFAULT} up to batch 64 and {MIRRORED} from 128 on; in between it was not measured, or shows no "
@@ -206,6 +206,21 @@ def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
     assert slower[1].endswith(
         ": no core is added, only the exchange, the update of each further replica and the strategy."
     )
+
+
+def test_the_verdict_names_the_few_settings_that_are_not_like_the_many() -> None:
+    batches = [2**exponent for exponent in range(8, 16)]
+    runs = [
+        build_brief(arm=arm, batch=batch, round_number=number, speed=speed)
+        for number, jitter in ((1, 1.0), (2, 1.01), (3, 0.99))
+        for batch in batches
+        for arm, speed in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 100.0 * jitter if batch == batches[0] else 50.0))
+    ]
+    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH]))
+    many, few = (next(sentence for sentence in verdict if text in sentence) for text in ("slower", "no measurable"))
+    assert "for 7 of 8 settings, all but global_batch_size=256: 0.5 times its speed." in many
+    assert "256 to 16,384 samples a replica" in many
+    assert few.endswith("show no measurable difference for global_batch_size=256.")
 
 
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tfbench.sweep_plan import SweepPlan
 
 _SECONDS = 5.0
-_QUICK_SECONDS = 1.0
+_QUICK_SECONDS = 0.5
 _QUICK_ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
-_QUICK_RECIPE = "mnist_mlp"
+_QUICK_RECIPE = "mnist_hidden100_mlp"
 _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
 

@@ -159,8 +159,16 @@ def _limits(comparison: Comparison) -> Iterator[str]:
 
 
 def _name(rows: Sequence[Row], comparison: Comparison) -> str:
-    if len(rows) == len(comparison.rows) and len(rows) > 1:
+    """Names settings; where they are many, those that are not among them, if these are fewer."""
+    others = [row for row in comparison.rows if row not in rows]
+    if not others and len(rows) > 1:
         return f"all {len(rows)} settings"
+    if len(rows) > _NUM_NAMED and len(others) < len(rows):
+        return f"{len(rows)} of {len(comparison.rows)} settings, all but {_list(others)}"
+    return _list(rows)
+
+
+def _list(rows: Sequence[Row]) -> str:
     named = [describe_setting(row.setting) or "the recipe as it is" for row in rows[:_NUM_NAMED]]
     more = f" and {len(rows) - _NUM_NAMED} more" if len(rows) > _NUM_NAMED else ""
     return "; ".join(named) + more
@@ -173,8 +181,12 @@ def _range(rows: Sequence[Row], arm: str) -> str:
 
 def _span(values: Sequence[float], unit: str) -> str:
     """Returns "1.2 to 3.4 ms", or "1.2 ms" where the ends are the same."""
-    low, high = f"{min(values, default=math.nan):.3g}", f"{max(values, default=math.nan):.3g}"
+    low, high = (_figure(end(values, default=math.nan)) for end in (min, max))
     return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _replicas(entry: Entry) -> int:

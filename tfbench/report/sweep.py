@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tfbench.command_lines import describe_variation
 from tfbench.measure.comparison import Comparison
 from tfbench.measure.scaling import find_scaling
 from tfbench.measure.verdict import find_verdict
@@ -63,9 +64,10 @@ def taste_lines(plan: SweepPlan, width: int) -> list[str]:
     if seconds is None or seconds >= _TASTE_SECONDS or replica_counts(plan):
         return []
     on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
-    arms = " ".join(f'--arm "{arm.label}"' for arm in plan.arms)
+    varied = [f"--vary {describe_variation(variation)}" for variation in plan.variations]
+    words = " ".join([plan.recipe_name, *varied, *(f'--arm "{arm.label}"' for arm in plan.arms)])
     text = f"This was a taste: {seconds:g} s of each run{on}. What you decide by is to be measured for longer, such as:"
-    return [*wrap(text, width), f"tfbench sweep {plan.recipe_name} {arms}"]
+    return [*wrap(text, width), f"tfbench sweep {words}"]
 
 
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
