@@ -19,8 +19,9 @@ from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.sweep_log import find_sweep, read_sweep
 from tfbench.tracking.store import Store
 
-LIMIT = 6.0  # seconds beside training that a point may take
+LIMIT = 6.0  # seconds that planning, interleaving and the process may take, for a point
 TRAINING = ("first_step", "warmup", "steady", "validation", "callbacks")
+WORKLOAD = ("data", "model", "evaluation", "checks")  # as long as the recipe makes them
 PARENT = "parent"
 BETWEEN = "between"
 MEANINGS = LEDGER_ENTRIES | {
@@ -61,9 +62,9 @@ def read_gaps(path: Path) -> dict[str, float]:
     return gaps
 
 
-def beside_training(point: dict[str, float]) -> float:
-    """Returns the seconds of a point that are not training."""
-    return sum(seconds for name, seconds in point.items() if name not in TRAINING)
+def add_up(points: list[dict[str, float]], *left_out: str) -> list[float]:
+    """Returns the seconds of each point, without those of some entries."""
+    return [sum(seconds for name, seconds in point.items() if name not in left_out) for point in points]
 
 
 @click.command()
@@ -80,12 +81,16 @@ def main(sweep: str, root: Path) -> None:
         seconds = [point[name] for point in points if name in point]
         if seconds and name not in TRAINING:
             click.echo(f"| {name} | {statistics.median(seconds):.2f} s | {max(seconds):.2f} s | {meaning} |")
-    sums = [beside_training(point) for point in points]
-    click.echo(f"| **beside training** | **{statistics.median(sums):.2f} s** | {max(sums):.2f} s | limit {LIMIT:g} s |")
-    sums = [sum(point.values()) for point in points]
-    click.echo(
-        f"| whole point | {statistics.median(sums):.2f} s | {max(sums):.2f} s | {', '.join(TRAINING)} included |"
-    )
+    for title, sums, meaning in (
+        (
+            "**planning, process**",
+            add_up(points, *TRAINING, *WORKLOAD),
+            f"all but {', '.join(WORKLOAD)}; limit {LIMIT:g} s",
+        ),
+        ("beside training", add_up(points, *TRAINING), "these included"),
+        ("whole point", add_up(points), f"{', '.join(TRAINING)} included"),
+    ):
+        click.echo(f"| {title} | {statistics.median(sums):.2f} s | {max(sums):.2f} s | {meaning} |")
     today = datetime.datetime.now(datetime.UTC)
     click.echo(f"\n{len(points)} runs. {today:%Y-%m-%d}, Python {platform.python_version()}.")
 
