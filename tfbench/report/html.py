@@ -177,18 +177,18 @@ def _references(comparison: Comparison) -> Html:
     rows = [
         [
             name_reference(match.reference),
-            *(format_number(match.reference["figures"].get(name)) for name in names),
             describe_match(match),
+            *(format_number(match.reference["figures"].get(name)) for name in names),
         ]
         for match in matches
     ]
     pairs = [f"{name_reference(match.reference)}: {describe_pair(pair)}" for match in matches for pair in match.pairs]
     remarks = [f"{one['hardware']}: {one['notes']}" for one in comparison.references if one.get("notes")]
     remarks += [f"Source: {source}" for source in dict.fromkeys(one["source"] for one in comparison.references)]
-    header = ["hardware and devices", *names, "with these runs"]
+    header = ["hardware and devices", "with these runs", *names]
     return section(
         "Published figures",
-        table("published figures", header, rows, text_columns=(0,), long_columns=(len(header) - 1,)),
+        table("published figures", header, rows, long_columns=(0, 1)),
         *([bullets(pairs), text(DISCLAIMER, of_class="note")] if pairs else []),
         bullets(remarks),
     )
@@ -241,7 +241,7 @@ def _ledger(comparison: Comparison, image: Image | None) -> Html:
     return section(
         "Where the time of a measuring process went",
         picture(image.png, image.alt) if image else Html(""),
-        table("ledger of each arm", header, rows, text_columns=(0,), long_columns=(len(header) - 1,)),
+        table("ledger of each arm", header, rows, long_columns=(0, 1)),
         text("Medians over all runs of an arm, in seconds.", of_class="note") if rows else Html(""),
     )
 

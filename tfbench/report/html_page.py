@@ -32,7 +32,7 @@ th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
 thead th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
 tbody tr:nth-child(even) { background: #f6f6f6; }
 th.text, td.text { text-align: left; }
-td.long { text-align: left; white-space: normal; min-width: 14rem; }
+td.long { text-align: left; white-space: normal; min-width: 11rem; }
 td.faster { color: #17508f; font-weight: 600; }
 td.slower { color: #94440a; font-weight: 600; }
 dl { display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: .25rem 1.2rem; }
