@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from tfbench import __version__
-from tfbench.errors import ExitCode, TfbenchError
+from tfbench.errors import ExitCode, OutputError, TfbenchError
 
 
 class _Commands(click.Group):
@@ -59,6 +59,8 @@ def main() -> None:
     except KeyboardInterrupt:
         exit_code = ExitCode.INTERRUPTED
     except TfbenchError as error:
+        if isinstance(error, OutputError):
+            _close_stdout()
         click.echo(f"Error: {error}", err=True)
         exit_code = error.exit_code
     except OSError as error:  # Click itself ends in silence where the reader of a pipe has gone
