@@ -15,6 +15,17 @@ from typing import Any
 from tfbench import recipe_file
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.profile_records import (
+    BandwidthCheck,
+    EpochCheck,
+    Profile,
+    ProfiledLayer,
+    ProfiledOperation,
+    ProfileRequest,
+    ProfileRound,
+    VariantRound,
+    VariantSetup,
+)
 from tfbench.results import (
     DatasetSummary,
     EffectiveSettings,
@@ -151,6 +162,7 @@ class Replay:
         self._evaluations: list[Evaluation] = []
         self._peak_checks: list[PeakCheck] = []
         self._notes: list[str] = []
+        self._profile = _ProfileReplay()
 
     def apply(self, record: Record) -> None:
         """Takes in one record; a kind that this version does not know is passed over."""
@@ -197,6 +209,8 @@ class Replay:
                 self._values["ledger"] = build(LedgerRecord, record["ledger"], "ledger")
             case "note":
                 self._notes.append(record["text"])
+            case kind if kind.startswith("profile_"):
+                self._profile.apply(record)
             case "finished":
                 self._values |= {"stage": "finished", "ended_at": record["time"]}
             case "failed":
@@ -213,7 +227,48 @@ class Replay:
             epochs=tuple(self._epochs),
             evaluations=tuple(self._evaluations),
             peak_checks=tuple(self._peak_checks),
+            profile=self._profile.result() if "request" in self._values and self._values["request"].profile else None,
             notes=tuple(self._notes),
+            **self._values,
+        )
+
+
+class _ProfileReplay:
+    """Rebuilds what was recorded of a profile."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._rounds: list[ProfileRound] = []
+        self._setups: list[VariantSetup] = []
+        self._variant_rounds: list[VariantRound] = []
+
+    def apply(self, record: Record) -> None:
+        match record["kind"]:
+            case "profile_layers":
+                layers = tuple(build(ProfiledLayer, layer, "layer") for layer in record["layers"])
+                self._values |= {"layers": layers, "layers_problem": record["problem"]}
+            case "profile_round":
+                self._rounds.append(build(ProfileRound, record["round"], "round"))
+            case "profile_bandwidth":
+                self._values["bandwidth"] = build(BandwidthCheck, record["bandwidth"], "bandwidth")
+            case "profile_epoch":
+                self._values["epoch"] = build(EpochCheck, record["epoch"], "epoch")
+            case "profile_operations":
+                self._values |= {
+                    "operations": tuple(build(ProfiledOperation, one, "operation") for one in record["operations"]),
+                    "num_traced_steps": record["num_steps"],
+                    "traced_step_seconds": record["step_seconds"],
+                }
+            case "profile_setup":
+                self._setups.append(build(VariantSetup, record["setup"], "setup"))
+            case "profile_variant_round":
+                self._variant_rounds.append(build(VariantRound, record["round"], "round"))
+
+    def result(self) -> Profile:
+        return Profile(
+            rounds=tuple(self._rounds),
+            setups=tuple(self._setups),
+            variant_rounds=tuple(self._variant_rounds),
             **self._values,
         )
 
@@ -222,6 +277,10 @@ def request_fields(request: RunRequest) -> Record:
     """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
     plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
     plain["resume"] = to_plain(request.resume) if request.resume else None
+    if request.profile:
+        plain["profile"] = to_plain(request.profile)
+    else:
+        del plain["profile"]  # so that versions before profiles can read it
     return {
         "format_version": FORMAT_VERSION,
         "request": plain | {"recipe_name": request.recipe.name, "recipe": recipe_file.to_tables(request.recipe)},
@@ -242,8 +301,13 @@ def read_request(record: Record) -> RunRequest:
     fields = dict(record["request"])
     name = fields.pop("recipe_name")
     recipe = recipe_file.from_tables(fields.pop("recipe"), name=name, source=f"journal of {fields['run_id']}")
-    resume = fields.pop("resume", None)
-    return RunRequest(recipe=recipe, resume=build(ResumePoint, resume, "resume") if resume else None, **fields)
+    resume, profile = fields.pop("resume", None), fields.pop("profile", None)
+    return RunRequest(
+        recipe=recipe,
+        resume=build(ResumePoint, resume, "resume") if resume else None,
+        profile=build(ProfileRequest, profile, "profile") if profile else None,
+        **fields,
+    )
 
 
 def files_folder(journal_path: Path) -> Path:

@@ -14,12 +14,15 @@ class Call:
     """One use of a layer, or of an operation of keras.ops, in a model; a shared layer is used several times.
 
     Tensors are symbolic. The inputs are in the order of the layer's arguments, and they are the very objects that
-    other calls give out, even where one of the two lies within a nested model.
+    other calls give out, even where one of the two lies within a nested model. `args` and `kwargs` are what the layer
+    is called with, the same objects among them.
     """
 
     operation: Any
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -65,12 +68,17 @@ def _walk(model: Any, known_as: dict[Any, Any]) -> Iterator[Call]:
             inputs = tuple(known_as.get(tensor, tensor) for tensor in _order_inputs(node))
             nested = fit_nested(node.operation, inputs)
             if nested is None:
-                yield Call(operation=node.operation, inputs=inputs, outputs=tuple(node.outputs))
+                args, kwargs = keras.tree.map_structure(
+                    lambda value: known_as.get(value, value) if isinstance(value, keras.KerasTensor) else value,
+                    (node.arguments.args, node.arguments.kwargs),
+                )
+                outputs = tuple(node.outputs)
+                yield Call(operation=node.operation, inputs=inputs, outputs=outputs, args=args, kwargs=kwargs)
                 continue
             known_as |= zip(nested.inputs, inputs, strict=True)
             yield from _walk(nested, known_as)
-            outputs = zip(node.outputs, nested.outputs, strict=True)
-            known_as |= {outer: known_as.get(inner, inner) for outer, inner in outputs}
+            pairs = zip(node.outputs, nested.outputs, strict=True)
+            known_as |= {outer: known_as.get(inner, inner) for outer, inner in pairs}
 
 
 def _order_inputs(node: Any) -> list[Any]:

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, Literal
 
 from tfbench.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.profile_records import Profile, ProfileRequest
 from tfbench.recipe import Recipe
 from tfbench.schema import schema
 
@@ -178,6 +179,7 @@ class RunRequest:
     overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
+    profile: ProfileRequest | None = None  # what is to be found out instead of training
 
 
 @schema
@@ -212,6 +214,7 @@ class RunResult:
     input_check: InputCheck | None = None
     peak_checks: tuple[PeakCheck, ...] = ()  # a second one where the run was faster than the first
     ledger: LedgerRecord | None = None  # the latest
+    profile: Profile | None = None  # of a run that was asked for one
     error: dict[str, Any] | None = None  # type, message and traceback of what stopped the worker
     exit: RunExit | None = None
     started_at: float | None = None  # training, seconds since 1970, UTC

@@ -1,0 +1,141 @@
+"""What is recorded of a profile: the readings of a step's phases, layers and variants, before any statistics."""
+
+import dataclasses
+from typing import Any, Literal
+
+from tfbench.schema import schema
+
+# Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
+CALLS = ("dispatch", "forward", "backward", "update")
+# Beside them: Keras's own training step on batches at hand, the same as `fit` runs it with its input pipeline, taking a
+# batch that is ready from that pipeline, and making one with nothing else going on.
+KERAS_CALLS = ("keras", "full", "take", "pipeline")
+COPY_CALL = "copy"  # a batch from the host to a device that is not the host
+
+
+@schema
+class Variant:
+    """The same step with some values of the recipe changed."""
+
+    name: str  # as it was asked for: "jit_compile=on"
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)  # key of the recipe -> value
+
+
+@schema
+class ProfileRequest:
+    """What is to be found out of a recipe's step, in a measuring process of its own.
+
+    "step": its phases and layers. "trace": TensorFlow's own trace of it. "variants": how variants of it compare.
+    """
+
+    kind: Literal["step", "trace", "variants"] = "step"
+    seconds: float = 20.0  # after which no more rounds are begun, once there are enough
+    variants: tuple[Variant, ...] = ()
+
+
+@schema
+class ProfiledLayer:
+    """One use of a layer. Bytes are those of a step's batch that must move at least: each tensor once, in its dtype.
+
+    `flops_per_sample` counts the forward pass, None where it is not known; `has_input_gradient` is False where nothing
+    before the layer is trained, so that its backward pass has half of the products.
+    """
+
+    index: int
+    name: str
+    kind: str
+    num_parameters: int
+    flops_per_sample: int | None
+    forward_bytes: int | None
+    backward_bytes: int | None
+    has_input_gradient: bool = True
+    is_trained: bool = True  # False: no gradient goes through it
+
+
+@schema
+class BandwidthCheck:
+    """An array is added to another in place: two are read, one is written; the fastest round tells the bandwidth."""
+
+    num_bytes: int  # read and written in a round
+    num_rounds: int
+    seconds: float
+
+    @property
+    def bytes_per_second(self) -> float:
+        """The bandwidth."""
+        return self.num_bytes / self.seconds
+
+
+@schema
+class TracedCall:
+    """Calls of one function while TensorFlow's profiler was on, all figures for one call.
+
+    `parts` tells for how long operations ran, by what they belong to: "forward/3" and "backward/3" for the layer of
+    that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
+    """
+
+    seconds: float
+    parts: dict[str, float]
+
+
+@schema
+class ProfileRound:
+    """One round: each function called several times in a row; mean seconds of a call."""
+
+    seconds: dict[str, float]
+    traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)  # "forward", "backward" and "update"
+
+
+@schema
+class EpochCheck:
+    """Training with Keras's `fit` for some steps after the rounds, without validation."""
+
+    num_steps: int
+    seconds: float
+    steps_per_epoch: int
+
+
+@schema
+class ProfiledOperation:
+    """An operation of a trace; figures for one step."""
+
+    name: str  # with the scopes that it is in, such as its layer
+    kind: str  # "MatMul"
+    occurrences: float
+    seconds: float  # for which it ran
+    own_seconds: float  # shares with what ran at the same time, so that all of them add up
+
+
+@schema
+class VariantSetup:
+    """A variant that was built: how its loss went, on the same batches from the same weights."""
+
+    name: str
+    losses: tuple[float | None, ...] = ()  # of each step; None: not finite
+    refusal: str = ""  # why it could not be built
+    layers: tuple[ProfiledLayer, ...] = ()  # empty: its layers cannot be told apart
+    has_same_weights: bool = True  # as the step without changes has in the beginning
+
+
+@schema
+class VariantRound:
+    """One round over all variants: mean seconds of a step, and of traced calls, by a variant's name."""
+
+    seconds: dict[str, float]
+    traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)
+
+
+@schema
+class Profile:
+    """All that a measuring process recorded of a profile."""
+
+    layers: tuple[ProfiledLayer, ...] = ()
+    layers_problem: str = ""  # why layers cannot be timed apart
+    rounds: tuple[ProfileRound, ...] = ()
+    bandwidth: BandwidthCheck | None = None
+    epoch: EpochCheck | None = None
+    operations: tuple[ProfiledOperation, ...] = ()
+    num_traced_steps: int = 0
+    traced_step_seconds: float | None = None
+    setups: tuple[VariantSetup, ...] = ()
+    variant_rounds: tuple[VariantRound, ...] = ()
