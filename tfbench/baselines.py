@@ -59,7 +59,7 @@ def read_baseline(store: Store, token: str) -> Baseline:
     heads = store.heads()
     group = token
     if token not in {head.group for head in heads}:
-        run_id = store.find(token)
+        run_id = store.find_training(token)
         group = next(head.group for head in heads if head.run_id == run_id) or run_id
     members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
     found = [(result, speed) for run_id in members if (speed := _speed_of(result := _read_result(store, run_id)))]

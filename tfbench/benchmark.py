@@ -30,6 +30,29 @@ SHARED_MACHINE = (
 )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """What a measurement begins with."""
+
+    training: TrainingConfig
+    splits: Splits
+    model: Any  # keras.Model, compiled
+    resolved: distribution.ResolvedDistribution
+    summary: ModelSummary
+    steps_per_epoch: int
+    shares_machine: bool  # another run was measuring here already
+
+    @property
+    def device(self) -> str:
+        """The first device, as TensorFlow names it."""
+        return next(iter(self.resolved.logical_names))
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The GPUs in use, as TensorFlow's memory statistics name them."""
+        return tuple(name.removeprefix("/device:") for name in self.resolved.logical_names if "GPU" in name)
+
+
 def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
     """Trains as the request says, and writes what happens to the journal.
 
@@ -43,14 +66,51 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
     Raises:
         TfbenchError: Before "ready": the run was refused, nothing was measured. After it: the measurement is not valid.
     """
-    recipe = request.recipe
-    training = recipe.training
+    recipe, training = request.recipe, request.recipe.training
+    prepared = prepare(request, journal, ledger, wait_for_start)
+    splits, model, resolved = prepared.splits, prepared.model, prepared.resolved
+
+    journal.append("started")
+    meter = UsageMeter(prepared.gpu_names)
+    with input_pipeline.broken_samples_named(splits.source):
+        steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger)
+        journal.append("trained", **plain_fields(usage=meter.finish()))
+        with ledger.entry("evaluation"):
+            write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
+            if not recipe.measurement.is_limited:
+                evaluate_trained(recipe, splits, model, journal)
+        with ledger.entry("checks"):
+            if recipe.measurement.checks:
+                _check_limits(training, splits, resolved, prepared.summary, steps_per_second, journal)
+            note_shared_machine(prepared, journal)
+    journal.append("ledger", **plain_fields(ledger=ledger.record()))
+    journal.append("finished")
+
+
+def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> Prepared:
+    """Makes devices, data and model ready, says so in the journal, and waits for the sign to begin.
+
+    Args:
+        request: The run.
+        journal: Receives "stage", "note" and "ready" records.
+        ledger: Told of what takes the time.
+        wait_for_start: As of `run_benchmark`.
+
+    Raises:
+        TfbenchError: The run is refused.
+    """
+    recipe, training = request.recipe, request.recipe.training
     distribution.require_possible(recipe.distribution, training)
 
     journal.append("stage", name="starting TensorFlow")
     _import_keras(recipe)
     _set_process_wide(training)
     resolved = distribution.resolve(recipe.distribution, training)
+    if request.profile and resolved.placement.num_replicas > 1:
+        raise DeviceError(
+            f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
+            "them; `tfbench scale` says what more replicas cost."
+        )
 
     ledger.switch("data")
     journal.append("stage", name="loading data")
@@ -67,40 +127,36 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
         if request.resume:
             snapshots.resume_training(model, request.resume)
-    steps_per_epoch = input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size)
-    summary = _summarize_model(model)
-    shares_machine = environment.count_other_workers() > 0
+    prepared = Prepared(
+        training=training,
+        splits=splits,
+        model=model,
+        resolved=resolved,
+        summary=_summarize_model(model),
+        steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
+        shares_machine=environment.count_other_workers() > 0,
+    )
     journal.append(
         "ready",
-        steps_per_epoch=steps_per_epoch,
+        steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
             placement=resolved.placement,
             settings=environment.read_settings(model, training),
             environment=environment.collect_environment(),
             dataset=_summarize_data(recipe.dataset, splits),
-            model=summary,
+            model=prepared.summary,
         ),
     )
     ledger.switch("waiting")
     wait_for_start()
     ledger.switch(None)
+    return prepared
 
-    journal.append("started")
-    meter = UsageMeter(tuple(name.removeprefix("/device:") for name in resolved.logical_names if "GPU" in name))
-    with input_pipeline.broken_samples_named(splits.source):
-        steps_per_second = train(request, splits, model, steps_per_epoch, resolved, journal, ledger)
-        journal.append("trained", **plain_fields(usage=meter.finish()))
-        with ledger.entry("evaluation"):
-            write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
-            if not recipe.measurement.is_limited:
-                evaluate_trained(recipe, splits, model, journal)
-        with ledger.entry("checks"):
-            if recipe.measurement.checks:
-                _check_limits(training, splits, resolved, summary, steps_per_second, journal)
-            if shares_machine or environment.count_other_workers():
-                journal.append("note", text=SHARED_MACHINE)
-    journal.append("ledger", **plain_fields(ledger=ledger.record()))
-    journal.append("finished")
+
+def note_shared_machine(prepared: Prepared, journal: Journal) -> None:
+    """Says so in the journal if another run measured on the machine, before this one began or at its end."""
+    if prepared.shares_machine or environment.count_other_workers():
+        journal.append("note", text=SHARED_MACHINE)
 
 
 def _check_limits(

@@ -107,6 +107,19 @@ METRICS: dict[str, Metric] = {
     "ledger/wall_seconds": Metric("s", _LOWER, "the measuring process, from before its start to its end"),
 }
 
+# Of a profile of a step, which has none of a training
+PROFILE_METRICS: dict[str, Metric] = {
+    "profile/input_seconds": Metric("s", _LOWER, "taking a step's batch from the input pipeline beside the training"),
+    "profile/copy_seconds": Metric("s", _LOWER, "copying a step's batch to a device that is not the host"),
+    "profile/dispatch_seconds": Metric("s", _LOWER, "calling a compiled function that does nothing"),
+    "profile/forward_seconds": Metric("s", _LOWER, "forward pass and loss of a step"),
+    "profile/backward_seconds": Metric("s", _LOWER, "what the gradients add to the forward pass"),
+    "profile/update_seconds": Metric("s", _LOWER, "what the optimizer adds to the gradients"),
+    "profile/keras_loop_seconds": Metric("s", _LOWER, "what Keras's own training step adds to the bare one"),
+    "profile/full_step_seconds": Metric("s", _LOWER, "Keras's own training step with its input pipeline"),
+    "profile/bottleneck_seconds": Metric("s", _LOWER, "the largest single part of a step"),
+}
+
 # Of a run of a sweep, known once others of the sweep are
 SWEEP_METRICS: dict[str, Metric] = {
     "sweep/speedup": Metric("", _HIGHER, "samples_per_second over that of the sweep's first arm in the same round"),

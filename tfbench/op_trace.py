@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfbench.errors import MeasurementError
+from tfbench.profile_records import ProfiledOperation
 
 _PS = 1e-12
 # "path/of/scopes/name:Kind": what TensorFlow calls an operation in a trace; functions and threads have other forms.
@@ -110,6 +111,30 @@ def apportion(operations: Iterable[TracedOperation], part_of: Callable[[str], tu
             running.pop(index, None)
         before = time
     return seconds
+
+
+def sum_up(operations: Sequence[TracedOperation], num_steps: int) -> list[ProfiledOperation]:
+    """Returns what each operation took in a step, the longest first.
+
+    Args:
+        operations: Of some steps.
+        num_steps: How many.
+    """
+    own = apportion(operations, lambda name: (0, name))
+    together: dict[str, list[TracedOperation]] = {}
+    for operation in operations:
+        together.setdefault(operation.name, []).append(operation)
+    found = [
+        ProfiledOperation(
+            name=name,
+            kind=same[0].kind,
+            occurrences=len(same) / num_steps,
+            seconds=sum(one.end - one.start for one in same) * _PS / num_steps,
+            own_seconds=own.get(name, 0.0) / num_steps,
+        )
+        for name, same in together.items()
+    ]
+    return sorted(found, key=lambda one: -one.own_seconds)
 
 
 def _read_plane(plane: Any, name_of: Callable[[Any, Any], str]) -> Sequence[TracedOperation]:

@@ -1,10 +1,11 @@
-"""What the devices of a run can compute at most: matrix products of the same precision, with the same threads."""
+"""What the devices of a run can compute and move at most, with the same threads."""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfbench.machine import PeakCheck
+from tfbench.profile_records import BandwidthCheck
 from tfbench.usage import read_counters
 
 _CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no faster, smaller ones are
@@ -12,6 +13,8 @@ _SMALL_SIZE = 1024  # where one of the large products would take longer than a r
 _GPU_CHAIN = 8  # products in a row on a GPU, where a single one is too short for the clock
 _ROUND_SECONDS = 0.4  # longest that a round may take
 _MIN_ROUNDS = 3
+_CPU_ARRAY_BYTES, _GPU_ARRAY_BYTES = 64 * 2**20, 512 * 2**20  # too large for caches
+_ARRAYS_MOVED = 3  # of an addition in place: two are read, one is written
 _COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
@@ -47,6 +50,47 @@ def measure_peak(devices: Sequence[str], precision: str, *, seconds: float) -> P
         seconds=min(rounds),
         other_share=read_counters().other_share(before),
     )
+
+
+def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
+    """Times the addition of one large array to another, in place, on all devices at once; the fastest round counts.
+
+    Nothing is allocated meanwhile: new memory has to be cleared by the system first, which would be timed, too.
+
+    Args:
+        devices: As TensorFlow numbers them: "/device:CPU:0".
+        seconds: After which no more rounds are begun, once there are three.
+    """
+    num_bytes = _GPU_ARRAY_BYTES if "GPU" in devices[0] else _CPU_ARRAY_BYTES
+    add = _build_addition(devices, num_bytes // 4)
+    add()  # the first call traces
+    rounds = list[float]()
+    while len(rounds) < _MIN_ROUNDS or sum(rounds) < seconds:
+        rounds.append(_time(add))
+    return BandwidthCheck(
+        num_bytes=_ARRAYS_MOVED * num_bytes * len(devices), num_rounds=len(rounds), seconds=min(rounds)
+    )
+
+
+def _build_addition(devices: Sequence[str], size: int) -> Callable[[], None]:
+    import tensorflow as tf
+
+    pairs = []
+    for device in devices:
+        with tf.device(device):
+            pairs.append((tf.Variable(tf.ones([size])), tf.Variable(tf.ones([size]))))
+
+    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+    def add() -> None:
+        for device, (total, summand) in zip(devices, pairs, strict=True):
+            with tf.device(device):
+                total.assign_add(summand)
+
+    def run() -> None:
+        add()
+        tf.test.experimental.sync_devices()
+
+    return run
 
 
 def _build_product(devices: Sequence[str], size: int, dtype: str, chain: int) -> Callable[[], None]:

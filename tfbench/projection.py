@@ -16,6 +16,7 @@ from tfbench.errors import TfbenchError, TrackingError
 from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
 from tfbench.measure.comparison import SWEEP_TAG
 from tfbench.measure.summary import summarize
+from tfbench.profile_records import TRACE_FOLDER
 from tfbench.report import plots, run_json
 from tfbench.results import RunExit, RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
@@ -25,6 +26,8 @@ from tfbench.tracking.tracker import Tracker
 
 SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
 FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
+
+PROFILE_PLOT = "profile.png"
 
 MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
 
@@ -46,7 +49,7 @@ class RecoveredRun:
 def write_files(
     result: RunResult, summary: Summary, journal_path: Path, folder: Path, tracked: TrackedRun | None = None
 ) -> None:
-    """Writes what is kept beside a tracked run: the recipe, the journal, the environment, the result, plots.
+    """Writes what is kept beside a tracked run: recipe, journal, environment, result, profile, plots, trace, model.
 
     A limited run of a sweep gets no plots: they take longer than all the rest between two runs, and the report of the
     sweep shows its speeds and where the time went.
@@ -62,17 +65,33 @@ def write_files(
         OSError: The folder cannot be written to.
     """
     shutil.copyfile(journal_path, folder / "journal.jsonl")
+    document = run_json.to_json(result, summary, tracked)
     documents = {
         "recipe.json": recipe_file.to_tables(result.request.recipe),
         "environment.json": to_plain(result.environment) if result.environment else {},
-        "result.json": run_json.to_json(result, summary, tracked),
+        "result.json": document,
     }
+    if document.get("profile"):
+        documents["profile.json"] = document["profile"]
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):
         plots.write_plots(result, summary, folder)
-    for path in files_folder(journal_path).glob("model.*"):  # the trained model, and its picture
-        (folder / path.name).symlink_to(path.absolute())  # a copy might not fit
+    kept = files_folder(journal_path)
+    if (folder / PROFILE_PLOT).is_file():  # which is kept in the store, too, to be looked at without MLflow
+        kept.mkdir(exist_ok=True)
+        shutil.move(folder / PROFILE_PLOT, kept / PROFILE_PLOT)
+    trace = [path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file()]
+    for path in (*list_files(journal_path), *trace):
+        target = folder / path.relative_to(kept)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path.absolute())  # a copy might not fit
+
+
+def list_files(journal_path: Path) -> list[Path]:
+    """Returns what a run left for its user beside the journal: the trained model, pictures of it and of a profile."""
+    folder = files_folder(journal_path)
+    return sorted((*folder.glob("model.*"), *folder.glob(PROFILE_PLOT)))
 
 
 def _is_point(result: RunResult) -> bool:

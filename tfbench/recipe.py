@@ -46,8 +46,15 @@ def _require_band(value: Any) -> Any:
     return value
 
 
+def _require_direction(text: str) -> str:
+    if not re.fullmatch(r"(forward|backward)/.+", text):
+        raise ValueError(f"must be forward/LAYER or backward/LAYER. Received: '{text}'.")
+    return text
+
+
 EpochKey = Annotated[str, pydantic.AfterValidator(_require_epoch)]  # the keys of TOML and JSON are strings
 AccuracyBand = Annotated[tuple[Accuracy, Accuracy], pydantic.BeforeValidator(_require_band)]
+DirectionKey = Annotated[str, pydantic.AfterValidator(_require_direction)]
 LossBand = Annotated[tuple[NonNegativeNumber, NonNegativeNumber], pydantic.BeforeValidator(_require_band)]
 
 
@@ -291,15 +298,21 @@ class ExpectConfig:
 
 @schema
 class Reference:
-    """Published figures to stand beside ours; `verified = false` where one could not be checked at its source."""
+    """Published figures to stand beside ours; `verified = false` where one could not be checked at its source.
+
+    `layer_seconds`: of a step, by direction and layer, "backward/pool". `not_comparable`: why none of its times can be
+    held against ours.
+    """
 
     hardware: Text
     devices: Text
     source: Text
     figures: dict[str, Number]
     curve: dict[str, tuple[Number, ...]] = dataclasses.field(default_factory=dict)
+    layer_seconds: dict[DirectionKey, PositiveNumber] = dataclasses.field(default_factory=dict)
     verified: Flag = True
     notes: str = ""
+    not_comparable: str = ""
 
 
 @schema

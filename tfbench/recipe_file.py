@@ -36,6 +36,7 @@ _SECTIONS = {
 }
 _TABLES = ("recipe", "model", "dataset", *tuple(_SECTIONS)[1:], "sweep", "reference")
 VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's arms are for
+_LATER_KEYS = ("layer_seconds", "not_comparable")  # of a reference; versions before them read a recipe without them
 THREADS = "threads"  # in a sweep, stands for both thread settings of [training]
 
 
@@ -179,6 +180,10 @@ def to_tables(recipe: Recipe) -> dict[str, Any]:
     del tables["name"]
     for kind in ("model", "dataset"):
         tables[kind] |= tables[kind].pop("options")
+    for reference in tables["reference"]:
+        for key in _LATER_KEYS:
+            if not reference[key]:
+                del reference[key]
     return tables
 
 

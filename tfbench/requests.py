@@ -10,6 +10,7 @@ from typing import Any
 from tfbench import recipe_file, registry, snapshots
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.journal import files_folder
+from tfbench.profile_records import ProfileRequest
 from tfbench.recipe import ModelConfig, Recipe
 from tfbench.results import ResumePoint, RunRequest, RunResult
 
@@ -17,6 +18,8 @@ from tfbench.results import ResumePoint, RunRequest, RunResult
 CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
 # A run that goes on is none of the series that its predecessor was of.
 SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "arm", "round", "sweep", "point"))
+
+_PROFILE_SUFFIXES = {"step": "profile", "trace": "trace", "variants": "variants"}
 
 
 def new_request(
@@ -66,6 +69,17 @@ def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str])
         name=f"{request.name}-{suffix}",
         created=time.time(),
         tags=request.tags | dict(tags),
+    )
+
+
+def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
+    """Builds the request of a profile of what `request` would train, with an id, a name and a time of its own."""
+    return dataclasses.replace(
+        request,
+        run_id=new_id(),
+        name=f"{request.name}-{_PROFILE_SUFFIXES[profile.kind]}",
+        created=time.time(),
+        profile=profile,
     )
 
 

@@ -41,6 +41,7 @@ class RunBrief:
     equals: dict[str, Any]
     noise_key: dict[str, Any] | None
     references: list[dict[str, Any]]
+    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
 
     @property
     def arm(self) -> str:
@@ -80,4 +81,5 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         equals=equal_values(result),
         noise_key=to_plain(key) if key else None,
         references=tables["reference"],
+        profile=result.request.profile.kind if result.request.profile else "",
     )

@@ -16,12 +16,12 @@ import psutil
 from tfbench import errors
 from tfbench.briefs import write_brief
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
-from tfbench.journal import DiskFullError, Journal, Record, Replay, files_folder, request_fields
+from tfbench.journal import DiskFullError, Journal, Record, Replay, request_fields
 from tfbench.launcher import STOP_SECONDS, Worker, describe_exit
 from tfbench.measure.checks import find_early_cautions
 from tfbench.measure.summary import summarize
 from tfbench.progress import RunProgress
-from tfbench.projection import project
+from tfbench.projection import list_files, project
 from tfbench.report.console import RunConsole
 from tfbench.results import RunRequest, RunResult, Summary, TrackedRun
 from tfbench.stop_signals import StopSignals
@@ -181,7 +181,7 @@ class _Run:
         except TrackingError as error:
             problems.append(f"not tracked: {error}")
         summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
-        files = [str(path) for path in sorted(files_folder(journal.path).glob("model.*"))]
+        files = [str(path) for path in list_files(journal.path)]
         self._console.finish(result, summary, self._tracked, str(journal.path), files)
         return RunOutcome(
             result=result, summary=summary, tracked=self._tracked, was_interrupted=self._stop.received is not None
@@ -224,6 +224,7 @@ class _Run:
             self._replay.apply(record)
             match record["kind"]:
                 case "stage":
+                    self._progress.begin_stage(record["time"])
                     self._console.stage(record["name"])
                 case "ready":
                     self._console.header(self._replay.result())
@@ -236,6 +237,8 @@ class _Run:
                 case "spans":
                     epoch, _, last_step, _ = record["spans"][-1]
                     self._progress.advance(self._console, epoch, last_step, time_=record["time"])
+                case "profile_round" | "profile_variant_round":
+                    self._progress.advance_profile(self._console, time_=record["time"])
                 case "epoch":
                     has_new_epochs = True
                     self._console.epoch_row(self._replay.result().epochs[-1])

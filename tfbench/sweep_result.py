@@ -65,8 +65,8 @@ def compare_stored(
     baseline: str | None = None,
     allows_unequal: bool = False,
 ) -> Comparison:
-    """Sets any runs of a store side by side, of one recipe if it is named; those that still run are left out."""
-    briefs = [brief for brief in read_briefs(store, run_ids) if recipe in (None, brief.recipe)]
+    """Sets any runs of a store side by side, of one recipe if it is named; profiles and what still runs are left out."""
+    briefs = [brief for brief in read_briefs(store, run_ids) if recipe in (None, brief.recipe) and not brief.profile]
     return compare(
         briefs,
         noise_limits_of(store),

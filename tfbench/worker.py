@@ -54,9 +54,12 @@ def _run(record: dict[str, Any], journal: Journal, start: threading.Event) -> in
         import psutil
 
         journal.append("worker", pid=os.getpid(), created=psutil.Process().create_time())
-        from tfbench.benchmark import run_benchmark
-
-        run_benchmark(read_request(record), journal, ledger, wait_for_start)
+        request = read_request(record)
+        if request.profile:
+            from tfbench.profiler import run_profile as measure
+        else:
+            from tfbench.benchmark import run_benchmark as measure
+        measure(request, journal, ledger, wait_for_start)
     except _Stopped:
         _record_ledger(journal, ledger)
         return ExitCode.INTERRUPTED

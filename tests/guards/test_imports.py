@@ -20,6 +20,7 @@ LEVELS = {
     "recipe": 1,
     "results": 1,
     "metrics": 1,
+    "profile_records": 1,
     "journal": 2,
     "lean_import": 0,
     "measure": 2,
@@ -46,8 +47,12 @@ LEVELS = {
     "input_pipeline": 3,
     "measure.recorder": 3,
     "objective": 3,
+    "op_trace": 3,
     "peak": 3,
     "optimizer": 3,
+    "profile_variants": 3,
+    "profiled_step": 3,
+    "profiler": 3,
     "model_graph": 3,
     "model_table": 3,
     "models": 3,
@@ -178,4 +183,9 @@ def test_only_records_know_pydantic() -> None:
 
 
 def test_only_consoles_import_rich() -> None:
-    assert importers_of("rich") <= {"report.console", "report.brief_console", "report.sweep_console"}
+    assert importers_of("rich") <= {
+        "report.console",
+        "report.brief_console",
+        "report.profile_console",
+        "report.sweep_console",
+    }

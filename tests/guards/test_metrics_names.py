@@ -4,18 +4,20 @@ import re
 
 import pytest
 
-from tfbench.metrics import EPOCH_METRICS, METRICS, SWEEP_METRICS
+from tfbench.metrics import EPOCH_METRICS, METRICS, PROFILE_METRICS, SWEEP_METRICS
+
+ALL = METRICS | PROFILE_METRICS | SWEEP_METRICS
 
 
-@pytest.mark.parametrize("name", METRICS | SWEEP_METRICS)
+@pytest.mark.parametrize("name", ALL)
 def test_name_has_only_small_letters_digits_and_underscores(name: str) -> None:
     assert re.fullmatch(r"[a-z0-9_/]+", name)
 
 
-@pytest.mark.parametrize("name", METRICS | SWEEP_METRICS)
+@pytest.mark.parametrize("name", ALL)
 def test_meaning_is_one_line(name: str) -> None:
-    assert (METRICS | SWEEP_METRICS)[name].meaning
-    assert "\n" not in (METRICS | SWEEP_METRICS)[name].meaning
+    assert ALL[name].meaning
+    assert "\n" not in ALL[name].meaning
 
 
 def test_metrics_of_an_epoch_are_metrics() -> None:
@@ -25,6 +27,6 @@ def test_metrics_of_an_epoch_are_metrics() -> None:
 def test_mlflow_takes_every_name() -> None:
     from mlflow.utils.validation import _validate_metric_name
 
-    for name in METRICS | SWEEP_METRICS:
+    for name in ALL:
         _validate_metric_name(name)
         _validate_metric_name(f"summary/{name}")

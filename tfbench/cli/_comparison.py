@@ -71,7 +71,7 @@ def read_comparison(store: "Store", selection: Selection) -> Selected:
         plan, results = read_sweep(store, find_sweep(store, sweep))
         comparison = compare_sweep(store, plan, results, baseline=baseline)
     else:
-        run_ids = store.run_ids() if takes_all else [store.find(token) for token in runs]
+        run_ids = store.run_ids() if takes_all else [store.find_training(token) for token in runs]
         comparison = compare_stored(store, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
     warn_of_damaged_floors(store)
     if not comparison.rows:

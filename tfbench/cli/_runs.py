@@ -56,12 +56,12 @@ class RunMaker:
 
     def show(self, outcome: "RunOutcome") -> None:
         """Shows a run that is over as one that is made alone is shown."""
-        from tfbench.journal import files_folder
+        from tfbench.projection import list_files
         from tfbench.report.console import RunConsole
 
         console, result = RunConsole(quiet_stdout=self.as_json), outcome.result
         journal_path = self._store.journal_path(result.request.run_id)
-        files = [str(path) for path in sorted(files_folder(journal_path).glob("model.*"))]
+        files = [str(path) for path in list_files(journal_path)]
         console.header(result)
         for epoch in result.epochs:
             console.epoch_row(epoch)

@@ -30,7 +30,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     from tfbench.measure.summary import summarize
 
     store = open_store(store_root)
-    results = [load_run(store, run) for run in (first, second)]
+    results = [load_run(store, store.find_training(run)) for run in (first, second)]
     a, b = results
     if a.request.run_id == b.request.run_id:
         raise click.UsageError(f"{first} and {second} are the same run, {a.request.run_id}. Name two.")

@@ -117,7 +117,7 @@ def _make_request(
         if recipe:
             raise click.UsageError("--resume goes on with the recipe of its run: leave RECIPE out.")
         store = measuring.store
-        run_id = store.find(resume)
+        run_id = store.find_training(resume)
         records = read_records(store.journal_path(run_id))
         if is_running(records):
             raise click.UsageError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")

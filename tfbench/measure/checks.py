@@ -24,6 +24,9 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
         result: A run, finished or not.
         warmup_steps: Number of leading steps left out of the summary; None: what the recipe says.
     """
+    if result.request.profile:  # nothing is trained, so that what is said of a training holds for none of it
+        notes = result.placement.notes if result.placement else ()
+        return tuple(dict.fromkeys((*check_machine(result), *notes, *result.notes)))
     if warmup_steps is None:
         warmup_steps = result.request.recipe.measurement.warmup_steps
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
@@ -48,7 +51,7 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
 
 def find_early_cautions(result: RunResult) -> tuple[str, ...]:
     """Returns the cautions that a user should see before waiting for a run whose devices are known."""
-    return tuple(_check_purpose(result))
+    return () if result.request.profile else tuple(_check_purpose(result))
 
 
 def find_requested_cautions(result: RunResult) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
 LOSS = "loss"
 HOST_OVERHEAD = "host overhead"
+PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it waits for a batch, or shares the processor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +30,7 @@ class Phase:
 
     name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop"
     seconds: float  # median over the rounds
-    best_seconds: float  # of the best round
+    best_seconds: float  # from the fastest round of each function
     how: Literal["measured", "difference"]
 
 
@@ -77,7 +78,7 @@ class LayerTime:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseCheck:
-    """What the trace found in a phase, beside the phase's own time; `operations_seconds` are those of layers and loss."""
+    """What a trace found in a phase, beside the phase's own time; operations are those of layers and the loss."""
 
     phase: Literal["forward", "backward", "update"]
     operations_seconds: float
@@ -151,7 +152,7 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
     rounds = profile.rounds
     phases = tuple(_find_phases(rounds))
     full = [one.seconds["full"] for one in rounds]
-    parts = _typical_parts(rounds)
+    parts = _typical_parts(rounds) if profile.layers else {}
     peak = find_peak(result.peak_checks)
     bandwidth = profile.bandwidth.bytes_per_second if profile.bandwidth else None
     batch = result.placement.global_batch_size if result.placement else None
@@ -188,7 +189,7 @@ def _find_phases(rounds: Sequence[ProfileRound]) -> Iterator[Phase]:
     def copy(seconds: dict[str, float]) -> float:
         return seconds[COPY_CALL] if has_copy else 0.0
 
-    yield _phase("input", rounds, lambda s: s["take"] - s[dispatch], "measured")
+    yield _phase("input", rounds, lambda s: s["take"] - s[dispatch], "difference")
     if has_copy:
         yield _phase("copy", rounds, copy, "measured")
     yield _phase(dispatch, rounds, lambda s: s[dispatch], "measured")
@@ -204,7 +205,9 @@ def _phase(
     how: Literal["measured", "difference"],
 ) -> Phase:
     seconds = [read(one.seconds) for one in rounds]
-    return Phase(name=name, seconds=statistics.median(seconds), best_seconds=min(seconds), how=how)
+    # The least of differences would be that of a round in which the shorter function was held up.
+    fastest = {call: min(one.seconds[call] for one in rounds) for call in rounds[0].seconds}
+    return Phase(name=name, seconds=statistics.median(seconds), best_seconds=read(fastest), how=how)
 
 
 def _typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
@@ -234,7 +237,8 @@ def _time_layers(
 ) -> Iterator[LayerTime]:
     for layer in profile.layers:
         forward_flops = layer.flops_per_sample * batch if layer.flops_per_sample is not None and batch else None
-        products = 2 if layer.has_input_gradient else 1  # for each one of the forward pass
+        # For each product of the forward pass: the gradients of the weights and of the input.
+        products = 0 if not layer.is_trained else 2 if layer.has_input_gradient else 1
         work = {
             "forward": _judge(
                 parts.get(f"forward/{layer.index}", 0.0), forward_flops, layer.forward_bytes, peak, bytes_per_second
@@ -266,7 +270,7 @@ def _judge(
 def _check_phases(
     rounds: Sequence[ProfileRound], phases: Sequence[Phase], parts: dict[str, float]
 ) -> Iterator[PhaseCheck]:
-    """Yields operations and host overhead of each phase; the overhead is what a call has more of than the one before."""
+    """Yields operations and host overhead of each phase, the latter less that of the call before."""
     idle = [_idle_seconds(one) for one in rounds if one.traced]
     before = CALLS[0]
     for phase in phases:
@@ -312,6 +316,7 @@ def _find_bottleneck(
     for phase in phases:
         if phase.name not in told_apart:
             add(phase.name, phase.seconds)
+    add(PIPELINE, full_seconds - sum(phase.seconds for phase in phases))
     for check in checks:
         add(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
     for direction, seconds in loss_seconds.items():

@@ -24,6 +24,7 @@ _BESIDE_WORKLOAD = (
     "training.intra_op_threads",
     "training.inter_op_threads",
 )
+PHASE_FIGURES = ("forward_seconds", "backward_seconds", "update_seconds")  # of a step; no run measures its own
 _NUM_NAMED = 4  # values that a reason names
 _SYNTHETIC = "synthetic data here"
 
@@ -87,6 +88,8 @@ def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:
     reasons = [] if alike else list(_describe_differences([differences for _, _, differences in measured]))
     if not figures.get("samples_per_second") and published_epoch_seconds(figures) is None:
         reasons.append(_describe_lack(figures))
+    if reference.get("not_comparable"):
+        reasons.append(reference["not_comparable"])
     if reasons:
         return ReferenceMatch(reference=reference, reasons=tuple(reasons))
     pairs = [pair for row, entry in alike for pair in _find_pairs(figures, row, entry)]

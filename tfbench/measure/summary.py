@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from tfbench.measure.checks import find_cautions
 from tfbench.measure.cost import compute_cost
 from tfbench.measure.learning import time_to_accuracy_seconds
+from tfbench.measure.profile import summarize_profile
 from tfbench.measure.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
 from tfbench.measure.work import FLOPS_PER_FORWARD, find_peak
-from tfbench.metrics import LEDGER_ENTRIES, METRICS
+from tfbench.metrics import LEDGER_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe import REGRESSION_LOSSES
 from tfbench.results import RunResult, StepSpan, Summary
 
@@ -33,8 +34,10 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
         Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those.
         Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
         measures (costs, work and limit, ledger) only where it was. Times in seconds; `samples_per_second` counts the
-        samples of all replicas.
+        samples of all replicas. Of a profile, which is no training, only what exists of `METRICS` and `PROFILE_METRICS`.
     """
+    if result.request.profile:
+        return _summarize_profile_run(result)
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
     values = _speeds(result, steady) | _step_times(result, steady) | _epoch_times(result) | _learned(result)
     values |= _evaluated(result) | _sizes(result) | _used(result) | _ledger(result)
@@ -51,6 +54,19 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     if missing and result.spans:  # without spans, a caution says already that nothing was measured
         cautions += (f"no value, since it was not measured or was not finite: {', '.join(missing)}.",)
     return Summary(metrics=metrics, cautions=cautions)
+
+
+def _summarize_profile_run(result: RunResult) -> Summary:
+    values = _sizes(result) | _used(result) | _ledger(result) | _work_and_limit(result, None)
+    cost = compute_cost(result)
+    values |= cost.metrics() if cost else {}
+    if step := summarize_profile(result):
+        values |= {f"profile/{phase.name.replace(' ', '_')}_seconds": phase.seconds for phase in step.phases}
+        values["profile/full_step_seconds"] = step.full_seconds
+        values["profile/bottleneck_seconds"] = step.bottleneck.seconds
+    known = {name: _if_finite(values.get(name)) for name in METRICS | PROFILE_METRICS}
+    metrics = {name: value for name, value in known.items() if value is not None}
+    return Summary(metrics=metrics, cautions=find_cautions(result))
 
 
 def _speeds(result: RunResult, steady: Sequence[StepSpan]) -> Values:

@@ -134,6 +134,15 @@ class RunConsole:
             progress, task = self._progress
             progress.update(task, completed=step, total=total_steps, whole=whole, details=details, refresh=True)
 
+    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
+        """Says how far a profile has come; nothing here, for a run that trains.
+
+        Args:
+            number: Rounds that are done.
+            seconds_left: Until no more are begun.
+            seconds: What was asked for.
+        """
+
     def epoch_row(self, epoch: EpochRecord) -> None:
         """Adds an epoch to the table; the first one brings the names of the columns with it."""
         self._stop_status()

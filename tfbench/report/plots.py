@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.measure.spans import samples_per_second, steady_spans
-from tfbench.report import limits
+from tfbench.report import limits, profiles
 from tfbench.results import RunResult, Summary
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _REFERENCE_MARKERS = ("^", "v", "D", "x", "+", "*")
 
 
 def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]:
-    """Writes loss.png, accuracy.png, samples_per_second.png and ledger.png, each if there is something to show.
+    """Writes loss.png, accuracy.png, samples_per_second.png, profile.png and ledger.png, as far as there is anything.
 
     Args:
         result: A run in whatever state.
@@ -46,6 +46,7 @@ def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]
         "loss.png": _plot_loss(result) if has_curve else None,
         "accuracy.png": _plot_accuracy(result) if has_curve else None,
         "samples_per_second.png": _plot_speed(result),
+        "profile.png": profiles.plot(result),
         "ledger.png": _plot_ledger(result, summary),
     }
     written = []

@@ -6,6 +6,7 @@ from typing import Any
 
 from tfbench import recipe_file
 from tfbench.measure.cost import compute_cost
+from tfbench.report import profiles
 from tfbench.results import RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
 
@@ -15,7 +16,8 @@ FORMAT_VERSION = 1
 def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
     """Returns everything known of a run as tables, lists, texts and finite numbers; times in seconds.
 
-    What does not exist, or is not finite, is None, and a caution says so. The keys are the same for a run that failed.
+    What does not exist, or is not finite, is None, and a caution says so. The keys are the same for a run that failed;
+    a profile has one more, "profile".
 
     Args:
         result: A run in whatever state.
@@ -59,6 +61,8 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "mlflow": None if tracked is None else _describe_tracked(tracked),
         "reference": [_plain(reference) for reference in recipe.reference],
     }
+    if result.request.profile:
+        values["profile"] = profiles.to_json(result)
     dropped: list[str] = []
     finite: dict[str, Any] = _drop_non_finite(values, "", dropped)
     cautions = list(summary.cautions)

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from tfbench.measure.references import PHASE_FIGURES
 from tfbench.measure.spans import steady_spans
 from tfbench.recipe import Reference
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
@@ -76,9 +77,20 @@ def header_lines(result: RunResult, width: int) -> list[str]:
         pairs.append(("data", f"{kind}: {samples} ({data.source})"))
     if resume := result.request.resume:
         pairs.append(("going on", f"after epoch {len(resume.epochs)} of run {resume.run_id}"))
-    pairs += [("training", _describe_length(result)), ("precision", _describe_precision(result))]
+    about = ("profile", _describe_profile(result)) if result.request.profile else ("training", _describe_length(result))
+    pairs += [about, ("precision", _describe_precision(result))]
     pairs += [("note", note) for note in (result.placement.notes if result.placement else ())]
     return [f"{recipe.recipe.title} ({recipe.name})", *format_pairs(pairs, width)]
+
+
+def _describe_profile(result: RunResult) -> str:
+    profile = result.request.profile
+    if profile is None or profile.kind == "trace":
+        return "TensorFlow's own trace of a few steps"
+    seconds = f"about {profile.seconds:g} s of rounds"
+    if profile.kind == "variants":
+        return f"{count(len(profile.variants), 'variant')} of the step, in turns; {seconds}"
+    return f"phases and layers of the step; {seconds}"
 
 
 def _describe_length(result: RunResult) -> str:
@@ -196,7 +208,8 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
     references = result.request.recipe.reference
     if not references:
         return []
-    names = list(dict.fromkeys(name for reference in references for name in reference.figures))
+    published = dict.fromkeys(name for reference in references for name in reference.figures)
+    names = [name for name in published if name not in PHASE_FIGURES]
     labels = [_describe_ours(result), *map(_describe_reference, references)]
     rows = [names]
     rows.append([format_number(_our_figure(name, result, summary)) for name in names])
@@ -212,6 +225,7 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
         for label, row in zip(labels, figures, strict=True):
             lines += [label, _GAP + row]
     remarks = [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
+    remarks += [f"{one.hardware}: not comparable: {one.not_comparable}" for one in references if one.not_comparable]
     changed = [key for key in result.request.overrides if key.partition(".")[0] in ("model", "dataset", "training")]
     if changed:
         remarks.insert(0, f"Not like with like: this run differs from the recipe in {', '.join(changed)}.")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfbench import recipe_file
 from tfbench.measure.comparison import ARM_TAG, SWEEP_TAG
+from tfbench.measure.profile import summarize_profile
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.results import EpochRecord, RunResult, Summary
 from tfbench.schema import to_plain
@@ -91,7 +92,7 @@ def size_metrics(result: RunResult) -> dict[str, float]:
 
 
 def summary_metrics(result: RunResult, summary: Summary) -> dict[str, float]:
-    """Returns the figures of a whole run that exist, apart from the sizes; "cost/..." and "ledger/..." stay so."""
+    """Returns the figures of a whole run that exist, apart from the sizes; names with a "/" stay as they are."""
     values = dict(summary.metrics)
     speed = values.get("samples_per_second")
     if speed:
@@ -115,6 +116,8 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "tfbench.recipe": request.recipe.name,
         "tfbench.synthetic": _text(result.is_synthetic),
     }
+    if request.profile:
+        values["tfbench.profile"] = request.profile.kind
     if request.recipe.cost.price_per_hour is not None:
         values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
     if result.placement:
@@ -168,7 +171,8 @@ def describe(result: RunResult, summary: Summary) -> str:
     """Returns a run in a few lines of Markdown."""
     recipe, placement = result.request.recipe, result.placement
     lines = [f"**{recipe.recipe.title}**", ""]
-    if result.is_synthetic:  # first: MLflow folds the rest away
+    lines += _describe_profile(result)
+    if result.is_synthetic and not result.request.profile:  # first: MLflow folds the rest away
         lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
     if placement:
         lines.append(
@@ -189,6 +193,26 @@ def describe(result: RunResult, summary: Summary) -> str:
     if summary.cautions:
         lines += ["", "Cautions:", "", *(f"- {caution}" for caution in summary.cautions)]
     return "\n".join(lines)
+
+
+def _describe_profile(result: RunResult) -> list[str]:
+    """Says what a profile is of; the bottleneck of a step, first, since MLflow folds the rest away."""
+    request = result.request.profile
+    if request is None:
+        return []
+    if request.kind == "trace":
+        return ["TensorFlow's trace of a few steps, no training: folder trace of the artifacts.", ""]
+    if request.kind == "variants":
+        return ["Variants of a step, timed in turns, no training: profile.json of the artifacts.", ""]
+    step = summarize_profile(result)
+    if step is None:
+        return ["Profile of a step, no training.", ""]
+    bottleneck = step.bottleneck
+    return [
+        f"Profile of a step, no training. Bottleneck: {bottleneck.name}, {1e3 * bottleneck.seconds:.3g} ms of "
+        f"{1e3 * step.full_seconds:.3g} ms ({bottleneck.share:.0%}).",
+        "",
+    ]
 
 
 def cut(text: str, limit: int) -> str:

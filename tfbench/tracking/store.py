@@ -46,6 +46,7 @@ class RunHead:
     created: float  # seconds since 1970, UTC
     mlflow_run_id: str
     group: str = ""  # of runs that it was made with, as repeats of each other
+    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
 
 
 class Store:
@@ -193,6 +194,27 @@ class Store:
         near = did_you_mean(token, [name for head in heads for name in (head.name, head.run_id)])
         raise UnknownNameError(f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}")
 
+    def find_training(self, token: str) -> str:
+        """Returns the id of the run that a user means where it must be one that trained; profiles have no speed.
+
+        Args:
+            token: As of `find`; "@last" passes over profiles.
+
+        Raises:
+            UnknownNameError: No run, or more than one, or a profile is meant.
+        """
+        heads = self.heads()
+        trained = [head.run_id for head in heads if not head.profile]
+        if token == "@last" and trained:  # noqa: S105 - no password
+            return trained[0]
+        run_id = self.find(token)
+        if run_id not in trained:
+            raise UnknownNameError(
+                f"run '{token}': {run_id} is a profile of a step, made by `tfbench profile`. It has no speed of a "
+                "training to compare, and no epochs to go on from. Name a run that trained."
+            )
+        return run_id
+
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
         known = set(self.run_ids())
@@ -234,6 +256,7 @@ class Store:
                 created=float(request["created"]),
                 mlflow_run_id=state.run.run_id if state and state.run else "",
                 group=str(request.get("tags", {}).get("tfbench.group", "")),
+                profile=str((request.get("profile") or {}).get("kind", "")),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
             return None

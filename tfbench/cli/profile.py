@@ -1,0 +1,150 @@
+"""`tfbench profile`: where the time of a recipe's step goes."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfbench.cli._measuring import (
+    Limits,
+    Measuring,
+    devices_option,
+    global_batch_size_option,
+    limit_options,
+    measuring_options,
+    strategy_option,
+)
+from tfbench.cli._options import complete_recipe
+from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._runs import RunMaker
+from tfbench.cli._units import DURATION
+
+if TYPE_CHECKING:
+    from tfbench.profile_records import ProfileRequest
+    from tfbench.results import RunRequest
+    from tfbench.series import Series
+
+_NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of each kind, in the JSON document
+
+
+@click.command()
+@click.argument("recipe", shell_complete=complete_recipe)
+@click.option(
+    "--seconds",
+    metavar="S",
+    type=DURATION,
+    default="20",
+    show_default=True,
+    help="Begin no more rounds after this time; there are five at least.",
+)
+@click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
+@click.option(
+    "--try",
+    "tried",
+    metavar="LIST",
+    multiple=True,
+    help="Compare the step with variants of it, such as jit_compile=on,mixed_precision. May be given several times.",
+)
+@strategy_option
+@devices_option
+@global_batch_size_option
+@limit_options
+@measuring_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    recipe: str,
+    seconds: float,
+    traces: bool,
+    tried: tuple[str, ...],
+    limits: Limits,
+    measuring: Measuring,
+    **direct: Any,
+) -> None:
+    """Find where the time of a step of RECIPE goes.
+
+    Input, dispatch, forward, backward and update are timed as compiled code, in rounds that take turns, and so is every
+    layer, forward and backward: which part is the bottleneck, and what keeps it from being faster. Nothing is trained
+    beyond that; the profile is kept in the store like a run.
+
+    --trace adds, from a process of its own, the operations that take longest, and a trace for TensorBoard or XProf.
+    --try compares the step with variants of it instead: each changes values of the recipe, and all take turns.
+
+    \b
+    tfbench profile mnist_cnn --data synthetic
+    tfbench profile mnist_scratch_cnn --data synthetic --global-batch-size 8 --trace
+    tfbench profile cifar10_resnet152 --data synthetic --global-batch-size 4 --seconds 60
+    tfbench profile mnist_mlp --data synthetic --try jit_compile=on,steps_per_execution=10,mixed_precision
+    """
+    from tfbench.requests import profile_request
+    from tfbench.series import run_series
+
+    request = measuring.make_request(recipe, direct)
+    asked = _list_profiles(request, seconds, tried, traces=traces)
+    requests = [profile_request(request, profile) for profile in asked]
+    runs = _Profiles(RunMaker(measuring), limits)
+    series = run_series(
+        lambda done: (requests[len(done)], _NAMES[asked[len(done)].kind]) if len(done) < len(asked) else None, runs.make
+    )
+    _report_refused(series)
+    if measuring.as_json:
+        ids = ", ".join(outcome.result.request.run_id for outcome in series.outcomes)
+        echo_json(_to_json(series), f"What was measured is stored as {ids}")
+    is_whole = len(series.runs) == len(asked) and all(run.is_finished for run in series.runs)
+    context.exit(exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole))
+
+
+def _list_profiles(
+    request: "RunRequest", seconds: float, tried: tuple[str, ...], *, traces: bool
+) -> "list[ProfileRequest]":
+    """Returns what is to be measured, each in a process of its own."""
+    from tfbench.profile_records import ProfileRequest
+    from tfbench.profile_variants import parse_variants
+
+    profiles = []
+    if traces or not tried:
+        profiles.append(ProfileRequest(kind="step", seconds=seconds))
+    if traces:
+        profiles.append(ProfileRequest(kind="trace", seconds=seconds))
+    if tried:
+        variants = parse_variants(tried, request.recipe)
+        profiles.append(ProfileRequest(kind="variants", seconds=seconds, variants=variants))
+    return profiles
+
+
+class _Profiles:
+    """Makes profiles, and shows them."""
+
+    def __init__(self, runs: RunMaker, limits: Limits) -> None:
+        from tfbench.session import RunLimits
+
+        memory = None if limits.memory_limit is None else int(limits.memory_limit)
+        self._limits = RunLimits(timeout_seconds=limits.run_timeout, memory_bytes=memory)
+        self._runs = runs
+        self._has_made = False
+
+    def make(self, request: "RunRequest", label: str) -> Any:
+        """Makes one."""
+        from tfbench.report.profile_console import ProfileConsole
+
+        console = ProfileConsole(quiet_stdout=self._runs.as_json)
+        if self._has_made:
+            console.show([label.capitalize()], style="bold")
+        self._has_made = True
+        return self._runs.make(request, console, self._limits)
+
+
+def _report_refused(series: "Series") -> None:
+    for run in series.runs:
+        if run.refusal and run.request.profile:
+            click.echo(f"Error: no {_NAMES[run.request.profile.kind]}: {run.refusal}", err=True)
+
+
+def _to_json(series: "Series") -> dict[str, Any]:
+    from tfbench.report.run_json import to_json
+
+    document: dict[str, Any] = dict.fromkeys(_NAMES.values())
+    for outcome in series.outcomes:
+        if profile := outcome.result.request.profile:
+            document[_NAMES[profile.kind]] = to_json(outcome.result, outcome.summary, outcome.tracked)
+    return document

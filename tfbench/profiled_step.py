@@ -1,0 +1,220 @@
+"""A training step whose layers can be told apart: each layer's operations carry its number, forward and backward.
+
+The step does what Keras's own does, with a gradient tape a layer in the place of one for all: then what a layer's
+gradient computes is found under the layer's own scope, whoever wrote that gradient.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbench.flops import count_call
+from tfbench.model_graph import Call, walk
+from tfbench.profile_records import ProfiledLayer
+
+_SCOPE = re.compile(r"tfbench_(forward|backward)_(\d+|loss)|tfbench_(update)")
+_PHASES = {"forward": 0, "backward": 1, "update": 2, "other": 2}
+_OTHER = (_PHASES["other"], "other")
+
+Tensors = dict[Any, Any]  # symbolic tensor -> its value, or the gradient of it
+
+
+def part_of(name: str) -> tuple[int, str]:
+    """Returns to which phase, by its number, and to which part of it an operation of the step belongs.
+
+    TensorFlow puts the gradient of an operation under "gradient_tape/" and the operation's own scope, unless its
+    gradient was written by hand, which stays in the scope in which it is computed.
+    """
+    found = list(_SCOPE.finditer(name))
+    if not found:
+        return _OTHER
+    direction, part, update = found[-1].groups()
+    if update:
+        return _PHASES["update"], "update"
+    if "gradient_tape/" in name:
+        direction = "backward"
+    return _PHASES[direction], f"{direction}/{part}"
+
+
+class ProfiledStep:
+    """The step of a compiled model, whole or up to a phase.
+
+    Args:
+        model: Compiled, with a graph: Sequential or functional.
+        strategy: Under which it was built; of one replica.
+    """
+
+    def __init__(self, model: Any, strategy: Any) -> None:
+        model.optimizer.build(model.trainable_variables)
+        self._model = model
+        self._strategy = strategy
+        self._calls = list(walk(model))
+        self._input, self._output = model.inputs[0], model.outputs[0]
+        self._forward = _Forward(self._calls, self._input, model.dtype_policy)
+        self.variables = [variable.value for variable in (*model.variables, *model.optimizer.variables)]
+
+    def build(self, upto: str) -> Callable[[Any, Any], Any]:
+        """Returns a compiled function of inputs and targets, (batch, ...) each, which does all phases up to one.
+
+        Every function is given the same variables, used or not, so that calling one costs the same as another.
+
+        Args:
+            upto: "dispatch" for one that does nothing, "forward", "backward" or "update".
+        """
+        handles = [variable.handle for variable in self.variables]
+
+        def work(x: Any, y: Any) -> Any:
+            for handle in handles:
+                tf.identity(handle)
+            return tf.constant(0.0) if upto == "dispatch" else self._run(x, y, upto)
+
+        @tf.function(jit_compile=self._model.jit_compile)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        def call(x: Any, y: Any) -> Any:
+            return self._strategy.run(work, args=(x, y))
+
+        return call  # type: ignore[no-any-return]
+
+    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
+        """Returns what is known of each use of a layer before it is timed.
+
+        Args:
+            batch_size: Samples of a step.
+        """
+        has_gradient: dict[Any, bool] = {self._input: False}  # tensors that a trained layer stands before
+        rows, seen = [], set[int]()
+        for index, call in enumerate(self._calls):
+            layer = call.operation
+            weights = layer.weights if isinstance(layer, keras.Layer) else []
+            trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
+            needs_input = any(has_gradient.get(tensor, False) for tensor in call.inputs)
+            is_trained = needs_input or bool(trained)
+            has_gradient |= dict.fromkeys(call.outputs, is_trained)
+            ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
+            of_weights = _weight_bytes(layer, weights)
+            known = ins is not None and outs is not None
+            # Backward reads the inputs, the weights and the gradient of the outputs, and writes a gradient of each.
+            back = 0 if not known else ins + outs + of_weights + (ins if needs_input else 0)  # type: ignore[operator]
+            rows.append(
+                ProfiledLayer(
+                    index=index,
+                    name=layer.name,
+                    kind=type(layer).__name__,
+                    num_parameters=sum(math.prod(weight.shape) for weight in weights if id(weight) not in seen),
+                    flops_per_sample=count_call(call),
+                    forward_bytes=ins + outs + of_weights if known else None,  # type: ignore[operator]
+                    backward_bytes=back + _weight_bytes(layer, trained) if known else None,
+                    has_input_gradient=needs_input,
+                    is_trained=is_trained,
+                )
+            )
+            seen |= {id(weight) for weight in weights}
+        return rows
+
+    def _run(self, x: Any, y: Any, upto: str) -> Any:
+        model = self._model
+        values, tapes = self._forward.run(x)
+        with tf.name_scope("tfbench_forward_loss"), tf.GradientTape() as tape:
+            prediction = values[self._output]
+            tape.watch(prediction)
+            loss = model.compute_loss(x, y, prediction, training=True)
+            # Keras scales the loss of 16-bit floats up, and its gradients down again when they are applied.
+            scaled = model.optimizer.scale_loss(loss)
+        if upto == "forward":
+            return loss
+        weights = model.trainable_variables
+        with tf.name_scope("tfbench_backward_loss"):
+            of_output, *of_weights = tape.gradient(scaled, [prediction, *(weight.value for weight in weights)])
+        found = {id(weight): [gradient] for weight, gradient in zip(weights, of_weights, strict=True)}
+        self._go_back({self._output: of_output}, values, tapes, found)
+        gradients = [_add([one for one in found[id(weight)] if one is not None]) for weight in weights]
+        if upto == "backward":
+            return loss, [gradient for gradient in gradients if gradient is not None]
+        with tf.name_scope("tfbench_update"):
+            model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        return loss
+
+    def _go_back(self, gradients: Tensors, values: Tensors, tapes: Sequence[Any], found: dict[int, list[Any]]) -> None:
+        """Goes through the layers from the last to the first; adds the gradients of their weights to `found`."""
+        for index in reversed(range(len(self._calls))):
+            call = self._calls[index]
+            outputs = [tensor for tensor in call.outputs if gradients.get(tensor) is not None]
+            if not outputs:
+                continue
+            layer = call.operation
+            trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
+            inputs = [tensor for tensor in dict.fromkeys(call.inputs) if tensor is not self._input]
+            with tf.name_scope(f"tfbench_backward_{index}"):
+                of_inputs_and_weights = tapes[index].gradient(
+                    [values[tensor] for tensor in outputs],
+                    [*(values[tensor] for tensor in inputs), *(weight.value for weight in trained)],
+                    output_gradients=[gradients[tensor] for tensor in outputs],
+                )
+                for tensor, gradient in zip(inputs, of_inputs_and_weights, strict=False):
+                    if gradient is not None:
+                        gradients[tensor] = _add([one for one in (gradients.get(tensor), gradient) if one is not None])
+            for weight, gradient in zip(trained, of_inputs_and_weights[len(inputs) :], strict=True):
+                found[id(weight)].append(gradient)
+
+
+class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+    """Calls a model's layers one after another; being a layer itself, it tells them all that this is training."""
+
+    def __init__(self, calls: Sequence[Call], start: Any, dtype: Any) -> None:
+        super().__init__(name="profiled", dtype=dtype, autocast=False)
+        self._plan = lambda: (calls, start)  # Keras would look through a list for weights
+        self._keep: Callable[[Tensors, list[Any]], None]
+
+    def run(self, x: Any) -> tuple[Tensors, list[Any]]:
+        """Returns the values of all tensors, and the tape of each layer."""
+        kept: list[tuple[Tensors, list[Any]]] = []
+        self._keep = lambda values, tapes: kept.append((values, tapes))
+        self(x, training=True)
+        return kept[0]
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Calls the layers."""
+        calls, start = self._plan()
+        values: Tensors = {start: inputs}
+        outputs, tapes = inputs, list[Any]()
+        for index, call in enumerate(calls):
+            args, kwargs = _fill_in((call.args, call.kwargs), values)
+            with tf.name_scope(f"tfbench_forward_{index}"), tf.GradientTape() as tape:
+                for tensor in call.inputs:
+                    if tensor is not start and values[tensor].dtype.is_floating:
+                        tape.watch(values[tensor])
+                outputs = call.operation(*args, **kwargs)
+            tapes.append(tape)
+            values |= zip(call.outputs, keras.tree.flatten(outputs), strict=True)
+        self._keep(values, tapes)
+        return outputs
+
+
+def _fill_in(arguments: Any, values: Tensors) -> Any:
+    """Returns arguments with the values of symbolic tensors in their places."""
+    return keras.tree.map_structure(lambda one: values[one] if isinstance(one, keras.KerasTensor) else one, arguments)
+
+
+def _add(gradients: Sequence[Any]) -> Any:
+    if len(gradients) < 2:
+        return gradients[0] if gradients else None
+    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in gradients])
+
+
+def _count_bytes(tensors: Sequence[Any], batch_size: int) -> int | None:
+    """Returns the bytes of a batch of symbolic tensors; None where a size is not fixed."""
+    total = 0
+    for tensor in tensors:
+        sizes = tensor.shape[1:]
+        if any(size is None for size in sizes):
+            return None
+        total += batch_size * math.prod(sizes) * tf.as_dtype(tensor.dtype).size
+    return total
+
+
+def _weight_bytes(layer: Any, weights: Sequence[Any]) -> int:
+    """Returns the bytes of weights in the type that the layer computes in."""
+    return sum(math.prod(weight.shape) * tf.as_dtype(layer.compute_dtype).size for weight in weights)

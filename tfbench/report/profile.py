@@ -1,0 +1,171 @@
+"""The profile of a step, and the operations of a trace, as lines of plain text."""
+
+from collections.abc import Iterator
+
+from tfbench.measure.profile import StepProfile
+from tfbench.profile_records import Profile, ProfiledOperation
+from tfbench.recipe import Reference
+from tfbench.report.profile_sentences import describe_bottleneck, format_seconds, profile_cautions
+from tfbench.report.profile_tables import layer_lines, limit_lines, phase_lines, shorten
+from tfbench.report.references import name_reference
+from tfbench.report.tables import caution_lines, format_flops, format_pairs, wrap
+from tfbench.results import RunResult
+from tfbench.schema import to_plain
+from tfbench.wording import count
+
+_PHASES = ("forward", "backward", "update")
+_DISCLAIMER = "Hardware and software differ: no ratio of these times compares devices alone."
+
+
+def profile_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:
+    """Returns where a step's time goes: phases, layers, what limits them, the bottleneck, and the time of an epoch.
+
+    Args:
+        result: A run that was asked for a step's profile.
+        profile: Its statistics.
+        width: Characters of a line, 80 at least.
+    """
+    sections = [
+        [_title(result, profile), *phase_lines(result, profile, width)],
+        [*layer_lines(profile, width), *_explain_layers(result, profile, width)],
+        limit_lines(profile, width),
+        _rest_lines(profile, width),
+        _published_lines(result, profile, width),
+        caution_lines(profile_cautions(profile), width),
+        wrap(describe_bottleneck(result, profile), width),
+    ]
+    lines = [line for section in sections if section for line in (*section, "")]
+    return lines[:-1]
+
+
+def operation_lines(profile: Profile, width: int, limit: int = 15) -> list[str]:
+    """Returns the operations of a trace that take longest; times share what ran side by side, so that they add up.
+
+    Args:
+        profile: Of a run that was asked for a trace.
+        width: Characters of a line.
+        limit: Operations that are named; the rest is summed.
+    """
+    operations = sorted(profile.operations, key=lambda one: one.own_seconds, reverse=True)
+    total = sum(one.own_seconds for one in operations)
+    step_seconds = profile.traced_step_seconds or total
+    if not operations or step_seconds <= 0:
+        return ["The trace holds no operation."]
+    shown, rest = operations[:limit], operations[limit:]
+    kinds = max(9, *(len(one.kind) for one in shown))
+    names = max(20, min(width - kinds - 37, max(len(one.name) for one in shown)))
+    lines = [
+        f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time",
+        f"  {'operation':{names}}  {'kind':{kinds}}  {'a step':>7}  {'ms':>9}  {'own ms':>9}  {'share':>6}",
+    ]
+    for one in shown:
+        lines.append(_operation_line(one, names, kinds, step_seconds))
+    if rest:
+        label = "1 other" if len(rest) == 1 else f"{len(rest):,} others"
+        own = sum(one.own_seconds for one in rest)
+        lines.append(f"  {label:{names + kinds + 22}}  {1e3 * own:9.3f}  {_percent(own / step_seconds):>6}")
+    idle = step_seconds - total
+    lines.append(f"  {'no operation runs':{names + kinds + 22}}  {1e3 * idle:9.3f}  {_percent(idle / step_seconds):>6}")
+    remark = (
+        f"A step took {format_seconds(step_seconds)} with the trace on, more than without. Own: operations that ran "
+        "side by side share that time alike."
+    )
+    return [*lines, *wrap(remark, width)]
+
+
+def _operation_line(one: ProfiledOperation, names: int, kinds: int, step_seconds: float) -> str:
+    return (
+        f"  {shorten(one.name, names):{names}}  {one.kind:{kinds}}  {one.occurrences:7,.4g}  {1e3 * one.seconds:9.3f}"
+        f"  {1e3 * one.own_seconds:9.3f}  {_percent(one.own_seconds / step_seconds):>6}"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _title(result: RunResult, profile: StepProfile) -> str:
+    batch = f" of {count(result.placement.global_batch_size, 'sample')}" if result.placement else ""
+    return f"A step{batch}, by phase: medians of {count(profile.num_rounds, 'round')}"
+
+
+def _explain_layers(result: RunResult, profile: StepProfile, width: int) -> list[str]:
+    if not profile.layers:
+        problem = (result.profile.layers_problem if result.profile else "") or "no call with a trace was recorded."
+        return ["Layers are not timed apart", *wrap(problem, width, first="  ")]
+    slowdown = f" (with the trace a step takes {profile.tracing_slowdown:.2f} times as long)"
+    return wrap(
+        "Measured: layers, loss and optimizer, as the operations in traced calls"
+        f"{slowdown if profile.tracing_slowdown else ''}, scaled to calls without; what runs beside an operation of an "
+        "earlier phase takes no time of its own. Host overhead: moments without an operation, a difference of the same "
+        "two functions as the phase, which is the one by the clock above.",
+        width,
+        first="  ",
+    )
+
+
+def _rest_lines(profile: StepProfile, width: int) -> list[str]:
+    return ["An epoch, and what the machine can do", *format_pairs([*_epoch_pairs(profile), _peak_pair(profile)], width)]
+
+
+def _epoch_pairs(profile: StepProfile) -> Iterator[tuple[str, str]]:
+    extrapolated, measured, epoch = profile.extrapolated_epoch_seconds, profile.measured_epoch_seconds, profile.epoch
+    if extrapolated is None or not profile.steps_per_epoch:
+        yield "extrapolated", "no: the steps of an epoch are not known"
+    else:
+        steps = count(profile.steps_per_epoch, "step")
+        yield "extrapolated", f"{steps} x {format_seconds(profile.sum_seconds)} = {format_seconds(extrapolated)}"
+    if epoch is None or measured is None:
+        yield "measured", "no: the run ended before"
+        return
+    steps = count(epoch.num_steps, "step")
+    if epoch.num_steps < epoch.steps_per_epoch:
+        how = f"{steps} of training in {format_seconds(epoch.seconds)}, x {epoch.steps_per_epoch / epoch.num_steps:.3g}"
+    else:
+        how = f"{steps} of training"
+    text = f"{format_seconds(measured)} ({how}, without validation)"
+    if extrapolated is not None:
+        text += f"; extrapolated is {100 * (extrapolated / measured - 1):+.1f} %"
+    yield "measured", text
+
+
+def _peak_pair(profile: StepProfile) -> tuple[str, str]:
+    peak, bandwidth = profile.peak_flops_per_second, profile.bytes_per_second
+    texts = [
+        f"{format_flops(peak)} in a matrix product" if peak else "matrix product: not known, or disturbed by others",
+        f"{bandwidth / 1e9:.3g} GB/s of memory" if bandwidth else "memory: not measured",
+    ]
+    if peak and bandwidth:
+        texts.append(f"arithmetic limits from {peak / bandwidth:.3g} FLOP/byte on, memory below")
+    return "peaks", "; ".join(texts)
+
+
+def _published_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:
+    """Returns published times of phases and layers beside ours, and why they cannot be compared."""
+    ours = {phase.name: phase.seconds for phase in profile.phases}
+    for time in profile.layers:
+        for direction, work in (("forward", time.forward), ("backward", time.backward)):
+            key = f"{direction}/{time.layer.name}"
+            ours[key] = ours.get(key, 0.0) + work.seconds  # a layer that is used several times
+    lines: list[str] = []
+    for reference in result.request.recipe.reference:
+        theirs = published_times(reference)
+        if not theirs:
+            continue
+        lines += wrap(name_reference(to_plain(reference)), width, first="  ")
+        names = max(map(len, theirs))
+        lines.append(f"    {'':{names}}  {'theirs ms':>10}  {'ours ms':>10}")
+        for name, seconds in theirs.items():
+            own = f"{1e3 * ours[name]:10.4g}" if name in ours else f"{'-':>10}"
+            lines.append(f"    {name:{names}}  {1e3 * seconds:10.4g}  {own}")
+        reason = f"not comparable: {reference.not_comparable}" if reference.not_comparable else _DISCLAIMER
+        lines += wrap(reason, width, first="    ")
+        lines += wrap(f"Source: {reference.source}", width, first="    ")
+    return ["Published for the recipe", *lines] if lines else []
+
+
+def published_times(reference: Reference) -> dict[str, float]:
+    """Returns what a reference says of the times of phases, "backward", and of layers, "backward/pool", in seconds."""
+    figures = reference.figures
+    phases = {name: figures[f"{name}_seconds"] for name in _PHASES if f"{name}_seconds" in figures}
+    return phases | reference.layer_seconds

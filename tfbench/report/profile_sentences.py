@@ -1,0 +1,100 @@
+"""What a step's profile says in sentences: its bottleneck, what pays, and what to be careful with."""
+
+from tfbench.measure.profile import HOST_OVERHEAD, LOSS, PIPELINE, Bottleneck, LayerTime, StepProfile, Work
+from tfbench.report.tables import format_time
+from tfbench.results import RunResult
+from tfbench.wording import format_share
+
+MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a caution
+_MIN_SHARE = 0.01  # of a step, that a difference must be to matter
+_SMALL = (
+    "It is paid for each step, however many samples it has: larger batches pay, or several steps a call: "
+    "`--try steps_per_execution=10` says how much."
+)
+_INPUT = "Look at the input pipeline: what it computes for a batch, where it reads, and which cores are left to it."
+_WHAT = {
+    "input": ("taking a batch that is ready from the input pipeline", _INPUT),
+    "copy": ("the copy of a batch to the device", ""),
+    "dispatch": ("dispatch, what a call of compiled code costs before it does anything", _SMALL),
+    "forward": ("the forward pass", ""),
+    "backward": ("the backward pass", ""),
+    "update": ("the update of the weights", ""),
+    "keras loop": ("what Keras's own step does beyond forward, backward and update, its metrics", _SMALL),
+    "optimizer": ("the optimizer", "It takes as long for any number of samples: larger batches pay."),
+    f"forward of the {LOSS}": (f"the forward pass of the {LOSS}", ""),
+    f"backward of the {LOSS}": (f"the backward pass of the {LOSS}", ""),
+    PIPELINE: ("waiting for the input pipeline, or sharing the processor with it", _INPUT),
+}
+
+
+def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
+    """Returns the sentence that names the largest part of a step, what limits it, and what pays where that is known."""
+    found = profile.bottleneck
+    if found.layer and found.direction:
+        layer = found.layer.layer
+        name = f"the {found.direction} pass of {layer.name} ({layer.kind})"
+        hint = _describe_limit(_work(found.layer, found.direction))
+    elif found.name.startswith(HOST_OVERHEAD):
+        phase = found.name.removeprefix(f"{HOST_OVERHEAD} of ")
+        name, hint = f"the host overhead of the phase {phase}, moments in which no operation runs", _SMALL
+    else:
+        name, hint = _WHAT[found.name]
+        if found.name in ("forward", "backward"):
+            hint = (result.profile.layers_problem if result.profile else "") or "Its layers were not timed apart."
+    return f"Bottleneck: {name}: {_describe_size(found, profile)} {hint}".rstrip()
+
+
+def profile_cautions(profile: StepProfile) -> list[str]:
+    """Returns which sums are further than 10 % from what they should be, and what to do about it."""
+    cautions = []
+    least = _MIN_SHARE * profile.full_seconds
+    difference = profile.sum_seconds - profile.full_seconds
+    if abs(difference) > MAX_DIFFERENCE * profile.full_seconds:
+        text = f"the phases' sum is {_direction(difference / profile.full_seconds)} than the full step."
+        if difference < 0:
+            text += " The rest is waiting for the input pipeline, or sharing the processor with it."
+        cautions.append(text)
+    for check in profile.checks:
+        difference = check.sum_seconds - check.phase_seconds
+        if abs(difference) > max(MAX_DIFFERENCE * abs(check.phase_seconds), least):
+            share = f"{_direction(difference / check.phase_seconds)} than" if check.phase_seconds > 0 else "unlike"
+            cautions.append(f"{check.phase}: operations and host overhead together are {share} the phase by the clock.")
+    if cautions:
+        cautions.append("Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.")
+    return cautions
+
+
+def format_seconds(seconds: float) -> str:
+    """Returns a time in three significant digits, whole seconds from a hundred on: "6.07 ms", "1,234 s"."""
+    return f"{seconds:,.0f} s" if seconds >= 100 else format_time(float(f"{seconds:.3g}"))
+
+
+def _describe_size(found: Bottleneck, profile: StepProfile) -> str:
+    seconds, whole = format_seconds(found.seconds), format_seconds(profile.full_seconds)
+    return f"{seconds} of a step's {whole}, {format_share(found.share)}."
+
+
+def _describe_limit(work: Work) -> str:
+    if work.bound is None or work.roof_share is None:
+        return ""
+    is_memory = work.bound == "memory"
+    if work.roof_share <= 1:
+        peak = "this machine's memory can move" if is_memory else "this machine computes in a matrix product"
+        return f"It is bound by {work.bound}, and reaches {format_share(work.roof_share)} of what {peak}."
+    if is_memory:
+        return (
+            f"It is bound by memory, and moves {work.roof_share:.2g} times what this machine's memory can: part of it "
+            "stays in the processor's caches."
+        )
+    return (
+        f"It is bound by arithmetic, and counts {work.roof_share:.2g} times the operations of a matrix product in that "
+        "time: there are shorter ways to compute it."
+    )
+
+
+def _work(time: LayerTime, direction: str) -> Work:
+    return time.forward if direction == "forward" else time.backward
+
+
+def _direction(share: float) -> str:
+    return f"{format_share(abs(share))} {'more' if share > 0 else 'less'}"

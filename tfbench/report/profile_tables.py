@@ -1,0 +1,234 @@
+"""The tables of a step's profile: phases, layers, and what limits these."""
+
+from typing import NamedTuple
+
+from tfbench.measure.profile import HOST_OVERHEAD, LOSS, LayerTime, Phase, StepProfile, Work
+from tfbench.profile_records import COPY_CALL, ProfiledLayer
+from tfbench.report.profile_sentences import format_seconds
+from tfbench.report.references import format_figure
+from tfbench.report.tables import wrap
+from tfbench.results import RunResult
+
+MAX_LAYERS = 25  # in a table; the longest are shown
+_MAX_LIMITS = 16
+_SECTIONS = ("forward", "backward", "update")
+_MARKS = {"forward": "=", "backward": "#", "update": "+"}  # of a bar
+_MAX_BAR = 40
+_DIFFERENCES = {
+    "input": "take - dispatch",
+    "forward": "forward - dispatch",
+    "backward": "backward - forward",
+    "update": "update - backward",
+}
+_HOW = "measured, or difference"
+
+
+class PartRow(NamedTuple):
+    """A row of the table of layers: seconds by section of the step, None where the part has none."""
+
+    label: str
+    forward: float | None = None
+    backward: float | None = None
+    update: float | None = None
+
+    @property
+    def sections(self) -> tuple[float | None, ...]:
+        """In the order of the step."""
+        return self.forward, self.backward, self.update
+
+    @property
+    def seconds(self) -> float:
+        """All sections."""
+        return sum(seconds for seconds in self.sections if seconds)
+
+
+def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:
+    """Returns the phases of a step, their sum beside the full step, and what must be known to read them."""
+    digits, full = _digits(profile), profile.full_seconds
+    bar = min(_MAX_BAR, width - 45 - len(_HOW))
+    longest = max((phase.seconds for phase in profile.phases), default=0.0)
+    lines = [f"  {'phase':11}  {'ms':>8}  {'best':>8}  {'share':>7}  {_HOW}"]
+    has_copy = any(phase.name == COPY_CALL for phase in profile.phases)
+    for phase in profile.phases:
+        text = _row(phase.name, phase.seconds, phase.best_seconds, full, digits)
+        how = "measured" if phase.how == "measured" else _describe_difference(phase, has_copy=has_copy)
+        lines.append(f"{text}  {how:{len(_HOW)}}  {'#' * _length(phase.seconds, longest, bar)}".rstrip())
+        if phase.name == "input" and not has_copy:
+            lines.append(f"  {COPY_CALL:11}  {_explain_copy(result)}")
+    best_sum = sum(phase.best_seconds for phase in profile.phases)
+    lines.append(_row("sum", profile.sum_seconds, best_sum, full, digits))
+    lines.append(f"{_row('full step', full, profile.full_best_seconds, full, digits)}  measured, with its input pipeline")
+    difference = profile.sum_seconds - full
+    lines.append(f"  {'sum - full':11}  {1e3 * difference:+8.{digits}f}  {'':8}  {100 * difference / full:+5.1f} %")
+    if profile.pipeline_seconds is not None:
+        lines.append(f"  The input pipeline alone, with nothing beside it: {format_seconds(profile.pipeline_seconds)} a batch.")
+    remark = (
+        "Measured: functions called in turns. Each does what the one before does, and more: dispatch does nothing, "
+        "forward the forward pass, backward that and the gradients, update the whole step. keras: Keras's own step "
+        "on batches at hand, metrics included; take: takes a batch that is ready. Medians need not add up."
+    )
+    return [*lines, *wrap(remark, width, first="  ")]
+
+
+def layer_lines(profile: StepProfile, width: int) -> list[str]:
+    """Returns layers, loss, optimizer and host overhead, with their sums beside the phases; nothing without layers."""
+    if not profile.layers:
+        return []
+    layers, others, parts = part_rows(profile, MAX_LAYERS)
+    labels = [_label(time.layer, width - 52) for time in layers]
+    rows = [
+        *(PartRow(label, *_seconds_of(time)) for label, time in zip(labels, layers, strict=True)),
+        *([others] if others else []),
+        *parts,
+    ]
+    size = max(len(row.label) for row in (*rows, PartRow("phase by the clock")))
+    bar = max(0, min(_MAX_BAR, width - size - 42))
+    longest = max(row.seconds for row in rows)
+    digits = _digits(profile)
+    head = "  ".join(f"{name:>8}" for name in _SECTIONS)
+    lines = ["Layers (kind, parameters), ms", f"  {'':{size}}  {head}  {'share':>6}  {_legend() if bar >= 8 else ''}".rstrip()]
+    for row in rows:
+        cells = _cells(row, digits)
+        share = f"{100 * row.seconds / profile.full_seconds:.1f} %"
+        lines.append(f"  {row.label:{size}}  {cells}  {share:>6}  {_draw(row, longest, bar)}".rstrip())
+    return [*lines, *_check_rows(profile, size, digits)]
+
+
+def limit_lines(profile: StepProfile, width: int) -> list[str]:
+    """Returns how fast the layers compute that take longest, and whether arithmetic or memory limits them."""
+    works = [
+        (time.layer, direction, work)
+        for time in profile.layers
+        for direction, work in (("forward", time.forward), ("backward", time.backward))
+        if work.seconds > 0
+    ]
+    if not works:
+        return []
+    longest = sorted(works, key=lambda row: row[2].seconds, reverse=True)[:_MAX_LIMITS]
+    digits = _digits(profile)
+    names = [(f"{direction} of {layer.name}", work) for layer, direction, work in longest]
+    size = min(width - 52, max(len(name) for name, _ in names))
+    title = "What limits them" if len(longest) == len(works) else f"What limits the {len(longest)} longest of {len(works)}"
+    lines = [title, f"  {'':{size}}  {'ms':>8}  {'GFLOP/s':>8}  {'FLOP/byte':>9}  bound by, % of it"]
+    for name, work in names:
+        cells = f"{1e3 * work.seconds:8.{digits}f}  {_speed(work):>8}  {_intensity(work):>9}  {_bound(work)}"
+        lines.append(f"  {shorten(name, size):{size}}  {cells}")
+    remark = (
+        "GFLOP/s: counted operations over the time; pooling, activations and biases count none. FLOP/byte: over the "
+        "bytes that must move at least. Bound by what takes longer at this machine's peaks, with the share of that "
+        "peak; over 100 %: caches hold part of the bytes, or there is a shorter way to compute."
+    )
+    return [*lines, *wrap(remark, width, first="  ")]
+
+
+def part_rows(profile: StepProfile, limit: int) -> tuple[list[LayerTime], PartRow | None, list[PartRow]]:
+    """Returns the longest layers in the network's order, the sum of the others, and what belongs to no layer."""
+    longest = sorted(profile.layers, key=lambda time: time.seconds, reverse=True)[:limit]
+    kept = {time.layer.index for time in longest}
+    layers = [time for time in profile.layers if time.layer.index in kept]
+    rest = [time for time in profile.layers if time.layer.index not in kept]
+    others = None
+    if rest:
+        sums = [sum(values) for values in zip(*(_seconds_of(time) for time in rest), strict=True)]
+        others = PartRow("1 other" if len(rest) == 1 else f"{len(rest):,} others", *sums)
+    parts = []
+    if profile.loss_seconds:
+        parts.append(PartRow(LOSS, profile.loss_seconds["forward"], profile.loss_seconds["backward"]))
+    if profile.optimizer_seconds is not None:
+        parts.append(PartRow("optimizer", update=profile.optimizer_seconds))
+    checks = {check.phase: check for check in profile.checks}
+    if update := checks.get("update"):
+        other = update.operations_seconds - (profile.optimizer_seconds or 0.0)
+        if other > 0.0005 * profile.full_seconds:
+            parts.append(PartRow("other operations", update=other))
+    overheads = {phase: check.overhead_seconds for phase, check in checks.items()}
+    parts.append(PartRow(HOST_OVERHEAD, **overheads))  # type: ignore[arg-type]  # its keys are the sections
+    return layers, others, parts
+
+
+def shorten(name: str, width: int) -> str:
+    """Returns a name with its end, which tells more than its beginning, where there is no room for all of it."""
+    return name if len(name) <= width else f"...{name[len(name) - width + 3 :]}"
+
+
+def _check_rows(profile: StepProfile, size: int, digits: int) -> list[str]:
+    checks = {check.phase: check for check in profile.checks}
+    sums = PartRow("sum", **{phase: check.sum_seconds for phase, check in checks.items()})  # type: ignore[arg-type]
+    clock = PartRow("phase by the clock", **{phase: one.phase_seconds for phase, one in checks.items()})  # type: ignore[arg-type]
+    differences = (_percent(checks[name].relative_difference) if name in checks else "" for name in _SECTIONS)
+    return [
+        f"  {sums.label:{size}}  {_cells(sums, digits)}",
+        f"  {clock.label:{size}}  {_cells(clock, digits)}",
+        f"  {'difference':{size}}  {'  '.join(f'{text:>8}' for text in differences)}",
+    ]
+
+
+def _row(name: str, seconds: float, best: float, full: float, digits: int) -> str:
+    share = f"{100 * seconds / full:.1f} %"
+    return f"  {name:11}  {1e3 * seconds:8.{digits}f}  {1e3 * best:8.{digits}f}  {share:>7}"
+
+
+def _describe_difference(phase: Phase, *, has_copy: bool) -> str:
+    return _DIFFERENCES.get(phase.name) or ("keras - update - copy" if has_copy else "keras - update")
+
+
+def _explain_copy(result: RunResult) -> str:
+    devices = result.placement.devices if result.placement else ()
+    if all(name.startswith("cpu") for name in devices):
+        return "none, batches are in the memory that the network uses"
+    return "not measured"
+
+
+def _digits(profile: StepProfile) -> int:
+    """Returns how many decimals the milliseconds of a table have, the same in all rows."""
+    milliseconds = 1e3 * profile.full_seconds
+    return 1 if milliseconds >= 1000 else 2 if milliseconds >= 100 else 3
+
+
+def _cells(row: PartRow, digits: int) -> str:
+    return "  ".join(f"{'' if seconds is None else f'{1e3 * seconds:.{digits}f}':>8}" for seconds in row.sections)
+
+
+def _percent(share: float) -> str:
+    return "-" if share != share else f"{100 * share:+.1f} %"  # not a number: there is no such phase
+
+
+def _legend() -> str:
+    return " ".join(f"{_MARKS[name]} {name}" for name in _SECTIONS)
+
+
+def _length(seconds: float, longest: float, width: int) -> int:
+    return round(width * max(0.0, seconds) / longest) if longest > 0 else 0
+
+
+def _draw(row: PartRow, longest: float, width: int) -> str:
+    """Returns a row's bar. Ends are rounded rather than lengths, which could add up to more than the width."""
+    text, until = "", 0.0
+    for name, seconds in zip(_SECTIONS, row.sections, strict=True):
+        until += max(0.0, seconds or 0.0)
+        text = text.ljust(_length(until, longest, width), _MARKS[name])
+    return text
+
+
+def _label(layer: ProfiledLayer, width: int) -> str:
+    """Returns name, kind and parameters, or as much of it as there is room for."""
+    parameters = f"{layer.num_parameters:,}" if layer.num_parameters else ""
+    inner = ", ".join(text for text in (layer.kind, parameters) if text)
+    choices = [f"{layer.name} ({inner})", *([f"{layer.name} ({parameters})"] if parameters else []), layer.name]
+    return next((text for text in choices if len(text) <= width), shorten(layer.name, width))
+
+
+def _seconds_of(time: LayerTime) -> tuple[float, float | None]:
+    return time.forward.seconds, time.backward.seconds if time.layer.is_trained else None
+
+
+def _speed(work: Work) -> str:
+    return "?" if work.flops is None else format_figure((work.flops_per_second or 0.0) / 1e9)
+
+
+def _intensity(work: Work) -> str:
+    return "?" if work.intensity is None else format_figure(work.intensity)
+
+
+def _bound(work: Work) -> str:
+    return "?" if work.bound is None or work.roof_share is None else f"{work.bound} {100 * work.roof_share:.0f} %"
