@@ -69,7 +69,7 @@ class ProfiledStep:
 
         def work(x: Any, y: Any) -> Any:
             for handle in handles:
-                tf.identity(handle)
+                tf.compat.v1.get_default_graph().capture(handle)
             return tf.constant(0.0) if upto == "dispatch" else self._run(x, y, upto)
 
         @tf.function(jit_compile=self._model.jit_compile)  # type: ignore[untyped-decorator]  # TensorFlow has no types
@@ -128,16 +128,16 @@ class ProfiledStep:
         weights = model.trainable_variables
         with tf.name_scope("tfbench_backward_loss"):
             of_output, *of_weights = tape.gradient(scaled, [prediction, *(weight.value for weight in weights)])
-        found = {id(weight): [gradient] for weight, gradient in zip(weights, of_weights, strict=True)}
+        found = {id(weight): gradient for weight, gradient in zip(weights, of_weights, strict=True)}
         self._go_back({self._output: of_output}, values, tapes, found)
-        gradients = [_add([one for one in found[id(weight)] if one is not None]) for weight in weights]
+        gradients = [found[id(weight)] for weight in weights]
         if upto == "backward":
             return loss, [gradient for gradient in gradients if gradient is not None]
         with tf.name_scope("tfbench_update"):
             model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
         return loss
 
-    def _go_back(self, gradients: Tensors, values: Tensors, tapes: Sequence[Any], found: dict[int, list[Any]]) -> None:
+    def _go_back(self, gradients: Tensors, values: Tensors, tapes: Sequence[Any], found: dict[int, Any]) -> None:
         """Goes through the layers from the last to the first; adds the gradients of their weights to `found`."""
         for index in reversed(range(len(self._calls))):
             call = self._calls[index]
@@ -154,10 +154,9 @@ class ProfiledStep:
                     output_gradients=[gradients[tensor] for tensor in outputs],
                 )
                 for tensor, gradient in zip(inputs, of_inputs_and_weights, strict=False):
-                    if gradient is not None:
-                        gradients[tensor] = _add([one for one in (gradients.get(tensor), gradient) if one is not None])
-            for weight, gradient in zip(trained, of_inputs_and_weights[len(inputs) :], strict=True):
-                found[id(weight)].append(gradient)
+                    gradients[tensor] = _add(gradients.get(tensor), gradient)
+                for weight, gradient in zip(trained, of_inputs_and_weights[len(inputs) :], strict=True):
+                    found[id(weight)] = _add(found[id(weight)], gradient)
 
 
 class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
@@ -198,10 +197,11 @@ def _fill_in(arguments: Any, values: Tensors) -> Any:
     return keras.tree.map_structure(lambda one: values[one] if isinstance(one, keras.KerasTensor) else one, arguments)
 
 
-def _add(gradients: Sequence[Any]) -> Any:
-    if len(gradients) < 2:
-        return gradients[0] if gradients else None
-    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in gradients])
+def _add(sum_: Any, gradient: Any) -> Any:
+    """Adds a gradient to what there is already; None is no gradient."""
+    if sum_ is None or gradient is None:
+        return gradient if sum_ is None else sum_
+    return tf.convert_to_tensor(sum_) + tf.convert_to_tensor(gradient)
 
 
 def _count_bytes(tensors: Sequence[Any], batch_size: int) -> int | None:

@@ -35,10 +35,11 @@ from tfbench.usage import UsageMeter
 TRACE_FOLDER = "trace"
 _TURN_SECONDS = 0.04  # for which a function is called in a row
 _MAX_CALLS = 200
-_MIN_ROUNDS = 5
+_MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that five would be out of all proportion
+_SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
 _POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch
 _PEAK_SECONDS = 0.6
-_EPOCH_SECONDS = 10.0  # an epoch that takes longer is measured in part
+_EPOCH_SECONDS = 8.0  # an epoch that takes longer is measured in part
 _TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
 _LOSS_STEPS, _LOSS_SECONDS = 60, 8.0
 
@@ -233,7 +234,6 @@ def _compare_variants(request: RunRequest, prepared: Prepared, journal: Journal,
     functions = _Functions()
     steps: dict[str, _Step] = {}
     weights: list[Any] = []
-    can_trace = all(isinstance(one, TfbenchError) or not one.training.jit_compile for one in recipes.values())
     changes_model = any(isinstance(one, Recipe) and one.model != request.recipe.model for one in recipes.values())
     for name, recipe in recipes.items():
         try:
@@ -249,7 +249,7 @@ def _compare_variants(request: RunRequest, prepared: Prepared, journal: Journal,
             functions.add(name, call, num_steps)
             losses = _train_losses(step, batches, prepared.resolved.strategy)
             layers = []
-            if can_trace and changes_model and not _why_not_apart(model):
+            if changes_model and not _why_not_apart(model):
                 layers = step.describe_layers(recipe.training.global_batch_size)
                 functions.add(f"{name}/step", step.call("update"), is_traced=True)
             setup = VariantSetup(name=name, losses=tuple(losses), layers=tuple(layers), has_same_weights=has_same)
@@ -286,8 +286,9 @@ class _Functions:
         """Adds a function, after calls that compile it and tell how long it takes."""
         call()
         distribution.synchronize()
-        call()
-        seconds = min(_time(call, 1), _time(call, 2))
+        seconds = _time(call, 1)
+        if seconds < _SLOW_SECONDS:
+            seconds = min(_time(call, 1), _time(call, 2))
         self._calls[name] = (call, num_steps)
         self._num[name] = max(1, min(_MAX_CALLS, round(_TURN_SECONDS / seconds)))
         self._estimates[name] = seconds / num_steps
@@ -306,7 +307,7 @@ class _Functions:
         return self._estimates[name]
 
     def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
-        """Yields rounds until the time is over, five at least; every second one goes through the functions backwards.
+        """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
 
         Args:
             seconds: After which no more rounds are begun.
@@ -316,14 +317,16 @@ class _Functions:
         for number in itertools.count(1):
             restore()
             yield self._round(list(self._calls) if number % 2 else list(reversed(self._calls)))
-            if number >= _MIN_ROUNDS and time.perf_counter() - start >= seconds:
+            elapsed = time.perf_counter() - start
+            if elapsed >= seconds and (number >= _MIN_ROUNDS or (number >= _FEWEST_ROUNDS and elapsed >= 2 * seconds)):
                 return
 
     def _round(self, order: Sequence[str]) -> ProfileRound:
         seconds, traced = {}, {}
         for name in order:
             call, num_steps = self._calls[name]
-            call()  # brings what it works on into the caches
+            if self._estimates[name] < _SLOW_SECONDS:
+                call()  # brings what it works on into the caches
             seconds[name] = _time(call, self._num[name]) / num_steps
             if name in self._traced:
                 traced[name] = _trace_call(call, self._num[name])

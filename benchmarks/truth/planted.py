@@ -21,6 +21,7 @@ def build_model(
     nap_per_sample: float = 0.0,
     one_device_nap_seconds: float | None = None,
     one_device_nap_per_sample: float = 0.0,
+    backward_nap_seconds: float = 0.0,
     input_log: str = "",
     input_nap_seconds: float = 0.0,
 ) -> Any:
@@ -35,6 +36,7 @@ def build_model(
         one_device_nap_seconds: Instead of `nap_seconds` under the strategy one_device, where
             `one_device_nap_per_sample` is instead of `nap_per_sample`.
         one_device_nap_per_sample: See there.
+        backward_nap_seconds: How long a layer's gradient naps, instead of the step; it writes itself to `log`.
         input_log: File that naps of the pipeline write themselves to.
         input_nap_seconds: How much longer the making of a batch takes.
 
@@ -56,6 +58,22 @@ def build_model(
             zero.set_shape([])
             return inputs + tf.stop_gradient(zero)
 
+    class SlowGradient(keras.layers.Layer):
+        """Returns what it is given; its gradient, too, but later."""
+
+        def call(self, inputs: Any) -> Any:
+            @tf.custom_gradient
+            def slow(x: Any) -> Any:
+                def go_back(gradient: Any) -> Any:
+                    # Of the gradient, so that it can begin only once that is there.
+                    zero = tf.numpy_function(lambda _: _nap(backward_nap_seconds, log.encode()), [gradient], tf.float32)
+                    zero.set_shape([])
+                    return gradient + zero
+
+                return tf.identity(x), go_back
+
+            return slow(inputs)
+
     if nap_per_sample:
         is_one_device = isinstance(tf.distribute.get_strategy(), tf.distribute.OneDeviceStrategy)
         log += "-one_device" if is_one_device else "-default"
@@ -64,7 +82,9 @@ def build_model(
     if input_nap_seconds:
         _slow_input_down(input_nap_seconds, input_log)
     layers = [keras.Input(spec.input_shape), keras.layers.Flatten()]
-    if log:
+    if backward_nap_seconds:
+        layers += [keras.layers.Dense(64, name="first"), SlowGradient(name="slow")]
+    elif log:
         layers.append(Nap())
     return keras.Sequential([*layers, keras.layers.Dense(16), keras.layers.Dense(spec.num_classes)])
 

@@ -1,0 +1,52 @@
+"""Holds a profile against a planted layer whose gradient naps.
+
+    python benchmarks/truth/slow_layer.py
+
+A network has a layer that gives back what it is given, and whose gradient naps for a known time and logs its naps. The
+profile must name the backward pass of that layer as the bottleneck, with a time within 5 % of the logged naps.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from naps import RECIPE, with_planted
+from planted import read_naps
+
+NAPS_SECONDS = (0.02, 0.1)
+LARGEST_ERROR = 0.05
+
+
+def profile(folder: Path, nap_seconds: float) -> tuple[dict, list[float]]:
+    """Returns the JSON document of a profile, and how long the naps took by their own log, in seconds."""
+    recipe, log = folder / "planted.toml", folder / f"naps-{nap_seconds}"
+    recipe.write_text(RECIPE)
+    command = [sys.executable, "-m", "tfbench", "profile", str(recipe), "--allow-code", "--seconds", "8"]
+    command += ["--set", f"model.log={log}", "--set", f"model.backward_nap_seconds={nap_seconds}"]
+    command += ["--store", str(folder / "mlruns"), "--format", "json"]
+    done = subprocess.run(command, env=with_planted(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout), [end - start for start, end in read_naps(str(log))]
+
+
+def main() -> None:
+    """Prints a Markdown table; ends with 1 if a profile is wrong."""
+    print("| planted, ms | naps by their log, ms | bottleneck | its time, ms | difference |")
+    print("| --- " * 5 + "|")
+    good = True
+    with tempfile.TemporaryDirectory() as name:
+        for nap_seconds in NAPS_SECONDS:
+            document, naps = profile(Path(name), nap_seconds)
+            found, napped = document["profile"]["step"]["bottleneck"], sum(naps) / len(naps)
+            error = found["seconds"] / napped - 1
+            row = f"| {nap_seconds * 1e3:.3f} | {napped * 1e3:.3f} | {found['name']} "
+            print(row + f"| {found['seconds'] * 1e3:.3f} | {error:+.2%} |", flush=True)
+            good &= found["name"] == "backward of slow" and abs(error) <= LARGEST_ERROR
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
