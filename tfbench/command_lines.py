@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench import recipe_file
@@ -102,6 +102,43 @@ def run_command(
     if repeats > 1:
         words += ["--repeats", str(repeats)]
     return shlex.join([*words, *_describe_rest(data_dir, allows_code=allows_code)])
+
+
+def vary_command(
+    recipe_name: str,
+    tables: Mapping[str, Any],
+    values: Mapping[str, Sequence[Any]],
+    *,
+    data_dir: str | None,
+    allows_code: bool,
+) -> str | None:
+    """Returns the command that holds values of a recipe against others, each in processes of their own.
+
+    Args:
+        recipe_name: Under which it is run; one that is not shipped is taken from a file NAME.toml.
+        tables: Of the recipe, defaults written out.
+        values: By dotted key, each to be held against that of `tables`.
+        data_dir: Folder of its data.
+        allows_code: Whether it calls functions from outside of tfbench.
+
+    Returns:
+        None: a value cannot be varied alone, since others depend on it, or the recipe has none to hold it against.
+    """
+    own = _leaves(_measured(tables))
+    if "training.optimizer.name" in values or any(own.get(key) is None for key in values):
+        return None
+    overrides = find_overrides(tables, recipe_name)
+    name = recipe_name if overrides is not None else f"{recipe_name}.toml"
+    kept = {key: value for key, value in (overrides or {}).items() if key not in values}
+    words = ["tfbench", "sweep", name]
+    for key, others in values.items():
+        words += ["--vary", describe_variation(Variation(key=key, values=(own[key], *others)))]
+    strategy, devices = (kept.pop(f"distribution.{part}", None) for part in ("strategy", "devices"))
+    if strategy or devices:
+        words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
+    kept = {key: value for key, value in kept.items() if key.partition(".")[0] in recipe_file.VARIABLE_SECTIONS}
+    kept.pop(_MEASURED_SECONDS, None)
+    return shlex.join([*words, *_describe_values(kept), *_describe_rest(data_dir, allows_code=allows_code)])
 
 
 def _measured(tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,6 +116,7 @@ PROFILE_METRICS: dict[str, Metric] = {
     "profile/backward_seconds": Metric("s", _LOWER, "what the gradients add to the forward pass"),
     "profile/update_seconds": Metric("s", _LOWER, "what the optimizer adds to the gradients"),
     "profile/keras_loop_seconds": Metric("s", _LOWER, "what Keras's own training step adds to the bare one"),
+    "profile/update_and_loop_seconds": Metric("s", _LOWER, "the two before, where they were not told apart"),
     "profile/full_step_seconds": Metric("s", _LOWER, "Keras's own training step with its input pipeline"),
     "profile/bottleneck_seconds": Metric("s", _LOWER, "the largest single part of a step"),
 }

@@ -68,10 +68,7 @@ def _walk(model: Any, known_as: dict[Any, Any]) -> Iterator[Call]:
             inputs = tuple(known_as.get(tensor, tensor) for tensor in _order_inputs(node))
             nested = fit_nested(node.operation, inputs)
             if nested is None:
-                args, kwargs = keras.tree.map_structure(
-                    lambda value: known_as.get(value, value) if isinstance(value, keras.KerasTensor) else value,
-                    (node.arguments.args, node.arguments.kwargs),
-                )
+                args, kwargs = _rename((node.arguments.args, node.arguments.kwargs), known_as)
                 outputs = tuple(node.outputs)
                 yield Call(operation=node.operation, inputs=inputs, outputs=outputs, args=args, kwargs=kwargs)
                 continue
@@ -79,6 +76,13 @@ def _walk(model: Any, known_as: dict[Any, Any]) -> Iterator[Call]:
             yield from _walk(nested, known_as)
             pairs = zip(node.outputs, nested.outputs, strict=True)
             known_as |= {outer: known_as.get(inner, inner) for outer, inner in pairs}
+
+
+def _rename(arguments: Any, known_as: dict[Any, Any]) -> Any:
+    """Returns the arguments of a call with the tensors that other calls give out."""
+    return keras.tree.map_structure(
+        lambda value: known_as.get(value, value) if isinstance(value, keras.KerasTensor) else value, arguments
+    )
 
 
 def _order_inputs(node: Any) -> list[Any]:

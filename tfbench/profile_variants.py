@@ -25,8 +25,8 @@ _NO_PART = "changes nothing of how a step is carried out. Leave it out."
 _REFUSALS = {
     r"model\.(name|file)": "names another network, which is no variant of this step. Profile it by itself: "
     "--set {key}=VALUE.",
-    r"dataset\..+": "is of the data, and all variants are trained on the same batches. Set it for all of them with --set, "
-    f"or {_OWN_PROCESSES}",
+    r"dataset\..+": "is of the data, and all variants are trained on the same batches. Set it for all of them with "
+    f"--set, or {_OWN_PROCESSES}",
     r"distribution\..+": "is of the devices, which all variants share. Choose them with --strategy and --devices, or "
     'compare in processes of their own: tfbench sweep {recipe} --arm "STRATEGY DEVICES".',
     r"training\.global_batch_size": "makes another amount of work a step, so that times of a step cannot be compared. "

@@ -57,6 +57,11 @@ class ProfiledStep:
         self._forward = _Forward(self._calls, self._input, model.dtype_policy)
         self.variables = [variable.value for variable in (*model.variables, *model.optimizer.variables)]
 
+    @property
+    def num_calls(self) -> int:
+        """Uses of a layer."""
+        return len(self._calls)
+
     def build(self, upto: str) -> Callable[[Any, Any], Any]:
         """Returns a compiled function of inputs and targets, (batch, ...) each, which does all phases up to one.
 
@@ -65,11 +70,9 @@ class ProfiledStep:
         Args:
             upto: "dispatch" for one that does nothing, "forward", "backward" or "update".
         """
-        handles = [variable.handle for variable in self.variables]
 
         def work(x: Any, y: Any) -> Any:
-            for handle in handles:
-                tf.compat.v1.get_default_graph().capture(handle)
+            self._capture()
             return tf.constant(0.0) if upto == "dispatch" else self._run(x, y, upto)
 
         @tf.function(jit_compile=self._model.jit_compile)  # type: ignore[untyped-decorator]  # TensorFlow has no types
@@ -77,6 +80,22 @@ class ProfiledStep:
             return self._strategy.run(work, args=(x, y))
 
         return call  # type: ignore[no-any-return]
+
+    def build_take(self) -> Callable[[Any], Any]:
+        """Returns a compiled function of an iterator, which takes one batch; called with the same variables."""
+
+        @tf.function  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        def call(iterator: Any) -> Any:
+            self._capture()
+            next(iterator)
+            return tf.constant(0.0)
+
+        return call  # type: ignore[no-any-return]
+
+    def _capture(self) -> None:
+        """Makes all variables arguments of the function that is being compiled."""
+        for variable in self.variables:
+            tf.compat.v1.get_default_graph().capture(variable.handle)
 
     def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
         """Returns what is known of each use of a layer before it is timed.
@@ -164,14 +183,16 @@ class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
 
     def __init__(self, calls: Sequence[Call], start: Any, dtype: Any) -> None:
         super().__init__(name="profiled", dtype=dtype, autocast=False)
-        self._plan = lambda: (calls, start)  # Keras would look through a list for weights
+        # Keras would look through a list for weights.
+        self._plan: Callable[[], tuple[Sequence[Call], Any]] = lambda: (calls, start)
         self._keep: Callable[[Tensors, list[Any]], None]
 
     def run(self, x: Any) -> tuple[Tensors, list[Any]]:
         """Returns the values of all tensors, and the tape of each layer."""
         kept: list[tuple[Tensors, list[Any]]] = []
         self._keep = lambda values, tapes: kept.append((values, tapes))
-        self(x, training=True)
+        run: Any = self
+        run(x, training=True)
         return kept[0]
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:

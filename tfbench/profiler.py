@@ -18,7 +18,9 @@ from tfbench.journal import Journal, files_folder, plain_fields
 from tfbench.measure.ledger import Ledger
 from tfbench.peak import measure_bandwidth, measure_peak
 from tfbench.profile_records import (
+    CALLS,
     COPY_CALL,
+    TRACE_FOLDER,
     EpochCheck,
     ProfiledLayer,
     ProfileRound,
@@ -32,14 +34,17 @@ from tfbench.results import RunRequest
 from tfbench.schema import to_plain
 from tfbench.usage import UsageMeter
 
-TRACE_FOLDER = "trace"
 _TURN_SECONDS = 0.04  # for which a function is called in a row
 _MAX_CALLS = 200
 _MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that five would be out of all proportion
 _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
+_MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
 _POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch
 _PEAK_SECONDS = 0.6
-_EPOCH_SECONDS = 8.0  # an epoch that takes longer is measured in part
+_EPOCH_SHARE = 0.4  # of the time for rounds; an epoch that takes longer is measured in part
+# Calls after which batches come no faster than they are made: those that waited are used up.
+_DRAINING_CALLS = 1 + input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES
+_FAST_PIPELINE = 0.3  # share of a step that making a batch may take for the step never to wait for it
 _TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
 _LOSS_STEPS, _LOSS_SECONDS = 60, 8.0
 
@@ -140,6 +145,20 @@ class _Step:
 
         return call, self._keras_steps
 
+    @property
+    def num_layers(self) -> int:
+        """Uses of a layer."""
+        return self._profiled.num_calls
+
+    def take_call(self, iterator: Any) -> Call:
+        """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
+        function = self._profiled.build_take()
+
+        def call() -> None:
+            function(iterator).numpy()
+
+        return call
+
     def restore(self) -> None:
         """Gives all variables the values of the beginning."""
         for variable, value in zip(self._variables, self._kept, strict=True):
@@ -162,14 +181,21 @@ def _profile_step(request: RunRequest, prepared: Prepared, journal: Journal, led
     _stage(journal, "compiling the step, phase by phase")
     functions = _Functions()
     with distribution.DeviceWatch() as watch:
-        for name in ("dispatch", "forward", "backward", "update"):
+        for name in CALLS if step.num_layers <= _MAX_LAYERS else CALLS[:-1]:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
         distribution.verify_placement(prepared.resolved, model, watch.stop())
+    if step.num_layers > _MAX_LAYERS:
+        journal.append(
+            "note",
+            text=f"with {step.num_layers} uses of a layer, compiling takes long: the whole step is compiled as Keras's "
+            "own alone, so that the update of the weights is not told apart from the rest of that.",
+        )
     functions.add("keras", *step.keras_call(batches.iterator(strategy)))
-    pipeline = _iterate(batches.dataset, strategy)
-    functions.add("full", *step.keras_call(pipeline))
-    functions.add("take", _take(pipeline))
-    functions.add("pipeline", _draw(iter(batches.dataset)))
+    functions.add("pipeline", _draw(iter(batches.dataset)), num_before=_DRAINING_CALLS)
+    pipeline, limit = _iterate(batches.dataset, strategy), _FAST_PIPELINE * functions.estimate("keras")
+    num_before = _DRAINING_CALLS if functions.estimate("pipeline") > limit else 1
+    functions.add("full", *step.keras_call(pipeline), num_before=num_before)
+    functions.add("take", step.take_call(pipeline))
     if prepared.gpu_names:
         functions.add(COPY_CALL, _copy(batches, prepared.device))
     ledger.switch("steady")
@@ -179,7 +205,10 @@ def _profile_step(request: RunRequest, prepared: Prepared, journal: Journal, led
     step.restore()
     ledger.switch("callbacks")
     _stage(journal, "training, for the time of an epoch")
-    journal.append("profile_epoch", **plain_fields(epoch=_train_epoch(prepared, functions.estimate("full"))))
+    journal.append(
+        "profile_epoch",
+        **plain_fields(epoch=_train_epoch(prepared, functions.estimate("full"), _EPOCH_SHARE * _seconds(request))),
+    )
     ledger.switch("checks")
     _stage(journal, "measuring what the devices compute and move at most")
     peak = measure_peak(tuple(prepared.resolved.logical_names), training.precision, seconds=_PEAK_SECONDS)
@@ -279,17 +308,27 @@ class _Functions:
     def __init__(self) -> None:
         self._calls: dict[str, tuple[Call, int]] = {}
         self._num: dict[str, int] = {}
+        self._num_before: dict[str, int] = {}
         self._estimates: dict[str, float] = {}
         self._traced: list[str] = []
 
-    def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False) -> None:
-        """Adds a function, after calls that compile it and tell how long it takes."""
-        call()
+    def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False, num_before: int = 1) -> None:
+        """Adds a function, after calls that compile it and tell how long it takes.
+
+        Args:
+            name: Of the function.
+            call: Calls it once.
+            num_steps: That one call does.
+            is_traced: Whether it is to be traced, too.
+            num_before: Calls before each turn, unless a single one takes long enough to need none.
+        """
+        for _ in range(num_before):
+            call()
         distribution.synchronize()
         seconds = _time(call, 1)
         if seconds < _SLOW_SECONDS:
             seconds = min(_time(call, 1), _time(call, 2))
-        self._calls[name] = (call, num_steps)
+        self._calls[name], self._num_before[name] = (call, num_steps), num_before
         self._num[name] = max(1, min(_MAX_CALLS, round(_TURN_SECONDS / seconds)))
         self._estimates[name] = seconds / num_steps
         if is_traced:
@@ -325,8 +364,9 @@ class _Functions:
         seconds, traced = {}, {}
         for name in order:
             call, num_steps = self._calls[name]
-            if self._estimates[name] < _SLOW_SECONDS:
-                call()  # brings what it works on into the caches
+            if self._num_before[name] > 1 or self._estimates[name] < _SLOW_SECONDS:
+                for _ in range(self._num_before[name]):  # brings what it works on into the caches
+                    call()
             seconds[name] = _time(call, self._num[name]) / num_steps
             if name in self._traced:
                 traced[name] = _trace_call(call, self._num[name])
@@ -390,13 +430,13 @@ def _train_losses(step: _Step, batches: _Batches, strategy: Any) -> list[float |
     return losses
 
 
-def _train_epoch(prepared: Prepared, step_seconds: float) -> EpochCheck:
+def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> EpochCheck:
     """Trains with Keras's `fit`, a whole epoch unless that takes too long."""
     import keras
 
     model, steps_per_epoch = prepared.model, prepared.steps_per_epoch
     execution = model.steps_per_execution
-    num_steps = min(steps_per_epoch, max(execution, int(_EPOCH_SECONDS / step_seconds) // execution * execution))
+    num_steps = min(steps_per_epoch, max(execution, int(seconds / step_seconds) // execution * execution))
     clock = _EpochClock()
     callback = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda *_: clock.begin(), on_epoch_end=lambda *_: clock.end()
@@ -430,21 +470,6 @@ def _iterate(dataset: Any, strategy: Any) -> Any:
 
     is_default = strategy is tf.distribute.get_strategy() and not tf.distribute.has_strategy()
     return iter(dataset if is_default else strategy.experimental_distribute_dataset(dataset))
-
-
-def _take(iterator: Any) -> Call:
-    """Returns what takes a batch that is ready, in compiled code as Keras does."""
-    import tensorflow as tf
-
-    @tf.function  # type: ignore[untyped-decorator]  # TensorFlow has no types
-    def take(batches: Any) -> Any:
-        next(batches)
-        return tf.constant(0.0)
-
-    def call() -> None:
-        take(iterator).numpy()
-
-    return call
 
 
 def _draw(iterator: Any) -> Call:

@@ -17,7 +17,7 @@ from tfbench.journal import Journal, Record, files_folder, read_records, read_ru
 from tfbench.measure.comparison import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.profile_records import TRACE_FOLDER
-from tfbench.report import plots, run_json
+from tfbench.report import plots, profiles, run_json
 from tfbench.results import RunExit, RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
 from tfbench.tracking.liveness import is_running
@@ -65,14 +65,13 @@ def write_files(
         OSError: The folder cannot be written to.
     """
     shutil.copyfile(journal_path, folder / "journal.jsonl")
-    document = run_json.to_json(result, summary, tracked)
     documents = {
         "recipe.json": recipe_file.to_tables(result.request.recipe),
         "environment.json": to_plain(result.environment) if result.environment else {},
-        "result.json": document,
+        "result.json": run_json.to_json(result, summary, tracked),
     }
-    if document.get("profile"):
-        documents["profile.json"] = document["profile"]
+    if result.request.profile:
+        documents["profile.json"] = profiles.to_json(result, summary, tracked)
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):

@@ -65,7 +65,7 @@ def compare_stored(
     baseline: str | None = None,
     allows_unequal: bool = False,
 ) -> Comparison:
-    """Sets any runs of a store side by side, of one recipe if it is named; profiles and what still runs are left out."""
+    """Sets any runs of a store side by side, of one recipe if it is named; not profiles, nor what still runs."""
     briefs = [brief for brief in read_briefs(store, run_ids) if recipe in (None, brief.recipe) and not brief.profile]
     return compare(
         briefs,

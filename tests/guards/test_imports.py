@@ -50,7 +50,7 @@ LEVELS = {
     "op_trace": 3,
     "peak": 3,
     "optimizer": 3,
-    "profile_variants": 3,
+    "profile_variants": 2,
     "profiled_step": 3,
     "profiler": 3,
     "model_graph": 3,

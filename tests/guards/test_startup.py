@@ -40,6 +40,7 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "import tfbench.cli.diff, tfbench.calibrations, tfbench.report.difference, tfbench.report.effective",
         "import tfbench.cli.report, tfbench.report_contents",
         "import tfbench.cli._sweeping, tfbench.report.sweep_console, tfbench.sweep",
+        "import tfbench.cli.profile, tfbench.profile_variants, tfbench.report.profile_console",
         "import tfbench.cli.scale, tfbench.scale, tfbench.report.scaling_plot",
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 
 from builders import build_recipe
 from sweeps import BATCHES, build_limited_plan, build_plan
-from tfbench.command_lines import find_overrides, run_command, sweep_command
+from tfbench.command_lines import find_overrides, run_command, sweep_command, vary_command
 from tfbench.recipe_file import load_recipe, parse_override, shipped_folder, to_tables
 from tfbench.sweep_plan import SweepPlan, Variation, parse_arm, parse_variation
 
@@ -105,3 +105,32 @@ def test_the_command_of_a_run_sets_what_its_recipe_has_not() -> None:
         "tfbench run mnist_mlp --strategy mirrored --devices cpu:0,cpu:1 --set 'model.hidden_units=[50,50]' --repeats 3"
     )
     assert run_command("mine", tables, repeats=1, data_dir=None, allows_code=False) is None
+
+
+def varied(tables: dict[str, Any], name: str = "mnist_mlp", **values: Any) -> str | None:
+    wanted = {key.replace("__", "."): [value] for key, value in values.items()}
+    return vary_command(name, tables, wanted, data_dir=None, allows_code=False)
+
+
+def test_values_are_held_against_those_of_the_recipe_as_it_was_changed() -> None:
+    tables = shipped(training__epochs=3, measurement__seconds=5.0, training__jit_compile=True)
+    tables["distribution"] |= {"strategy": "one_device", "devices": ["cpu:0"]}
+    command = varied(tables, training__jit_compile=False, model__hidden_units=[10])
+    assert command is not None
+    assert shlex.split(command) == [
+        *("tfbench", "sweep", "mnist_mlp", "--vary", "training.jit_compile=true,false"),
+        *("--vary", "model.hidden_units=[[1000,1000],[10]]", "--arm", "one_device cpu:0", "--set", "training.epochs=3"),
+    ]
+    for option in options_of(command, "--vary"):
+        parse_variation(option)
+
+
+def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
+    tables = to_tables(build_recipe(model={"name": "nets:build", "width": 2}))
+    command = vary_command("mine", tables, {"model.width": [3, 4]}, data_dir="/data", allows_code=True)
+    assert command == "tfbench sweep mine.toml --vary model.width=2,3,4 --data-dir /data --allow-code"
+
+
+def test_what_cannot_be_varied_alone_has_no_command() -> None:
+    assert varied(shipped(), training__optimizer__name="sgd") is None
+    assert varied(shipped(), model__width=3) is None

@@ -333,6 +333,15 @@ def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
     assert lines[2].startswith("this run: 2 x H100, gpu:0 gpu:1")
 
 
+def test_what_no_run_measures_has_no_column_beside_it_and_what_is_not_comparable_says_so() -> None:
+    figures = {"val_accuracy": 0.5, "forward_seconds": 1.0, "backward_seconds": 2.0, "update_seconds": 3.0}
+    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": figures, "not_comparable": "it is wrong"}
+    result = build_result(request=build_request(recipe=build_recipe(reference=[reference])))
+    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 120)
+    assert lines[1].split() == ["val_accuracy"]
+    assert "x: not comparable: it is wrong" in lines
+
+
 def test_a_run_of_a_changed_recipe_is_not_set_beside_the_published_ones_without_a_word() -> None:
     recipe = build_recipe(reference=REFERENCES)
     request = build_request(recipe=recipe, overrides=("model.hidden_units", "distribution.strategy", "training.epochs"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import build_recipe
+from builders import build_recipe
 from tfbench.errors import RecipeError
 from tfbench.profile_records import Variant
 from tfbench.profile_variants import BASE, CONTROL, apply_variant, parse_variants
@@ -124,7 +124,10 @@ def test_another_optimizer_does_without_the_options_of_the_first() -> None:
         ("=1", ("unknown key ''.",)),
         ("steps_per_execution", ("is no switch, and needs a value: steps_per_execution=VALUE.",)),
         ("steps_per_execution=0", ("training.steps_per_execution: must be greater than or equal to 1. Received: 0.",)),
-        ("steps_per_execution=", ("--try steps_per_execution=: training.steps_per_execution=: the value is not valid",)),
+        (
+            "steps_per_execution=",
+            ("--try steps_per_execution=: training.steps_per_execution=: the value is not valid",),
+        ),
         ("precision=float16", ("training.precision: must be one of float32, mixed_float16, mixed_bfloat16.",)),
         ("mixed_precision=float16", ("mixed_precision stands alone", "is written precision=mixed_float16.")),
         ("steps_per_execution=1", ("that is what the recipe has, and it is timed in any case. Leave it out.",)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from builders import build_recipe
 from tfbench import recipe_file
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.recipe import AdadeltaConfig, AdamConfig
@@ -350,3 +351,19 @@ def test_a_table_of_layers_is_read(tmp_path: Path) -> None:
         RecipeError, match=r"mine\.toml: model\.layer\.1\.dense\.unit: unknown key\. Did you mean 'units'"
     ):
         load_with(tmp_path, f'name = "layers"\n{layers.replace("units", "unit")}')
+
+
+def test_published_layers_are_named_by_direction_and_layer() -> None:
+    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}
+    with pytest.raises(
+        RecipeError, match=r"reference\.0\.layer_seconds\.pool: must be forward/LAYER or backward/LAYER"
+    ):
+        build_recipe(reference=[reference | {"layer_seconds": {"pool": 1.0}}])
+    recipe = build_recipe(reference=[reference | {"layer_seconds": {"backward/pool": 1.0}, "not_comparable": "other"}])
+    assert recipe_file.from_tables(recipe_file.to_tables(recipe), name="test", source="test") == recipe
+
+
+def test_what_later_versions_know_of_a_reference_is_left_out_where_it_says_nothing() -> None:
+    recipe = build_recipe(reference=[{"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}])
+    (reference,) = recipe_file.to_tables(recipe)["reference"]
+    assert set(reference) == {"hardware", "devices", "source", "figures", "curve", "verified", "notes"}

@@ -11,7 +11,8 @@ import pytest
 from builders import build_recipe
 from sweeps import TWO_ARMS, build_brief, build_plan, write_sweep
 from tfbench.measure.comparison import Comparison, compare
-from tfbench.measure.references import match_references, published_epoch_seconds
+from tfbench.measure.references import find_published_layers, match_references, published_epoch_seconds
+from tfbench.recipe import Reference
 from tfbench.recipe_file import load_recipe, shipped_folder, to_tables
 from tfbench.report.comparison import comparison_csv, comparison_json, comparison_markdown
 from tfbench.report.references import DISCLAIMER, describe_match, describe_pair, format_ratio, reference_lines
@@ -198,6 +199,25 @@ def test_without_references_nothing_is_said_of_them() -> None:
     found = compared(brief(references=[]))
     assert reference_lines(found, 80) == comparison_json(found, ())["reference"] == []
     assert "ublished" not in comparison_markdown(found)
+
+
+def test_a_reference_that_says_why_it_is_not_comparable_is_believed() -> None:
+    reference = CHAINER | {"not_comparable": "its network computes something else"}
+    assert said(brief(references=[reference])) == "not comparable: its network computes something else"
+    assert said(brief(references=[reference], batch=64)) == (
+        "not comparable: other batch size: 64; its network computes something else"
+    )
+
+
+def test_published_layers_are_found_by_direction_and_layer() -> None:
+    first, last = (
+        Reference(hardware=name, devices="cpu", source="x", figures={}, layer_seconds=seconds)
+        for name, seconds in (("a", {"backward/pool": 3.0, "forward/pool": 1.0}), ("b", {"backward/pool": 2.0}))
+    )
+    assert find_published_layers([first, last]) == {
+        "backward/pool": [(first, 3.0), (last, 2.0)],
+        "forward/pool": [(first, 1.0)],
+    }
 
 
 def test_nothing_is_called_a_fair_comparison_where_nothing_is_compared() -> None:

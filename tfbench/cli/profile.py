@@ -127,9 +127,7 @@ class _Profiles:
         """Makes one."""
         from tfbench.report.profile_console import ProfileConsole
 
-        console = ProfileConsole(quiet_stdout=self._runs.as_json)
-        if self._has_made:
-            console.show([label.capitalize()], style="bold")
+        console = ProfileConsole(quiet_stdout=self._runs.as_json, follows=label.capitalize() if self._has_made else "")
         self._has_made = True
         return self._runs.make(request, console, self._limits)
 
@@ -141,7 +139,7 @@ def _report_refused(series: "Series") -> None:
 
 
 def _to_json(series: "Series") -> dict[str, Any]:
-    from tfbench.report.run_json import to_json
+    from tfbench.report.profiles import to_json
 
     document: dict[str, Any] = dict.fromkeys(_NAMES.values())
     for outcome in series.outcomes:

@@ -21,6 +21,8 @@ Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
 LOSS = "loss"
 HOST_OVERHEAD = "host overhead"
+KERAS_LOOP = "keras loop"
+UPDATE_AND_LOOP = "update+loop"  # where they were not told apart
 PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it waits for a batch, or shares the processor
 
 
@@ -28,7 +30,7 @@ PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it wait
 class Phase:
     """A part of a step. "measured": timed by itself; "difference": of two functions that were timed."""
 
-    name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop"
+    name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop" or "update+loop"
     seconds: float  # median over the rounds
     best_seconds: float  # from the fastest round of each function
     how: Literal["measured", "difference"]
@@ -120,7 +122,7 @@ class StepProfile:
     loss_seconds: dict[Direction, float]
     optimizer_seconds: float | None
     checks: tuple[PhaseCheck, ...]
-    tracing_slowdown: float | None  # a traced step over one that is not
+    tracing_slowdown: float | None  # a traced call of the most that was traced, over one without a trace
     peak_flops_per_second: float | None
     bytes_per_second: float | None  # that memory can move
     epoch: EpochCheck | None
@@ -161,14 +163,15 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
     checks = tuple(_check_phases(rounds, phases, parts)) if parts else ()
     loss_seconds = {direction: parts.get(f"{direction}/{LOSS}", 0.0) for direction in DIRECTIONS} if parts else {}
     pipeline = [one.seconds["pipeline"] for one in rounds if "pipeline" in one.seconds]
-    slowdowns = [one.traced["update"].seconds / one.seconds["update"] for one in rounds if "update" in one.traced]
+    pipeline_seconds = statistics.median(pipeline) if pipeline else None
+    slowdowns = [call.seconds / one.seconds[name] for one in rounds for name, call in list(one.traced.items())[-1:]]
     optimizer = parts.get("update") if parts else None
     return StepProfile(
         num_rounds=len(rounds),
         phases=phases,
         full_seconds=full_seconds,
         full_best_seconds=min(full),
-        pipeline_seconds=statistics.median(pipeline) if pipeline else None,
+        pipeline_seconds=pipeline_seconds,
         layers=layers,
         loss_seconds=loss_seconds,
         optimizer_seconds=optimizer,
@@ -178,7 +181,7 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         bytes_per_second=bandwidth,
         epoch=profile.epoch,
         steps_per_epoch=result.steps_per_epoch,
-        bottleneck=_find_bottleneck(phases, layers, checks, loss_seconds, optimizer, full_seconds),
+        bottleneck=_find_bottleneck(phases, layers, checks, loss_seconds, optimizer, full_seconds, pipeline_seconds),
     )
 
 
@@ -193,9 +196,13 @@ def _find_phases(rounds: Sequence[ProfileRound]) -> Iterator[Phase]:
     if has_copy:
         yield _phase("copy", rounds, copy, "measured")
     yield _phase(dispatch, rounds, lambda s: s[dispatch], "measured")
-    for name, before in ((forward, dispatch), (backward, forward), (update, backward)):
-        yield _phase(name, rounds, lambda s, name=name, before=before: s[name] - s[before], "difference")  # type: ignore[misc]
-    yield _phase("keras loop", rounds, lambda s: s["keras"] - s[update] - copy(s), "difference")
+    yield _phase(forward, rounds, lambda s: s[forward] - s[dispatch], "difference")
+    yield _phase(backward, rounds, lambda s: s[backward] - s[forward], "difference")
+    if all(update in one.seconds for one in rounds):
+        yield _phase(update, rounds, lambda s: s[update] - s[backward], "difference")
+        yield _phase(KERAS_LOOP, rounds, lambda s: s["keras"] - s[update] - copy(s), "difference")
+    else:
+        yield _phase(UPDATE_AND_LOOP, rounds, lambda s: s["keras"] - s[backward] - copy(s), "difference")
 
 
 def _phase(
@@ -305,6 +312,7 @@ def _find_bottleneck(
     loss_seconds: dict[Direction, float],
     optimizer_seconds: float | None,
     full_seconds: float,
+    pipeline_seconds: float | None,
 ) -> Bottleneck:
     found: list[Bottleneck] = []
 
@@ -316,7 +324,8 @@ def _find_bottleneck(
     for phase in phases:
         if phase.name not in told_apart:
             add(phase.name, phase.seconds)
-    add(PIPELINE, full_seconds - sum(phase.seconds for phase in phases))
+    # It holds a step up for no longer than it takes for a batch with all cores to itself.
+    add(PIPELINE, min(full_seconds - sum(phase.seconds for phase in phases), pipeline_seconds or 0.0))
     for check in checks:
         add(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
     for direction, seconds in loss_seconds.items():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from tfbench.measure.comparison import BATCH_KEY, Comparison, Entry, Row
+from tfbench.recipe import Reference
 from tfbench.run_brief import RunBrief
 from tfbench.sweep_plan import format_value
 
@@ -74,6 +75,15 @@ def published_epoch_seconds(figures: Mapping[str, float]) -> float | None:
         return figures["epoch_seconds"]
     epochs, elapsed = figures.get("epochs"), figures.get("elapsed_seconds")
     return elapsed / epochs if elapsed and epochs else None
+
+
+def find_published_layers(references: Sequence[Reference]) -> dict[str, list[tuple[Reference, float]]]:
+    """Returns the seconds that were published of a layer's direction, "backward/pool", in the references' order."""
+    found: dict[str, list[tuple[Reference, float]]] = {}
+    for reference in references:
+        for key, seconds in reference.layer_seconds.items():
+            found.setdefault(key, []).append((reference, seconds))
+    return found
 
 
 def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:

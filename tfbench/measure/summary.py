@@ -34,7 +34,7 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
         Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those.
         Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
         measures (costs, work and limit, ledger) only where it was. Times in seconds; `samples_per_second` counts the
-        samples of all replicas. Of a profile, which is no training, only what exists of `METRICS` and `PROFILE_METRICS`.
+        samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and `PROFILE_METRICS`.
     """
     if result.request.profile:
         return _summarize_profile_run(result)
@@ -61,12 +61,16 @@ def _summarize_profile_run(result: RunResult) -> Summary:
     cost = compute_cost(result)
     values |= cost.metrics() if cost else {}
     if step := summarize_profile(result):
-        values |= {f"profile/{phase.name.replace(' ', '_')}_seconds": phase.seconds for phase in step.phases}
+        values |= {f"profile/{_metric_name(phase.name)}_seconds": phase.seconds for phase in step.phases}
         values["profile/full_step_seconds"] = step.full_seconds
         values["profile/bottleneck_seconds"] = step.bottleneck.seconds
     known = {name: _if_finite(values.get(name)) for name in METRICS | PROFILE_METRICS}
-    metrics = {name: value for name, value in known.items() if value is not None}
+    metrics: Values = {name: value for name, value in known.items() if value is not None}
     return Summary(metrics=metrics, cautions=find_cautions(result))
+
+
+def _metric_name(phase: str) -> str:
+    return phase.replace(" ", "_").replace("+", "_and_")
 
 
 def _speeds(result: RunResult, steady: Sequence[StepSpan]) -> Values:

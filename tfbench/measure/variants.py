@@ -6,11 +6,12 @@ from 1 than either end of the interval of that pair.
 """
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from tfbench.measure.intervals import ArmComparison, compare_paired
+from tfbench.measure.intervals import ArmComparison, compare_paired, compare_unpaired
 from tfbench.measure.profile import DIRECTIONS, Direction
 from tfbench.profile_records import Profile, ProfiledLayer, Variant, VariantRound, VariantSetup
 from tfbench.profile_variants import BASE, CONTROL
@@ -18,8 +19,11 @@ from tfbench.results import RunResult
 
 Verdict = Literal["pays", "costs", "no measurable difference", "not judged", "failed"]
 LayerKey = tuple[Direction, str]  # "backward", "pool"
+LayerReadings = dict[LayerKey, tuple[float, ...]]  # seconds, one a round
 OTHER_WEIGHTS = "begins with other weights"
 OTHER_HEAD = "its head makes another loss"
+OTHER_STEPS = "its loss is known of executions of other steps"
+_EXECUTION_KEY = "training.steps_per_execution"
 TRACED_STEP = "{}/step"  # the call that was traced, without a trace
 _SAME_LOSS = 1e-6  # relative difference up to which losses are the same
 _LAYER_CHANGE = 0.2  # of a layer's own time, and
@@ -28,12 +32,13 @@ _STEP_CHANGE = 0.02  # of the step, above which a layer's time has changed
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class LossEffect:
-    """Where the loss is after the steps that base and variant both made, as a mean of the last quarter of them.
+    """Where the loss is after steps that all setups made, as a mean of the last ones: a quarter, or an execution.
 
-    None: not finite, or there is no loss. `not_comparable`: why the two cannot be held against each other.
+    None: not finite, or not known. `not_comparable`: why the two cannot be held against each other.
     """
 
     num_steps: int
+    num_last: int  # of them are in the mean
     base: float | None
     loss: float | None
     not_comparable: str = ""
@@ -91,6 +96,7 @@ class VariantComparison:
     base_seconds: float | None
     base_refusal: str
     control: ArmComparison | None  # the same step again: what noise does in these rounds
+    control_seconds: float | None
     control_loss: LossEffect | None
     outcomes: tuple[VariantOutcome, ...]
     layer_seconds: dict[str, dict[LayerKey, float]]
@@ -109,34 +115,43 @@ def compare_variants(result: RunResult) -> VariantComparison | None:
     rounds, setups = profile.variant_rounds, {setup.name: setup for setup in profile.setups}
     control = _compare_speed(rounds, CONTROL)
     base = setups.get(BASE)
+    size = result.request.recipe.training.steps_per_execution
+    sizes = {one.name: one.values.get(_EXECUTION_KEY, size) for one in request.variants}
+    window = _find_window(setups, {BASE: size, CONTROL: size} | sizes)
     base_seconds = _median_seconds(rounds, BASE)
-    layer_seconds = {name: _time_layers(profile, setup) for name, setup in setups.items() if setup.layers}
+    readings = {name: _read_layers(profile, setup) for name, setup in setups.items() if setup.layers}
     return VariantComparison(
         num_rounds=sum(BASE in one.seconds for one in rounds),
         base_seconds=base_seconds,
         base_refusal=base.refusal if base else "",
         control=control,
-        control_loss=_compare_losses(base, setups.get(CONTROL)),
+        control_seconds=_median_seconds(rounds, CONTROL),
+        control_loss=_compare_losses(window, base, setups.get(CONTROL)),
         outcomes=tuple(
-            _judge_variant(variant, setups, rounds, control, layer_seconds, base_seconds)
+            _judge_variant(variant, setups, window, rounds, control, readings, base_seconds)
             for variant in request.variants
         ),
-        layer_seconds={name: seconds for name, seconds in layer_seconds.items() if seconds},
+        layer_seconds={
+            name: {key: statistics.median(seconds) for key, seconds in by_layer.items()}
+            for name, by_layer in readings.items()
+            if by_layer
+        },
     )
 
 
 def _judge_variant(
     variant: Variant,
     setups: dict[str, VariantSetup],
+    window: "_Window | None",
     rounds: Sequence[VariantRound],
     control: ArmComparison | None,
-    layer_seconds: dict[str, dict[LayerKey, float]],
+    readings: dict[str, LayerReadings],
     base_seconds: float | None,
 ) -> VariantOutcome:
     setup = setups.get(variant.name)
     ratio = _compare_speed(rounds, variant.name)
     refusal = setup.refusal if setup else ""
-    times = [layer_seconds.get(name, {}) for name in (BASE, variant.name)]
+    own, before, again = (readings.get(name, {}) for name in (variant.name, BASE, CONTROL))
     return VariantOutcome(
         name=variant.name,
         values=variant.values,
@@ -144,8 +159,8 @@ def _judge_variant(
         refusal=refusal,
         seconds=_median_seconds(rounds, variant.name),
         ratio=ratio,
-        loss=_compare_losses(setups.get(BASE), setup, changes_head="training.head" in variant.values),
-        layers=tuple(_find_changed_layers(times[0], times[1], base_seconds)) if base_seconds and all(times) else (),
+        loss=_compare_losses(window, setups.get(BASE), setup, changes_head="training.head" in variant.values),
+        layers=tuple(_find_changed_layers(before, own, again, base_seconds)) if base_seconds else (),
     )
 
 
@@ -169,30 +184,61 @@ def _median_seconds(rounds: Sequence[VariantRound], name: str) -> float | None:
     return statistics.median(seconds) if seconds else None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _Window:
+    """The last steps of training of which the mean loss of all `sizes`, steps an execution by setup, is known."""
+
+    num_steps: int
+    num_last: int
+    sizes: dict[str, int]
+
+    def mean(self, setup: VariantSetup) -> float | None:
+        """Returns the mean loss, None if one is not finite."""
+        size = self.sizes[setup.name]
+        last = setup.losses[(self.num_steps - self.num_last) // size : self.num_steps // size]
+        finite = [loss for loss in last if loss is not None]
+        return statistics.fmean(finite) if len(finite) == len(last) else None
+
+
+def _find_window(setups: dict[str, VariantSetup], sizes: dict[str, int]) -> _Window | None:
+    """Returns the steps over which losses are held against each other; None where the base has none.
+
+    Losses are means over the steps of an execution. Where those of some have no common end, only setups whose
+    executions are as long as the base's are in it.
+    """
+    known = {name: size for name, size in sizes.items() if name in setups and setups[name].losses}
+    if BASE not in known:
+        return None
+    alike = {name: size for name, size in known.items() if size == known[BASE]}
+    for members in (known, alike):
+        unit = math.lcm(*members.values())
+        num_steps = min(len(setups[name].losses) * size for name, size in members.items()) // unit * unit
+        if num_steps:
+            num_last = max(unit, num_steps // 4 // unit * unit)
+            return _Window(num_steps=num_steps, num_last=num_last, sizes=members)
+    return None
+
+
 def _compare_losses(
-    base: VariantSetup | None, setup: VariantSetup | None, *, changes_head: bool = False
+    window: _Window | None, base: VariantSetup | None, setup: VariantSetup | None, *, changes_head: bool = False
 ) -> LossEffect | None:
     """Returns None where one of the two has no loss."""
-    num_steps = min(len(base.losses), len(setup.losses)) if base and setup else 0
-    if not base or not setup or not num_steps:
+    if window is None or base is None or setup is None or not setup.losses:
         return None
-    has_other_weights = not (base.has_same_weights and setup.has_same_weights)
+    is_known = setup.name in window.sizes
+    has_same_weights = base.has_same_weights and setup.has_same_weights
+    reasons = {OTHER_STEPS: not is_known, OTHER_WEIGHTS: not has_same_weights, OTHER_HEAD: changes_head}
     return LossEffect(
-        num_steps=num_steps,
-        base=_last_quarter(base.losses[:num_steps]),
-        loss=_last_quarter(setup.losses[:num_steps]),
-        not_comparable=OTHER_WEIGHTS if has_other_weights else OTHER_HEAD if changes_head else "",
+        num_steps=window.num_steps,
+        num_last=window.num_last,
+        base=window.mean(base),
+        loss=window.mean(setup) if is_known else None,
+        not_comparable=next((reason for reason, holds in reasons.items() if holds), ""),
     )
 
 
-def _last_quarter(losses: Sequence[float | None]) -> float | None:
-    last = losses[-max(1, len(losses) // 4) :]
-    finite = [loss for loss in last if loss is not None]
-    return statistics.fmean(finite) if len(finite) == len(last) else None
-
-
-def _time_layers(profile: Profile, setup: VariantSetup) -> dict[LayerKey, float]:
-    """Returns how long each direction of a layer takes, the median over the rounds; nothing without a trace.
+def _read_layers(profile: Profile, setup: VariantSetup) -> LayerReadings:
+    """Returns how long each direction of a layer takes in each round; nothing without a trace.
 
     A trace makes a call longer: its times are scaled to those of the call without it, where that was timed.
     """
@@ -202,10 +248,9 @@ def _time_layers(profile: Profile, setup: VariantSetup) -> dict[LayerKey, float]
         for one in profile.variant_rounds
         if (traced := one.traced.get(setup.name)) and (parts := traced.parts)
     ]
-    names = _name_uses(setup.layers)
     return {
-        (direction, name): statistics.median(parts.get(f"{direction}/{layer.index}", 0.0) for parts in by_round)
-        for layer, name in zip(setup.layers, names, strict=True)
+        (direction, name): tuple(parts.get(f"{direction}/{layer.index}", 0.0) for parts in by_round)
+        for layer, name in zip(setup.layers, _name_uses(setup.layers), strict=True)
         for direction in DIRECTIONS
         if by_round
     }
@@ -220,14 +265,21 @@ def _name_uses(layers: Sequence[ProfiledLayer]) -> Iterator[str]:
 
 
 def _find_changed_layers(
-    base: dict[LayerKey, float], other: dict[LayerKey, float], base_seconds: float
+    base: LayerReadings, other: LayerReadings, control: LayerReadings, base_seconds: float
 ) -> Iterator[LayerDifference]:
-    """Yields layers whose time changes by much of itself, and by enough of the step to matter."""
-    for key, before in base.items():
-        after = other.get(key)
-        if after is None:
-            continue
-        change = abs(after - before)
-        if change > _LAYER_CHANGE * before and change > _STEP_CHANGE * base_seconds:
+    """Yields layers whose time changes by much of itself, by enough of the step to matter, and by more than chance."""
+    for key in (key for key in base if key in other):
+        before, after = statistics.median(base[key]), statistics.median(other[key])
+        noise = abs(statistics.median(control[key]) - before) if key in control else 0.0
+        is_large = abs(after - before) > max(_LAYER_CHANGE * before, _STEP_CHANGE * base_seconds, noise)
+        if is_large and _is_told_apart(base[key], other[key]):
             direction, layer = key
             yield LayerDifference(layer=layer, direction=direction, base_seconds=before, seconds=after)
+
+
+def _is_told_apart(base: Sequence[float], other: Sequence[float]) -> bool:
+    """Says whether the interval of the rounds' ratios leaves out 1; what is nothing in some round has no ratio."""
+    if min(*base, *other) <= 0:
+        return True
+    found = compare_paired(base, other) if len(base) == len(other) else compare_unpaired(base, other)
+    return found is not None and found.excludes_one

@@ -7,7 +7,7 @@ from tfbench.profile_records import Profile, ProfiledOperation
 from tfbench.recipe import Reference
 from tfbench.report.profile_sentences import describe_bottleneck, format_seconds, profile_cautions
 from tfbench.report.profile_tables import layer_lines, limit_lines, phase_lines, shorten
-from tfbench.report.references import name_reference
+from tfbench.report.references import format_figure, name_reference
 from tfbench.report.tables import caution_lines, format_flops, format_pairs, wrap
 from tfbench.results import RunResult
 from tfbench.schema import to_plain
@@ -29,7 +29,7 @@ def profile_lines(result: RunResult, profile: StepProfile, width: int) -> list[s
         [_title(result, profile), *phase_lines(result, profile, width)],
         [*layer_lines(profile, width), *_explain_layers(result, profile, width)],
         limit_lines(profile, width),
-        _rest_lines(profile, width),
+        _rest_lines(result, profile, width),
         _published_lines(result, profile, width),
         caution_lines(profile_cautions(profile), width),
         wrap(describe_bottleneck(result, profile), width),
@@ -53,7 +53,7 @@ def operation_lines(profile: Profile, width: int, limit: int = 15) -> list[str]:
         return ["The trace holds no operation."]
     shown, rest = operations[:limit], operations[limit:]
     kinds = max(9, *(len(one.kind) for one in shown))
-    names = max(20, min(width - kinds - 37, max(len(one.name) for one in shown)))
+    names = max(20, min(width - kinds - 43, max(len(one.name) for one in shown)))
     lines = [
         f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time",
         f"  {'operation':{names}}  {'kind':{kinds}}  {'a step':>7}  {'ms':>9}  {'own ms':>9}  {'share':>6}",
@@ -97,15 +97,16 @@ def _explain_layers(result: RunResult, profile: StepProfile, width: int) -> list
     return wrap(
         "Measured: layers, loss and optimizer, as the operations in traced calls"
         f"{slowdown if profile.tracing_slowdown else ''}, scaled to calls without; what runs beside an operation of an "
-        "earlier phase takes no time of its own. Host overhead: moments without an operation, a difference of the same "
-        "two functions as the phase, which is the one by the clock above.",
+        "earlier phase takes no time of its own. Host overhead: moments of the phase in which no operation runs, from "
+        "the same calls. A phase by the clock is the difference of two functions above, without a trace.",
         width,
         first="  ",
     )
 
 
-def _rest_lines(profile: StepProfile, width: int) -> list[str]:
-    return ["An epoch, and what the machine can do", *format_pairs([*_epoch_pairs(profile), _peak_pair(profile)], width)]
+def _rest_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:
+    pairs = [*_epoch_pairs(profile), _peak_pair(result, profile)]
+    return ["An epoch, and what the machine can do", *format_pairs(pairs, width)]
 
 
 def _epoch_pairs(profile: StepProfile) -> Iterator[tuple[str, str]]:
@@ -120,7 +121,8 @@ def _epoch_pairs(profile: StepProfile) -> Iterator[tuple[str, str]]:
         return
     steps = count(epoch.num_steps, "step")
     if epoch.num_steps < epoch.steps_per_epoch:
-        how = f"{steps} of training in {format_seconds(epoch.seconds)}, x {epoch.steps_per_epoch / epoch.num_steps:.3g}"
+        times = format_figure(epoch.steps_per_epoch / epoch.num_steps)
+        how = f"{steps} of training in {format_seconds(epoch.seconds)}, x {times}"
     else:
         how = f"{steps} of training"
     text = f"{format_seconds(measured)} ({how}, without validation)"
@@ -129,10 +131,11 @@ def _epoch_pairs(profile: StepProfile) -> Iterator[tuple[str, str]]:
     yield "measured", text
 
 
-def _peak_pair(profile: StepProfile) -> tuple[str, str]:
+def _peak_pair(result: RunResult, profile: StepProfile) -> tuple[str, str]:
     peak, bandwidth = profile.peak_flops_per_second, profile.bytes_per_second
+    no_peak = "disturbed by other processes" if result.peak_checks else "not measured"
     texts = [
-        f"{format_flops(peak)} in a matrix product" if peak else "matrix product: not known, or disturbed by others",
+        f"{format_flops(peak)} in a matrix product" if peak else f"matrix product: {no_peak}",
         f"{bandwidth / 1e9:.3g} GB/s of memory" if bandwidth else "memory: not measured",
     ]
     if peak and bandwidth:

@@ -19,11 +19,15 @@ class ProfileConsole(RunConsole):
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        follows: What it is called, where it follows upon others of the same recipe, whose head is not repeated.
         console: Writes to this instead.
     """
 
-    def __init__(self, *, quiet_stdout: bool, console: Console | None = None) -> None:
+    def __init__(self, *, quiet_stdout: bool, follows: str = "", console: Console | None = None) -> None:
         super().__init__(quiet_stdout=quiet_stdout, console=console)
+        self._follows = follows
+        if follows:
+            self._print_block([follows], style="bold")
         self._has_begun = False
         self._line: tuple[Progress, TaskID] | None = None
 
@@ -37,7 +41,12 @@ class ProfileConsole(RunConsole):
     def header(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
         self._has_begun = True
-        super().header(result)
+        if self._follows:
+            self._stop_status()
+            request = result.request
+            self._print([*tables.format_pairs([("run", f"{request.name} ({request.run_id})")], self.width), ""])
+        else:
+            super().header(result)
 
     def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
         """Says on a terminal which round is done."""

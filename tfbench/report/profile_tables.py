@@ -1,8 +1,18 @@
 """The tables of a step's profile: phases, layers, and what limits these."""
 
+import math
 from typing import NamedTuple
 
-from tfbench.measure.profile import HOST_OVERHEAD, LOSS, LayerTime, Phase, StepProfile, Work
+from tfbench.measure.profile import (
+    HOST_OVERHEAD,
+    LOSS,
+    UPDATE_AND_LOOP,
+    LayerTime,
+    Phase,
+    PhaseCheck,
+    StepProfile,
+    Work,
+)
 from tfbench.profile_records import COPY_CALL, ProfiledLayer
 from tfbench.report.profile_sentences import format_seconds
 from tfbench.report.references import format_figure
@@ -14,11 +24,13 @@ _MAX_LIMITS = 16
 _SECTIONS = ("forward", "backward", "update")
 _MARKS = {"forward": "=", "backward": "#", "update": "+"}  # of a bar
 _MAX_BAR = 40
+_SHORT_SHARE = 0.1  # of a step, below which noise of the step is too much of a phase
 _DIFFERENCES = {
     "input": "take - dispatch",
     "forward": "forward - dispatch",
     "backward": "backward - forward",
     "update": "update - backward",
+    UPDATE_AND_LOOP: "keras - backward",
 }
 _HOW = "measured, or difference"
 
@@ -45,7 +57,7 @@ class PartRow(NamedTuple):
 def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:
     """Returns the phases of a step, their sum beside the full step, and what must be known to read them."""
     digits, full = _digits(profile), profile.full_seconds
-    bar = min(_MAX_BAR, width - 45 - len(_HOW))
+    bar = min(_MAX_BAR, width - 46 - len(_HOW))
     longest = max((phase.seconds for phase in profile.phases), default=0.0)
     lines = [f"  {'phase':11}  {'ms':>8}  {'best':>8}  {'share':>7}  {_HOW}"]
     has_copy = any(phase.name == COPY_CALL for phase in profile.phases)
@@ -57,15 +69,20 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
             lines.append(f"  {COPY_CALL:11}  {_explain_copy(result)}")
     best_sum = sum(phase.best_seconds for phase in profile.phases)
     lines.append(_row("sum", profile.sum_seconds, best_sum, full, digits))
-    lines.append(f"{_row('full step', full, profile.full_best_seconds, full, digits)}  measured, with its input pipeline")
+    lines.append(
+        f"{_row('full step', full, profile.full_best_seconds, full, digits)}  measured, with its input pipeline"
+    )
     difference = profile.sum_seconds - full
     lines.append(f"  {'sum - full':11}  {1e3 * difference:+8.{digits}f}  {'':8}  {100 * difference / full:+5.1f} %")
     if profile.pipeline_seconds is not None:
-        lines.append(f"  The input pipeline alone, with nothing beside it: {format_seconds(profile.pipeline_seconds)} a batch.")
+        lines.append(
+            f"  The input pipeline alone, with nothing beside it: {format_seconds(profile.pipeline_seconds)} a batch."
+        )
     remark = (
         "Measured: functions called in turns. Each does what the one before does, and more: dispatch does nothing, "
         "forward the forward pass, backward that and the gradients, update the whole step. keras: Keras's own step "
-        "on batches at hand, metrics included; take: takes a batch that is ready. Medians need not add up."
+        "on batches at hand, metrics included; take: takes a batch that is ready. Medians need not add up; "
+        "the best are differences of each function's fastest."
     )
     return [*lines, *wrap(remark, width, first="  ")]
 
@@ -75,7 +92,7 @@ def layer_lines(profile: StepProfile, width: int) -> list[str]:
     if not profile.layers:
         return []
     layers, others, parts = part_rows(profile, MAX_LAYERS)
-    labels = [_label(time.layer, width - 52) for time in layers]
+    labels = [_label(time.layer, width - 51) for time in layers]
     rows = [
         *(PartRow(label, *_seconds_of(time)) for label, time in zip(labels, layers, strict=True)),
         *([others] if others else []),
@@ -86,7 +103,8 @@ def layer_lines(profile: StepProfile, width: int) -> list[str]:
     longest = max(row.seconds for row in rows)
     digits = _digits(profile)
     head = "  ".join(f"{name:>8}" for name in _SECTIONS)
-    lines = ["Layers (kind, parameters), ms", f"  {'':{size}}  {head}  {'share':>6}  {_legend() if bar >= 8 else ''}".rstrip()]
+    legend = ", ".join(f"{mark} {name}" for name, mark in _MARKS.items())
+    lines = [f"Layers (kind, parameters), ms; bars: {legend}", f"  {'':{size}}  {head}  {'share':>6}"]
     for row in rows:
         cells = _cells(row, digits)
         share = f"{100 * row.seconds / profile.full_seconds:.1f} %"
@@ -106,13 +124,15 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
         return []
     longest = sorted(works, key=lambda row: row[2].seconds, reverse=True)[:_MAX_LIMITS]
     digits = _digits(profile)
-    names = [(f"{direction} of {layer.name}", work) for layer, direction, work in longest]
-    size = min(width - 52, max(len(name) for name, _ in names))
-    title = "What limits them" if len(longest) == len(works) else f"What limits the {len(longest)} longest of {len(works)}"
-    lines = [title, f"  {'':{size}}  {'ms':>8}  {'GFLOP/s':>8}  {'FLOP/byte':>9}  bound by, % of it"]
-    for name, work in names:
+    indent = len("backward ")
+    size = min(width - 52 - indent, max(len(layer.name) for layer, _, _ in longest))
+    title = (
+        "What limits them" if len(longest) == len(works) else f"What limits the {len(longest)} longest of {len(works)}"
+    )
+    lines = [title, f"  {'':{indent + size}}  {'ms':>8}  {'GFLOP/s':>8}  {'FLOP/byte':>9}  bound by, % of it"]
+    for layer, direction, work in longest:
         cells = f"{1e3 * work.seconds:8.{digits}f}  {_speed(work):>8}  {_intensity(work):>9}  {_bound(work)}"
-        lines.append(f"  {shorten(name, size):{size}}  {cells}")
+        lines.append(f"  {direction:{indent}}{shorten(layer.name, size):{size}}  {cells}")
     remark = (
         "GFLOP/s: counted operations over the time; pooling, activations and biases count none. FLOP/byte: over the "
         "bytes that must move at least. Bound by what takes longer at this machine's peaks, with the share of that "
@@ -129,7 +149,9 @@ def part_rows(profile: StepProfile, limit: int) -> tuple[list[LayerTime], PartRo
     rest = [time for time in profile.layers if time.layer.index not in kept]
     others = None
     if rest:
-        sums = [sum(values) for values in zip(*(_seconds_of(time) for time in rest), strict=True)]
+        sums = [
+            sum(value or 0.0 for value in values) for values in zip(*(_seconds_of(time) for time in rest), strict=True)
+        ]
         others = PartRow("1 other" if len(rest) == 1 else f"{len(rest):,} others", *sums)
     parts = []
     if profile.loss_seconds:
@@ -142,7 +164,7 @@ def part_rows(profile: StepProfile, limit: int) -> tuple[list[LayerTime], PartRo
         if other > 0.0005 * profile.full_seconds:
             parts.append(PartRow("other operations", update=other))
     overheads = {phase: check.overhead_seconds for phase, check in checks.items()}
-    parts.append(PartRow(HOST_OVERHEAD, **overheads))  # type: ignore[arg-type]  # its keys are the sections
+    parts.append(PartRow(HOST_OVERHEAD, **overheads))
     return layers, others, parts
 
 
@@ -153,14 +175,20 @@ def shorten(name: str, width: int) -> str:
 
 def _check_rows(profile: StepProfile, size: int, digits: int) -> list[str]:
     checks = {check.phase: check for check in profile.checks}
-    sums = PartRow("sum", **{phase: check.sum_seconds for phase, check in checks.items()})  # type: ignore[arg-type]
-    clock = PartRow("phase by the clock", **{phase: one.phase_seconds for phase, one in checks.items()})  # type: ignore[arg-type]
-    differences = (_percent(checks[name].relative_difference) if name in checks else "" for name in _SECTIONS)
+    sums = PartRow("sum", **{phase: check.sum_seconds for phase, check in checks.items()})
+    clock = PartRow("phase by the clock", **{phase: one.phase_seconds for phase, one in checks.items()})
+    differences = (_difference(checks[name], profile) if name in checks else "" for name in _SECTIONS)
     return [
         f"  {sums.label:{size}}  {_cells(sums, digits)}",
         f"  {clock.label:{size}}  {_cells(clock, digits)}",
         f"  {'difference':{size}}  {'  '.join(f'{text:>8}' for text in differences)}",
     ]
+
+
+def _difference(check: PhaseCheck, profile: StepProfile) -> str:
+    """Returns it in per cent, unless the phase is so short that what is noise for a step is most of it."""
+    is_short = check.phase_seconds < _SHORT_SHARE * profile.full_seconds
+    return "short" if is_short else _percent(check.relative_difference)
 
 
 def _row(name: str, seconds: float, best: float, full: float, digits: int) -> str:
@@ -190,11 +218,8 @@ def _cells(row: PartRow, digits: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return "-" if share != share else f"{100 * share:+.1f} %"  # not a number: there is no such phase
-
-
-def _legend() -> str:
-    return " ".join(f"{_MARKS[name]} {name}" for name in _SECTIONS)
+    # What rounds to nothing has no sign.
+    return "-" if math.isnan(share) else f"{100 * round(share, 3) + 0.0:+.1f} %"
 
 
 def _length(seconds: float, longest: float, width: int) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 
 from tfbench import recipe_file
 from tfbench.measure.cost import compute_cost
-from tfbench.report import profiles
 from tfbench.results import RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
 
@@ -16,8 +15,7 @@ FORMAT_VERSION = 1
 def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
     """Returns everything known of a run as tables, lists, texts and finite numbers; times in seconds.
 
-    What does not exist, or is not finite, is None, and a caution says so. The keys are the same for a run that failed;
-    a profile has one more, "profile".
+    What does not exist, or is not finite, is None, and a caution says so. The keys are the same for a run that failed.
 
     Args:
         result: A run in whatever state.
@@ -30,7 +28,7 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "run_id": result.request.run_id,
         "name": result.request.name,
         "status": result.status,
-        "error": _describe_error(result),
+        "error": describe_error(result),
         "created": result.request.created,
         "started_at": result.started_at,
         "ended_at": result.ended_at,
@@ -58,11 +56,9 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "input_check": _plain(result.input_check),
         "peak_checks": [_plain(check) for check in result.peak_checks],
         "tags": result.request.tags,
-        "mlflow": None if tracked is None else _describe_tracked(tracked),
+        "mlflow": None if tracked is None else describe_tracked(tracked),
         "reference": [_plain(reference) for reference in recipe.reference],
     }
-    if result.request.profile:
-        values["profile"] = profiles.to_json(result)
     dropped: list[str] = []
     finite: dict[str, Any] = _drop_non_finite(values, "", dropped)
     cautions = list(summary.cautions)
@@ -71,7 +67,8 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
     return finite | {"cautions": cautions}
 
 
-def _describe_error(result: RunResult) -> str | None:
+def describe_error(result: RunResult) -> str | None:
+    """Returns why a run failed; None for one that did not."""
     if result.status in ("RUNNING", "FINISHED"):
         return None
     if result.exit and result.exit.reason:
@@ -96,7 +93,8 @@ def _describe_cost(result: RunResult) -> dict[str, Any] | None:
     return None if cost is None else dataclasses.asdict(cost)
 
 
-def _describe_tracked(tracked: TrackedRun) -> dict[str, str]:
+def describe_tracked(tracked: TrackedRun) -> dict[str, str]:
+    """Returns where a run stands in MLflow."""
     return {
         "tracking_uri": tracked.tracking_uri,
         "experiment_id": tracked.experiment_id,

@@ -38,3 +38,11 @@ def speedup_text(entry: Entry) -> str:
         f" [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup.low is not None and speedup.high is not None else ""
     )
     return f"{speedup.ratio:.2f}{interval} {MARKS[speedup.judgement]}"
+
+
+def milliseconds_text(seconds: float | None) -> str:
+    """Returns three significant digits, whole numbers from 1,000 on; "-" for what is not known."""
+    if seconds is None:
+        return "-"
+    milliseconds = 1e3 * seconds
+    return f"{milliseconds:,.0f}" if milliseconds >= 1000 else f"{milliseconds:.3g}"

@@ -1,0 +1,52 @@
+"""`tfbench profile` as a user starts it: what is measured and kept, and what is left of one that was killed."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from runs import Command, of_kind, run, tracked_files, tracked_runs
+
+SMALL = ("mnist_mlp", "--data", "synthetic", "--set", "model.hidden_units=[8]", "--global-batch-size", "2000")
+
+
+@pytest.mark.slow
+def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
+    done = run("profile", *SMALL, "--seconds", "0.2", "--trace", "--format", "json", cwd=in_tmp_path)
+    assert done.exit_code == 0, done.stderr
+    document = done.document
+    step = document["profile"]["step"]
+    assert step["num_rounds"] >= 5
+    assert [phase["name"] for phase in step["phases"]] == [
+        *("input", "dispatch", "forward", "backward", "update", "keras loop")
+    ]
+    assert [layer["name"] for layer in step["layers"]][-2:] == ["dense", "dense_1"]
+    assert document["profile"]["readings"]["epoch"]["num_steps"] == 30
+    assert document["trace"]["readings"]["operations"]
+    assert document["variants"] is None
+    first, second = tracked_runs(in_tmp_path / "mlruns")
+    assert (first.data.tags["tfbench.profile"], second.data.tags["tfbench.profile"]) == ("step", "trace")
+    assert first.data.metrics["profile/full_step_seconds"] == step["full_seconds"]
+    assert "summary/samples_per_second" not in first.data.metrics
+    assert "Bottleneck: " in first.data.tags["mlflow.note.content"]
+    files = tracked_files(first)
+    assert (files / "profile.json").is_file()
+    assert (files / "profile.png").is_file()
+    assert not (files / "loss.png").exists()
+    assert len(list((tracked_files(second) / "trace" / "plugins" / "profile").glob("*/*.xplane.pb"))) == 1
+    assert "tensorboard --logdir" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_profile_that_was_killed_is_recovered_with_its_rounds(in_tmp_path: Path) -> None:
+    command = Command("profile", *SMALL, "--seconds", "1000", cwd=in_tmp_path)
+    command.wait_for("profile_round", count=2)
+    worker = command.worker()
+    command.send(signal.SIGKILL)
+    command.wait()
+    worker.wait(30)
+    assert run("recover", cwd=in_tmp_path).exit_code == 0
+    (tracked,) = tracked_runs(in_tmp_path / "mlruns")
+    assert tracked.info.status == "KILLED"
+    assert tracked.data.metrics["profile/full_step_seconds"] > 0
+    assert len(of_kind(command.journal(), "profile_round")) >= 2

@@ -1,0 +1,194 @@
+"""Where a step's time goes, against figures worked out by hand; tests/profiles.py says what was recorded."""
+
+import dataclasses
+
+import pytest
+
+from profiles import (
+    BANDWIDTH,
+    CONV,
+    MS,
+    POOL,
+    build_call,
+    build_profile,
+    build_profiled,
+    build_round,
+)
+from tfbench.machine import PeakCheck
+from tfbench.measure.profile import PIPELINE, StepProfile, summarize_profile
+from tfbench.profile_records import EpochCheck, Profile, ProfiledLayer, ProfileRound
+
+
+def summarize(**fields: object) -> StepProfile:
+    profile = summarize_profile(build_profiled(build_profile(**fields)))
+    assert profile is not None
+    return profile
+
+
+def milliseconds(seconds: float) -> float:
+    return round(1000 * seconds, 9)
+
+
+def test_a_phase_is_the_difference_of_two_functions_and_the_median_of_the_rounds() -> None:
+    profile = summarize()
+    assert [(phase.name, milliseconds(phase.seconds), phase.how) for phase in profile.phases] == [
+        ("input", 0.3, "difference"),
+        ("dispatch", 0.2, "measured"),
+        ("forward", 1.0, "difference"),
+        ("backward", 3.0, "difference"),
+        ("update", 1.0, "difference"),
+        ("keras loop", 0.4, "difference"),
+    ]
+    assert milliseconds(profile.sum_seconds) == 5.9
+    assert (milliseconds(profile.full_seconds), milliseconds(profile.full_best_seconds)) == (6.0, 5.4)
+    assert milliseconds(profile.pipeline_seconds or 0) == 0.9
+
+
+def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop() -> None:
+    phases = {phase.name: phase for phase in summarize(rounds=(build_round(copy=0.25),)).phases}
+    assert list(phases)[:3] == ["input", "copy", "dispatch"]
+    assert (milliseconds(phases["copy"].seconds), phases["copy"].how) == (0.25, "measured")
+    assert milliseconds(phases["keras loop"].seconds) == 0.15
+
+
+def test_the_best_of_a_phase_comes_from_the_fastest_of_both_functions() -> None:
+    held_up = build_round(dispatch=1.1)  # the difference of this round alone would be 0.1 ms
+    phases = {phase.name: phase for phase in summarize(rounds=(build_round(), held_up, build_round(1.1))).phases}
+    assert milliseconds(phases["forward"].best_seconds) == 1.0
+
+
+def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
+    profile = summarize()
+    times = {
+        time.layer.name: (milliseconds(time.forward.seconds), milliseconds(time.backward.seconds), time.share)
+        for time in profile.layers
+    }
+    assert times == {"conv": (0.4, 0.5, pytest.approx(0.15)), "pool": (0.3, 1.8, pytest.approx(0.35))}
+    assert {name: milliseconds(value) for name, value in profile.loss_seconds.items()} == {
+        "forward": 0.1,
+        "backward": 0.3,
+    }
+    assert milliseconds(profile.optimizer_seconds or 0) == 0.7
+    assert profile.tracing_slowdown == pytest.approx(2.0)
+
+
+def test_a_part_is_the_mean_of_the_functions_that_it_was_seen_in() -> None:
+    one = build_round()
+    # 0.4, 0.4 and 0.7 ms: the last function saw more of the first layer.
+    one = dataclasses.replace(one, traced=one.traced | {"update": build_call("update", **{"forward/0": 0.7})})
+    assert milliseconds(summarize(rounds=(one,)).layers[0].forward.seconds) == 0.5
+
+
+def test_operations_and_host_overhead_are_held_against_each_phase() -> None:
+    checks = {check.phase: check for check in summarize().checks}
+    found = {
+        name: tuple(map(milliseconds, (check.operations_seconds, check.overhead_seconds, check.phase_seconds)))
+        for name, check in checks.items()
+    }
+    # Forward: 1.2 ms of which 0.8 are busy and 0.2 dispatch. Update: 0.7 of the optimizer, 0.1 of nothing's.
+    assert found == {"forward": (0.8, 0.2, 1.0), "backward": (2.6, 0.4, 3.0), "update": (0.8, 0.2, 1.0)}
+    assert all(abs(check.relative_difference) < 1e-9 for check in checks.values())
+
+
+def test_operations_that_one_function_saw_twice_as_long_show_as_a_difference() -> None:
+    one = build_round()
+    update = build_call("update", **{"update": 0.7, "forward/0": 1.6})  # 1.2 ms more than in the two others
+    checks = {
+        c.phase: c for c in summarize(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)).checks
+    }
+    # The mean of 0.4, 0.4 and 1.6 is 0.4 more in the phase's operations, whose overhead is as it was.
+    assert checks["forward"].relative_difference == pytest.approx(0.4)
+    assert milliseconds(checks["forward"].sum_seconds) == 1.4
+
+
+def test_a_layer_is_bound_by_what_takes_longer_at_the_peaks() -> None:
+    conv, pool = summarize().layers
+    # Of 8 samples 16 MFLOP: 0.16 ms at 100 GFLOP/s; 1 MB is 0.1 ms at 10 GB/s; it took 0.4 ms.
+    assert (conv.forward.flops, conv.forward.bound) == (16_000_000, "arithmetic")
+    assert conv.forward.roof_share == pytest.approx(0.4)
+    assert conv.forward.flops_per_second == pytest.approx(40e9)
+    assert conv.forward.intensity == pytest.approx(16)
+    # Nothing before it is trained, so that the backward pass has as many; 3.2 MB are 0.32 ms of 0.5.
+    assert (conv.backward.flops, conv.backward.bound) == (16_000_000, "memory")
+    assert conv.backward.roof_share == pytest.approx(0.64)
+    # No operations; 0.9 MB are 0.09 ms of 1.8.
+    assert (pool.backward.flops, pool.backward.bound, pool.backward.intensity) == (0, "memory", 0)
+    assert pool.backward.roof_share == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "flops"),
+    [({"has_input_gradient": True}, 32_000_000), ({"is_trained": False}, 0), ({"flops_per_sample": None}, None)],
+)
+def test_the_backward_pass_has_a_product_for_each_gradient(changes: dict[str, object], flops: int | None) -> None:
+    layer: ProfiledLayer = dataclasses.replace(CONV, **changes)
+    assert summarize(layers=(layer, POOL)).layers[0].backward.flops == flops
+
+
+def test_nothing_is_bound_by_what_was_not_measured() -> None:
+    without_bandwidth = summarize(bandwidth=None)
+    assert without_bandwidth.bytes_per_second is None
+    assert without_bandwidth.layers[0].forward.bound is None
+    disturbed = PeakCheck(size=1000, precision="float32", num_rounds=3, flops=10**9, seconds=0.01, other_share=0.5)
+    profile = summarize_profile(build_profiled(peak_checks=(disturbed,)))
+    assert profile
+    assert profile.peak_flops_per_second is None
+    assert profile.layers[0].forward.roof_share is None
+
+
+def test_the_bottleneck_is_the_longest_single_part() -> None:
+    found = summarize().bottleneck
+    assert (found.name, found.direction, found.layer and found.layer.layer.name) == (
+        "backward of pool",
+        "backward",
+        "pool",
+    )
+    assert milliseconds(found.seconds) == 1.8
+    assert found.share == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("longer", "name", "expected"),
+    [
+        ({"take": 9.0}, "input", 8.8),
+        ({"keras": 9.0, "full": 9.4}, "keras loop", 3.8),
+        ({"full": 10.0, "pipeline": 9.0}, PIPELINE, 4.1),
+        ({"copy": 3.0, "keras": 8.6, "full": 9.0}, "copy", 3.0),
+    ],
+)
+def test_a_phase_that_has_no_layers_can_be_the_bottleneck(longer: dict[str, float], name: str, expected: float) -> None:
+    found = summarize(rounds=(build_round(**longer),)).bottleneck
+    assert (found.name, milliseconds(found.seconds), found.layer) == (name, expected, None)
+
+
+def test_the_input_pipeline_holds_a_step_up_for_no_longer_than_it_takes_for_a_batch() -> None:
+    assert summarize(rounds=(build_round(full=10.0),)).bottleneck.name == "backward of pool"  # 1.8 ms; a batch: 0.9
+
+
+def test_host_overhead_can_be_the_bottleneck() -> None:
+    # 3 ms more in each call of the update, in which no operation runs: the parts are those of before.
+    one = build_round(update=8.2, keras=8.6, full=9.0)
+    update = dataclasses.replace(build_call("update"), seconds=2 * MS * 8.2)
+    found = summarize(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)).bottleneck
+    assert (found.name, milliseconds(found.seconds)) == ("host overhead of update", 3.2)
+
+
+@pytest.mark.parametrize("rounds", [(build_round(traced=False),), (build_round(),)])
+def test_without_layers_the_bottleneck_is_a_whole_phase(rounds: tuple[ProfileRound, ...]) -> None:
+    profile = summarize(layers=(), rounds=rounds)
+    assert (profile.layers, profile.checks, profile.loss_seconds, profile.optimizer_seconds) == ((), (), {}, None)
+    assert (profile.bottleneck.name, milliseconds(profile.bottleneck.seconds)) == ("backward", 3.0)
+
+
+def test_an_epoch_is_the_sum_of_the_phases_times_its_steps_beside_the_measured_one() -> None:
+    profile = summarize()
+    assert profile.extrapolated_epoch_seconds == pytest.approx(7500 * 5.9e-3)
+    assert profile.measured_epoch_seconds == pytest.approx(45.0)
+    part = summarize(epoch=EpochCheck(num_steps=500, seconds=3.1, steps_per_epoch=7500))
+    assert part.measured_epoch_seconds == pytest.approx(46.5)
+    assert summarize(epoch=None).measured_epoch_seconds is None
+
+
+def test_there_is_no_summary_without_a_round() -> None:
+    assert summarize_profile(build_profiled(Profile(bandwidth=BANDWIDTH))) is None
+    assert summarize_profile(dataclasses.replace(build_profiled(), profile=None)) is None

@@ -1,0 +1,421 @@
+"""How a profile is shown; tests/profiles.py says what was recorded."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_placement, build_recipe, build_request
+from profiles import (
+    CONV,
+    MS,
+    PARTS,
+    build_call,
+    build_profile,
+    build_profiled,
+    build_round,
+)
+from tfbench.measure.profile import StepProfile, summarize_profile
+from tfbench.profile_records import EpochCheck, Profile, ProfiledOperation, ProfileRequest, ProfileRound, TracedCall
+from tfbench.report.figures import to_png
+from tfbench.report.profile import operation_lines, profile_lines, published_times
+from tfbench.report.profile_json import profile_to_json
+from tfbench.report.profile_plot import MAX_LAYERS, plot_profile
+from tfbench.report.profile_sentences import describe_bottleneck, profile_cautions
+from tfbench.results import RunResult
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+PUBLISHED = {
+    "hardware": "GPU of a cloud, model not named",
+    "devices": "1 gpu",
+    "source": "an article",
+    "figures": {"epoch_seconds": 100.0, "backward_seconds": 10.3e-3},
+    "layer_seconds": {"backward/pool": 9.72e-3, "backward/middle": 224e-6},
+    "not_comparable": "its scatter writes n x n cells, and wrongly",
+}
+# Fields of a round in which Keras's own step takes 3.8 ms more than forward, backward and update.
+LOOP = {"keras": 9.0, "full": 9.4}
+
+
+def build_published(*references: dict[str, Any], **fields: Any) -> RunResult:
+    recipe = build_recipe(dataset={"data": "real"}, training={"global_batch_size": 8}, reference=list(references))
+    return build_profiled(request=build_request(recipe=recipe, profile=ProfileRequest()), **fields)
+
+
+def summarize(result: RunResult) -> StepProfile:
+    profile = summarize_profile(result)
+    assert profile is not None
+    return profile
+
+
+def show(result: RunResult, width: int = 80) -> str:
+    return "\n".join(profile_lines(result, summarize(result), width))
+
+
+def flat(text: str) -> str:
+    """Returns a text without the line breaks of its width."""
+    return " ".join(text.split())
+
+
+def build_deep(num_layers: int) -> RunResult:
+    """Builds a network in which the layer of number n takes n times as long as that of number 1."""
+    layers = tuple(dataclasses.replace(CONV, index=n, name=f"block{n}_conv") for n in range(1, num_layers + 1))
+    total = sum(layer.index for layer in layers)
+    calls = {}
+    for name, sections in {"forward": 1, "backward": 2, "update": 2}.items():
+        parts = {key: value for key, value in build_call(name).parts.items() if key[-1] not in "01"}
+        for direction, milliseconds in (("forward", 0.7), ("backward", 2.3))[:sections]:
+            parts |= {f"{direction}/{n.index}": 2 * MS * milliseconds * n.index / total for n in layers}
+        calls[name] = TracedCall(seconds=build_call(name).seconds, parts=parts)
+    one = ProfileRound(seconds=build_round().seconds, traced=calls)
+    return build_profiled(build_profile(layers=layers, rounds=(one,)))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_profile_is_shown_as_in_the_golden_file(width: int) -> None:
+    lines = profile_lines(build_published(PUBLISHED), summarize(build_published(PUBLISHED)), width)
+    assert "\n".join(lines) + "\n" == (GOLDEN / f"profile_{width}.txt").read_text(encoding="utf-8")
+    assert max(map(len, lines)) <= width
+
+
+def test_long_names_and_many_layers_fit_into_80_columns() -> None:
+    result = build_deep(40)
+    lines = profile_lines(result, summarize(result), 80)
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines if "_conv (" in line] == [f"block{n}_conv" for n in range(16, 41)]
+    # 1 + ... + 15 of 1 + ... + 40: 120 of 820, of 0.7 and 2.3 ms.
+    assert next(line.split()[:4] for line in lines if "others" in line) == ["15", "others", "0.102", "0.337"]
+    assert "What limits the 16 longest of 80" in lines
+
+
+def test_a_name_without_room_keeps_its_end() -> None:
+    layer = dataclasses.replace(CONV, name="a_very_long_scope_of_a_network/block_1/conv")
+    text = show(build_profiled(build_profile(layers=(layer,))))
+    assert "...scope_of_a_network/block_1" not in text
+    assert "work/block_1/conv" in text
+
+
+def test_a_copy_that_was_measured_is_a_phase() -> None:
+    text = show(build_profiled(build_profile(rounds=(build_round(copy=0.25),))))
+    assert "  copy            0.250     0.250    4.2 %  measured" in text
+    assert "keras - update - copy" in text
+    on_gpu = build_placement(devices=("gpu:0",), hardware=("Example GPU",), global_batch_size=8)
+    assert "  copy         not measured\n" in show(build_profiled(placement=on_gpu))
+
+
+def test_why_layers_are_not_timed_apart_is_said() -> None:
+    profile = build_profile(layers=(), layers_problem="XLA makes one program.", rounds=(build_round(traced=False),))
+    text = show(build_profiled(profile))
+    assert "Layers are not timed apart\n  XLA makes one program.\n" in text
+    assert "What limits" not in text
+    assert flat(text).endswith("Bottleneck: the backward pass: 3 ms of a step's 6 ms, 50 %. XLA makes one program.")
+    untraced = build_profiled(build_profile(rounds=(build_round(traced=False),), layers=()))
+    assert "  no call with a trace was recorded." in show(untraced)
+
+
+def test_an_epoch_of_which_only_some_steps_were_measured_says_so() -> None:
+    result = build_profiled(build_profile(epoch=EpochCheck(num_steps=500, seconds=3.1, steps_per_epoch=7500)))
+    text = flat(show(result))
+    assert "extrapolated 7,500 steps x 5.9 ms = 44.2 s" in text
+    assert "measured 46.5 s (500 steps of training in 3.1 s, x 15, without validation); extrapolated is -4.8 %" in text
+    without = flat(show(build_profiled(build_profile(epoch=None), steps_per_epoch=None)))
+    assert "extrapolated no: the steps of an epoch are not known measured no: the run ended before" in without
+
+
+def test_peaks_that_were_not_measured_are_said_and_bounds_left_open() -> None:
+    result = build_profiled(build_profile(bandwidth=None), peak_checks=())
+    text = show(result)
+    assert "  peaks         matrix product: not measured; memory: not measured" in text
+    assert next(line for line in text.splitlines() if "backward conv" in line).endswith("32          5  ?")
+
+
+def test_published_times_stand_beside_ours_with_the_reason_why_they_are_not_comparable() -> None:
+    lines = show(build_published(PUBLISHED)).splitlines()
+    start = lines.index("Published for the recipe")
+    assert lines[start + 1 : start + 8] == [
+        "  GPU of a cloud, model not named, 1 gpu",
+        "                      theirs ms     ours ms",
+        "    backward               10.3           3",
+        "    backward/pool          9.72         1.8",
+        "    backward/middle       0.224           -",
+        "    not comparable: its scatter writes n x n cells, and wrongly",
+        "    Source: an article",
+    ]
+
+
+def test_published_figures_without_times_of_phases_are_left_out_and_hardware_is_told_of() -> None:
+    other = {key: value for key, value in PUBLISHED.items() if key not in ("layer_seconds", "not_comparable")}
+    assert "no ratio of these times compares devices alone" in flat(show(build_published(other)))
+    result = build_published(other | {"figures": {"epoch_seconds": 100.0}})
+    assert "Published" not in show(result)
+    assert published_times(result.request.recipe.reference[0]) == {}
+
+
+@pytest.mark.parametrize(
+    ("longer", "sentence"),
+    [
+        ({"take": 9.0}, "Bottleneck: taking a batch that is ready from the input pipeline: 8.8 ms of a step's 6 ms, "),
+        (
+            {"full": 10.0, "pipeline": 9.0},
+            "Bottleneck: waiting for the input pipeline, or sharing the processor with it: 4.1 ms of ",
+        ),
+        (LOOP, "Bottleneck: what Keras's own step does beyond forward, backward and update, its metrics: 3.8 ms of "),
+        (LOOP | {"copy": 3.8}, "Bottleneck: the copy of a batch to the device: 3.8 ms of a step's 9.4 ms, 40 %."),
+        (
+            {
+                "dispatch": 20.0,
+                "forward": 21.0,
+                "backward": 24.0,
+                "update": 25.0,
+                "keras": 25.4,
+                "take": 20.1,
+                "full": 26.0,
+            },
+            "Bottleneck: dispatch, what a call of compiled code costs before it does anything: 20 ms of ",
+        ),
+    ],
+)
+def test_the_bottleneck_of_a_phase_says_what_it_is(longer: dict[str, float], sentence: str) -> None:
+    result = build_profiled(build_profile(rounds=(build_round(traced=False, **longer),)))
+    assert describe_bottleneck(result, summarize(result)).startswith(sentence)
+
+
+def test_what_is_paid_for_each_step_comes_with_what_pays() -> None:
+    result = build_profiled(build_profile(rounds=(build_round(traced=False, **LOOP),)))
+    sentence = describe_bottleneck(result, summarize(result))
+    assert sentence.endswith(
+        "larger batches pay, or several steps a call: `--try steps_per_execution=10` says how much."
+    )
+    result = build_profiled(build_profile(rounds=(build_round(traced=False, full=10.0, pipeline=9.0),)))
+    assert "Look at the input pipeline" in describe_bottleneck(result, summarize(result))
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ({"update": 2.6}, "Bottleneck: the optimizer: 2.6 ms of a step's 6 ms, 43 %. It takes as long for any"),
+        ({"backward/loss": 2.2}, "Bottleneck: the backward pass of the loss: 2.2 ms of a step's 6 ms, 37 %."),
+        ({"forward/1": 1.9}, "Bottleneck: the forward pass of pool (SwitchableMaxPooling2D): 1.9 ms of a step's 6 ms"),
+    ],
+)
+def test_the_bottleneck_of_a_part_is_named(part: dict[str, float], sentence: str) -> None:
+    one = build_round()
+    calls = {
+        name: build_call(name, **{key: value for key, value in part.items() if key in PARTS[name]}) for name in PARTS
+    }
+    result = build_profiled(build_profile(rounds=(dataclasses.replace(one, traced=calls),)))
+    assert describe_bottleneck(result, summarize(result)).startswith(sentence)
+
+
+def test_the_bottleneck_of_the_host_is_named() -> None:
+    one = build_round(update=8.2, keras=8.6, full=9.0)
+    update = dataclasses.replace(build_call("update"), seconds=2 * MS * 8.2)
+    result = build_profiled(build_profile(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)))
+    sentence = describe_bottleneck(result, summarize(result))
+    assert sentence.startswith(
+        "Bottleneck: the host overhead of the phase update, moments in which no operation runs: 3.2 ms of a step's 9 ms"
+    )
+
+
+def test_where_no_part_stands_out_the_layers_of_a_kind_are_summed() -> None:
+    deep = build_deep(40)
+    assert deep.profile
+    one = deep.profile.rounds[0]
+    update = one.traced["update"]
+    # The optimizer takes 0.5 of 6 ms, which is more than any other part, and 40 layers 3 ms.
+    update = dataclasses.replace(update, parts=update.parts | {"update": 2 * MS * 0.5})
+    one = dataclasses.replace(one, traced=one.traced | {"update": update})
+    result = build_profiled(dataclasses.replace(deep.profile, rounds=(one,)))
+    assert describe_bottleneck(result, summarize(result)) == (
+        "Bottleneck: no single part; the longest, the optimizer, takes 500 us of a step's 6 ms, 8.3 %. The Conv2D "
+        "layers together take 3 ms, 50 %."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "end"),
+    [
+        # 0.9 MB in 1.8 ms; at 10 GB/s 0.09 ms.
+        ({}, "It is bound by memory, and reaches 5.0 % of what this machine's memory can move."),
+        # Of 16 million operations two products: 32 MFLOP, 0.32 ms at 100 GFLOP/s.
+        (
+            {"flops_per_sample": 2_000_000},
+            "It is bound by arithmetic, and reaches 18 % of what this machine computes in a matrix product.",
+        ),
+        (
+            {"backward_bytes": 36_000_000},
+            "It is bound by memory, and moves 2 times what this machine's memory can: part of it stays in the "
+            "processor's caches.",
+        ),
+        (
+            {"flops_per_sample": 33_750_000},
+            "It is bound by arithmetic, and counts 3 times the operations of a matrix product in that time: there are "
+            "shorter ways to compute it.",
+        ),
+        ({"flops_per_sample": None}, "1.8 ms of a step's 6 ms, 30 %."),
+    ],
+)
+def test_the_sentence_says_what_limits_a_layer(fields: dict[str, Any], end: str) -> None:
+    base = build_profile()
+    layers = (base.layers[0], dataclasses.replace(base.layers[1], **fields))
+    result = build_profiled(build_profile(layers=layers))
+    assert describe_bottleneck(result, summarize(result)).endswith(end)
+
+
+def test_sums_that_are_more_than_a_tenth_off_are_a_caution_with_what_to_do() -> None:
+    assert profile_cautions(summarize(build_profiled())) == []
+    one = build_round(full=5.0)
+    update = build_call("update", **{"forward/0": 1.6})  # 0.4 ms more in the mean of three
+    one = dataclasses.replace(one, traced=one.traced | {"update": update})
+    assert profile_cautions(summarize(build_profiled(build_profile(rounds=(one,))))) == [
+        "the phases' sum is 18 % more than the full step.",
+        "forward: operations and host overhead are 1.4 ms together (+40 %), the phase by the clock 1 ms.",
+        # Its own operations are 0.8 ms as before, its idle time 1.2 ms less.
+        "update: operations and host overhead are -200 us together (-120 %), the phase by the clock 1 ms. "
+        "What runs beside the backward pass makes that one longer, which is in the phase alone.",
+        "Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.",
+    ]
+
+
+def test_a_full_step_that_is_longer_than_its_phases_says_what_the_rest_is() -> None:
+    cautions = profile_cautions(
+        summarize(build_profiled(build_profile(rounds=(build_round(full=10.0, pipeline=9.0),))))
+    )
+    assert cautions[0] == (
+        "the phases' sum is 41 % less than the full step. The rest is waiting for the input pipeline, or sharing the "
+        "processor with it."
+    )
+    text = show(build_profiled(build_profile(rounds=(build_round(full=10.0, pipeline=9.0),))))
+    assert "  sum - full     -4.100            -41.0 %" in text
+    assert "Cautions\n- the phases' sum" in text
+
+
+def test_a_difference_that_the_pipeline_is_too_fast_for_is_not_put_down_to_it() -> None:
+    cautions = profile_cautions(summarize(build_profiled(build_profile(rounds=(build_round(full=10.0),)))))
+    assert cautions[0] == "the phases' sum is 41 % less than the full step."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "caution"),
+    [
+        (
+            59.0,
+            "the extrapolated epoch is 25 % less than the measured one. The input pipeline may keep up only as long as "
+            "its prefetched batches last.",
+        ),
+        (35.4, "the extrapolated epoch is 25 % more than the measured one."),
+    ],
+)
+def test_an_epoch_that_took_longer_or_shorter_than_extrapolated_is_a_caution(seconds: float, caution: str) -> None:
+    epoch = EpochCheck(num_steps=7500, seconds=seconds, steps_per_epoch=7500)  # extrapolated: 44.25 s
+    assert profile_cautions(summarize(build_profiled(build_profile(epoch=epoch))))[0] == caution
+
+
+def test_a_step_of_keras_that_is_shorter_than_the_profiled_one_is_a_caution() -> None:
+    cautions = profile_cautions(summarize(build_profiled(build_profile(rounds=(build_round(keras=4.7, full=5.0),)))))
+    assert cautions[0] == "Keras's own step is 500 us shorter than the one whose layers are timed."
+
+
+def test_operations_are_listed_by_their_own_time_with_the_end_of_their_names() -> None:
+    operations = (
+        ProfiledOperation(name="a", kind="Add", occurrences=1, seconds=0.3 * MS, own_seconds=0.2 * MS),
+        ProfiledOperation(
+            name="a_scope/" * 9 + "conv/Conv2D", kind="Conv2D", occurrences=2.5, seconds=3 * MS, own_seconds=2.5 * MS
+        ),
+        ProfiledOperation(name="b", kind="Mul", occurrences=1, seconds=0.1 * MS, own_seconds=0.1 * MS),
+        ProfiledOperation(name="c", kind="Mul", occurrences=1, seconds=0.1 * MS, own_seconds=0.1 * MS),
+    )
+    profile = Profile(operations=operations, num_traced_steps=20, traced_step_seconds=5 * MS)
+    lines = operation_lines(profile, 80, limit=2)
+    assert lines == [
+        "Operations of 20 traced steps, by their own time",
+        "  operation                     kind        a step         ms     own ms   share",
+        "  ...scope/a_scope/conv/Conv2D  Conv2D         2.5      3.000      2.500  50.0 %",
+        "  a                             Add              1      0.300      0.200   4.0 %",
+        "  2 others                                                         0.200   4.0 %",
+        "  no operation runs                                                2.100  42.0 %",
+        "A step took 5 ms with the trace on, more than without. Own: operations that ran",
+        "side by side share that time alike.",
+    ]
+
+
+def test_a_trace_without_operations_says_so() -> None:
+    assert operation_lines(Profile(), 80) == ["The trace holds no operation."]
+
+
+def test_the_json_document_has_statistics_and_every_reading() -> None:
+    result = build_published(PUBLISHED)
+    document = json.loads(json.dumps(profile_to_json(result, summarize(result)), allow_nan=False))
+    assert document["status"] == "FINISHED"
+    assert document["request"]["kind"] == "step"
+    step = document["step"]
+    assert [phase["name"] for phase in step["phases"]][:2] == ["input", "dispatch"]
+    assert step["sum_seconds"] == pytest.approx(5.9e-3)
+    assert step["relative_difference"] == pytest.approx(-1 / 60)
+    assert step["layers"][0]["forward"]["flops_per_second"] == pytest.approx(40e9)
+    assert step["layers"][1]["backward"]["bound"] == "memory"
+    assert step["checks"][0]["sum_seconds"] == pytest.approx(1e-3)
+    assert step["bottleneck"]["layer"] == "pool"
+    assert step["bottleneck"]["sentence"].startswith("Bottleneck: the backward pass of pool")
+    assert step["extrapolated_epoch_seconds"] == pytest.approx(44.25)
+    assert len(document["readings"]["rounds"]) == 3
+    assert document["readings"]["rounds"][0]["traced"]["update"]["parts"]["update"] == pytest.approx(1.4e-3)
+    assert document["reference"][0]["layer_seconds"]["backward/pool"] == 9.72e-3
+    assert document["cautions"] == []
+
+
+def test_the_json_document_of_a_run_without_a_round_has_the_same_keys_and_what_went_wrong() -> None:
+    failed = build_profiled(
+        Profile(), exit=dataclasses.replace(build_profiled().exit, status="FAILED", reason="out of memory")
+    )
+    document = profile_to_json(failed, None)
+    assert document.keys() == profile_to_json(build_profiled(), summarize(build_profiled())).keys()
+    assert (document["step"], document["error"]) == (None, "out of memory")
+
+
+def read_bars(result: RunResult) -> tuple[list[str], dict[str, list[float]]]:
+    """Returns the labels of a plot from the top, and for each section the lengths of its bars in ms."""
+    (axes,) = plot_profile(result, summarize(result)).axes
+    bars = {str(bar.get_label()): [round(float(one.get_width()), 9) for one in bar] for bar in axes.containers}
+    return [label.get_text() for label in axes.get_yticklabels()], bars
+
+
+def test_the_plot_has_a_bar_for_each_layer_and_for_what_belongs_to_none() -> None:
+    labels, bars = read_bars(build_profiled())
+    assert labels == [
+        "input",
+        "dispatch",
+        "conv (Conv2D)",
+        "pool (SwitchableMaxPooling2D)",
+        "loss",
+        "optimizer",
+        "other operations",
+        "host overhead",
+        "keras loop",
+    ]
+    assert bars == {
+        "forward": [0, 0, 0.4, 0.3, 0.1, 0, 0, 0.2, 0],
+        "backward": [0, 0, 0.5, 1.8, 0.3, 0, 0, 0.4, 0],
+        "update": [0, 0, 0, 0, 0, 0.7, 0.1, 0.2, 0],
+        "other phases": [0.3, 0.2, 0, 0, 0, 0, 0, 0, 0.4],
+    }
+
+
+def test_the_plot_sums_layers_beyond_the_longest() -> None:
+    labels, bars = read_bars(build_deep(40))
+    layers = [label for label in labels if "_conv" in label]
+    assert len(layers) == MAX_LAYERS
+    assert layers[0] == "block11_conv (Conv2D)"
+    assert "10 others" in labels
+    assert sum(bars["forward"]) == pytest.approx(1.0)  # the phase
+
+
+def test_the_plot_shows_phases_where_no_layer_was_timed_and_tells_sections_apart_without_colours() -> None:
+    result = build_profiled(build_profile(layers=(), rounds=(build_round(traced=False),)))
+    assert read_bars(result)[0] == ["input", "dispatch", "forward", "backward", "update", "keras loop"]
+    figure = plot_profile(result, summarize(result))
+    hatches = [bar[0].get_hatch() for bar in figure.axes[0].containers]
+    assert len(set(hatches)) == len(hatches) == 4
+    assert to_png(figure).startswith(b"\x89PNG")
