@@ -15,7 +15,8 @@ from profiles import (
     build_round,
 )
 from tfbench.machine import PeakCheck
-from tfbench.measure.profile import PIPELINE, StepProfile, summarize_profile
+from tfbench.measure.profile import summarize_profile
+from tfbench.measure.step_profile import PIPELINE, StepProfile
 from tfbench.profile_records import EpochCheck, Profile, ProfiledLayer, ProfileRound
 
 

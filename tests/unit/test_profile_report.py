@@ -17,7 +17,8 @@ from profiles import (
     build_profiled,
     build_round,
 )
-from tfbench.measure.profile import StepProfile, summarize_profile
+from tfbench.measure.profile import summarize_profile
+from tfbench.measure.step_profile import StepProfile
 from tfbench.profile_records import EpochCheck, Profile, ProfiledOperation, ProfileRequest, ProfileRound, TracedCall
 from tfbench.report.figures import to_png
 from tfbench.report.profile import operation_lines, profile_lines, published_times

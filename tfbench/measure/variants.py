@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from tfbench.measure.intervals import ArmComparison, compare_paired, compare_unpaired
-from tfbench.measure.profile import DIRECTIONS, Direction
+from tfbench.measure.step_profile import DIRECTIONS, Direction
 from tfbench.profile_records import Profile, ProfiledLayer, Variant, VariantRound, VariantSetup
 from tfbench.profile_variants import BASE, CONTROL
 from tfbench.results import RunResult

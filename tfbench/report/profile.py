@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tfbench.measure.profile import StepProfile
+from tfbench.measure.step_profile import StepProfile
 from tfbench.profile_records import Profile, ProfiledOperation
 from tfbench.recipe import Reference
 from tfbench.report.profile_sentences import describe_bottleneck, format_seconds, profile_cautions
@@ -86,7 +86,8 @@ def _percent(share: float) -> str:
 
 def _title(result: RunResult, profile: StepProfile) -> str:
     batch = f" of {count(result.placement.global_batch_size, 'sample')}" if result.placement else ""
-    return f"A step{batch}, by phase: medians of {count(profile.num_rounds, 'round')}"
+    left_out = f", {profile.num_slow_rounds:,} slower ones left out" if profile.num_slow_rounds else ""
+    return f"A step{batch}, by phase: means of {count(profile.num_rounds, 'round')}{left_out}"
 
 
 def _explain_layers(result: RunResult, profile: StepProfile, width: int) -> list[str]:
@@ -98,7 +99,8 @@ def _explain_layers(result: RunResult, profile: StepProfile, width: int) -> list
         "Measured: layers, loss and optimizer, as the operations in traced calls"
         f"{slowdown if profile.tracing_slowdown else ''}, scaled to calls without; what runs beside an operation of an "
         "earlier phase takes no time of its own. Host overhead: moments of the phase in which no operation runs, from "
-        "the same calls. A phase by the clock is the difference of two functions above, without a trace.",
+        "the same calls. Slower beside it: by how much operations of the passes take longer while some of the update "
+        "run. A phase by the clock is the difference of two functions above, without a trace.",
         width,
         first="  ",
     )

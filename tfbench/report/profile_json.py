@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from tfbench import recipe_file
-from tfbench.measure.profile import Phase, PhaseCheck, StepProfile, Work
+from tfbench.measure.step_profile import Phase, PhaseCheck, StepProfile, Work
 from tfbench.report.profile_sentences import describe_bottleneck, profile_cautions
 from tfbench.report.run_json import describe_error
 from tfbench.results import RunResult

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tfbench.measure.profile import StepProfile
+from tfbench.measure.step_profile import StepProfile
 from tfbench.report.figures import new_figure
 from tfbench.report.profile_sentences import format_seconds
 from tfbench.report.profile_tables import PartRow, part_rows, shorten
@@ -105,5 +105,5 @@ def _describe(result: RunResult, profile: StepProfile) -> str:
         devices = f"{placement.strategy} on {', '.join(placement.devices)}"
         batch = count(placement.global_batch_size, "sample")
         lines.append(f"{devices}{f' ({hardware})' if hardware else ''}, {batch} a step")
-    lines.append(f"full step {format_seconds(profile.full_seconds)}, median of {count(profile.num_rounds, 'round')}")
+    lines.append(f"full step {format_seconds(profile.full_seconds)}, mean of {count(profile.num_rounds, 'round')}")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """What a step's profile says in sentences: its bottleneck, what pays, and what to be careful with."""
 
-from tfbench.measure.profile import (
+from tfbench.measure.step_profile import (
     HOST_OVERHEAD,
     KERAS_LOOP,
     LOSS,
@@ -90,9 +90,6 @@ def profile_cautions(profile: StepProfile) -> list[str]:
                 f"{check.phase}: operations and host overhead are {format_seconds(check.sum_seconds)} together{share}, "
                 f"the phase by the clock {format_seconds(check.phase_seconds)}."
             )
-            if check.phase == "update" and difference < 0:
-                # Seen on two cores: beside the optimizer's operations, a backward pass of 1.4 ms took 0.26 ms more.
-                text += " What runs beside the backward pass makes that one longer, which is in the phase alone."
             cautions.append(text)
     if cautions:
         cautions.append("Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.")

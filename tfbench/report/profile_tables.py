@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from tfbench.measure.profile import (
+from tfbench.measure.step_profile import (
     HOST_OVERHEAD,
     LOSS,
     UPDATE_AND_LOOP,
@@ -81,7 +81,7 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
     remark = (
         "Measured: functions called in turns. Each does what the one before does, and more: dispatch does nothing, "
         "forward the forward pass, backward that and the gradients, update the whole step. keras: Keras's own step "
-        "on batches at hand, metrics included; take: takes a batch that is ready. Medians need not add up; "
+        "on batches at hand, metrics included; take: takes a batch that is ready. "
         "the best are differences of each function's fastest."
     )
     return [*lines, *wrap(remark, width, first="  ")]
@@ -163,6 +163,8 @@ def part_rows(profile: StepProfile, limit: int) -> tuple[list[LayerTime], PartRo
         other = update.operations_seconds - (profile.optimizer_seconds or 0.0)
         if other > 0.0005 * profile.full_seconds:
             parts.append(PartRow("other operations", update=other))
+        if update.slowdown_seconds:
+            parts.append(PartRow("slower beside it", update=update.slowdown_seconds))
     overheads = {phase: check.overhead_seconds for phase, check in checks.items()}
     parts.append(PartRow(HOST_OVERHEAD, **overheads))
     return layers, others, parts

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfbench import recipe_file
-from tfbench.measure.profile import DIRECTIONS
 from tfbench.measure.references import find_published_layers
+from tfbench.measure.step_profile import DIRECTIONS
 from tfbench.measure.variants import LayerKey, VariantComparison
 from tfbench.profile_variants import BASE
 from tfbench.recipe import Recipe, Reference

@@ -1,0 +1,133 @@
+"""From traces of a step to its layers: how long each takes in either direction, what limits it, what is no layer's.
+
+A trace makes a call longer, so that its times are scaled to those of the calls without it, round by round. A moment in
+which no operation runs is host overhead.
+"""
+
+import dataclasses
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from tfbench.measure.step_profile import DIRECTIONS, LayerTime, Phase, PhaseCheck, Work
+from tfbench.profile_records import CALLS, Profile, ProfileRound
+
+
+def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
+    """Returns for each part of a step how long its operations run."""
+    by_round = [_find_parts(scale_parts(one)) for one in rounds if one.traced]
+    names = dict.fromkeys(name for parts in by_round for name in parts)
+    return {name: statistics.fmean(parts.get(name, 0.0) for parts in by_round) for name in names}
+
+
+def scale_parts(one: ProfileRound) -> dict[str, dict[str, float]]:
+    """Returns for each traced function of a round how long its parts take in calls without a trace."""
+    return {
+        call: {name: seconds * one.seconds[call] / traced.seconds for name, seconds in traced.parts.items()}
+        for call, traced in one.traced.items()
+    }
+
+
+def _find_parts(scaled: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Returns each part's time where nothing of a later phase runs beside it, the mean where that is so twice.
+
+    Operations of the update would slow those of the passes down, which is a cost of the update.
+    """
+    _, forward, backward, update = CALLS
+    found: dict[str, list[float]] = {}
+    for call, parts in scaled.items():
+        for name, seconds in parts.items():
+            is_of_update = name.partition("/")[0] not in (forward, backward)
+            if (call == update) == is_of_update:
+                found.setdefault(name, []).append(seconds)
+    return {name: statistics.fmean(values) for name, values in found.items()}
+
+
+def time_layers(
+    profile: Profile,
+    parts: dict[str, float],
+    full_seconds: float,
+    batch: int | None,
+    peak: float | None,
+    bytes_per_second: float | None,
+) -> Iterator[LayerTime]:
+    """Yields the layers with their times, and what limits each.
+
+    Args:
+        profile: Describes the layers.
+        parts: Seconds of each part of a step.
+        full_seconds: Of the whole step.
+        batch: Samples of a step; None: not known.
+        peak: FLOP/s of a matrix product; None: not known.
+        bytes_per_second: That memory can move; None: not known.
+    """
+    for layer in profile.layers:
+        forward_flops = layer.flops_per_sample * batch if layer.flops_per_sample is not None and batch else None
+        # For each product of the forward pass: the gradients of the weights and of the input.
+        products = 0 if not layer.is_trained else 2 if layer.has_input_gradient else 1
+        work = {
+            "forward": _judge(
+                parts.get(f"forward/{layer.index}", 0.0), forward_flops, layer.forward_bytes, peak, bytes_per_second
+            ),
+            "backward": _judge(
+                parts.get(f"backward/{layer.index}", 0.0),
+                None if forward_flops is None else products * forward_flops,
+                layer.backward_bytes,
+                peak,
+                bytes_per_second,
+            ),
+        }
+        seconds = work["forward"].seconds + work["backward"].seconds
+        yield LayerTime(layer=layer, **work, share=seconds / full_seconds)
+
+
+def _judge(
+    seconds: float, flops: int | None, num_bytes: int | None, peak: float | None, bytes_per_second: float | None
+) -> Work:
+    work = Work(seconds=seconds, flops=flops, num_bytes=num_bytes)
+    if flops is None or not num_bytes or not peak or not bytes_per_second or seconds <= 0:
+        return work
+    arithmetic, memory = flops / peak, num_bytes / bytes_per_second
+    return dataclasses.replace(
+        work, bound="arithmetic" if arithmetic >= memory else "memory", roof_share=max(arithmetic, memory) / seconds
+    )
+
+
+def check_phases(
+    rounds: Sequence[ProfileRound], phases: Sequence[Phase], parts: dict[str, float]
+) -> Iterator[PhaseCheck]:
+    """Yields operations and host overhead of each phase, the latter less that of the call before."""
+    traced = [one for one in rounds if one.traced]
+    idle = [_idle_seconds(one) for one in traced]
+    before = CALLS[0]
+    for phase in phases:
+        if phase.name not in CALLS[1:]:
+            continue
+        name: Literal["forward", "backward", "update"] = phase.name  # type: ignore[assignment]
+        operations = sum(seconds for part, seconds in parts.items() if part.partition("/")[0] == name)
+        if name == "update":
+            operations += parts.get("other", 0.0)
+        yield PhaseCheck(
+            phase=name,
+            operations_seconds=operations,
+            overhead_seconds=statistics.fmean(one[name] - one[before] for one in idle),
+            phase_seconds=phase.seconds,
+            slowdown_seconds=statistics.fmean(map(_slowdown_seconds, traced)) if name == "update" else 0.0,
+        )
+        before = name
+
+
+def _slowdown_seconds(one: ProfileRound) -> float:
+    """Returns by how much operations of the passes take longer beside those of the update."""
+    scaled = scale_parts(one)
+    with_update, without = (
+        sum(seconds for name, seconds in scaled[call].items() if name.partition("/")[0] in DIRECTIONS)
+        for call in ("update", "backward")
+    )
+    return with_update - without
+
+
+def _idle_seconds(one: ProfileRound) -> dict[str, float]:
+    """Returns for how long no operation runs in each function, in calls without a trace."""
+    busy = {call: sum(parts.values()) for call, parts in scale_parts(one).items()}
+    return {CALLS[0]: one.seconds[CALLS[0]]} | {call: one.seconds[call] - seconds for call, seconds in busy.items()}
