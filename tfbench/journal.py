@@ -15,17 +15,8 @@ from typing import Any
 from tfbench import recipe_file
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
-from tfbench.profile_records import (
-    BandwidthCheck,
-    EpochCheck,
-    Profile,
-    ProfiledLayer,
-    ProfiledOperation,
-    ProfileRequest,
-    ProfileRound,
-    VariantRound,
-    VariantSetup,
-)
+from tfbench.profile_records import ProfileRequest
+from tfbench.profile_replay import ProfileReplay
 from tfbench.results import (
     DatasetSummary,
     EffectiveSettings,
@@ -162,7 +153,7 @@ class Replay:
         self._evaluations: list[Evaluation] = []
         self._peak_checks: list[PeakCheck] = []
         self._notes: list[str] = []
-        self._profile = _ProfileReplay()
+        self._profile = ProfileReplay()
 
     def apply(self, record: Record) -> None:
         """Takes in one record; a kind that this version does not know is passed over."""
@@ -229,46 +220,6 @@ class Replay:
             peak_checks=tuple(self._peak_checks),
             profile=self._profile.result() if "request" in self._values and self._values["request"].profile else None,
             notes=tuple(self._notes),
-            **self._values,
-        )
-
-
-class _ProfileReplay:
-    """Rebuilds what was recorded of a profile."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
-        self._rounds: list[ProfileRound] = []
-        self._setups: list[VariantSetup] = []
-        self._variant_rounds: list[VariantRound] = []
-
-    def apply(self, record: Record) -> None:
-        match record["kind"]:
-            case "profile_layers":
-                layers = tuple(build(ProfiledLayer, layer, "layer") for layer in record["layers"])
-                self._values |= {"layers": layers, "layers_problem": record["problem"]}
-            case "profile_round":
-                self._rounds.append(build(ProfileRound, record["round"], "round"))
-            case "profile_bandwidth":
-                self._values["bandwidth"] = build(BandwidthCheck, record["bandwidth"], "bandwidth")
-            case "profile_epoch":
-                self._values["epoch"] = build(EpochCheck, record["epoch"], "epoch")
-            case "profile_operations":
-                self._values |= {
-                    "operations": tuple(build(ProfiledOperation, one, "operation") for one in record["operations"]),
-                    "num_traced_steps": record["num_steps"],
-                    "traced_step_seconds": record["step_seconds"],
-                }
-            case "profile_setup":
-                self._setups.append(build(VariantSetup, record["setup"], "setup"))
-            case "profile_variant_round":
-                self._variant_rounds.append(build(VariantRound, record["round"], "round"))
-
-    def result(self) -> Profile:
-        return Profile(
-            rounds=tuple(self._rounds),
-            setups=tuple(self._setups),
-            variant_rounds=tuple(self._variant_rounds),
             **self._values,
         )
 

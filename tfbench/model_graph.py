@@ -43,7 +43,7 @@ def walk(model: Any) -> Iterator[Call]:
         model: A Sequential or functional model that is built. A subclass of `keras.Model` has no graph: it must stand
             in a functional model, and is a single call there.
     """
-    yield from _walk(model, {})
+    yield from _walk(model, {}, set())
 
 
 def fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
@@ -52,14 +52,24 @@ def fit_nested(operation: Any, inputs: Sequence[Any]) -> Any:
         return None
     if all(inner.shape == outer.shape for inner, outer in zip(operation.inputs, inputs, strict=True)):
         return operation
-    # Built for images of any size, say: the same layers once more, for the size that they get here.
+    return _build_again(operation, inputs)
+
+
+def _build_again(operation: Any, inputs: Sequence[Any]) -> Any:
+    """Returns a nested model of the same layers, for inputs of other shapes, or with tensors of its own."""
     shaped = [keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype) for tensor in inputs]
     structure = shaped[0] if len(shaped) == 1 else keras.tree.pack_sequence_as(operation.input, shaped)
     return keras.models.clone_model(operation, input_tensors=structure, clone_function=lambda layer: layer)
 
 
-def _walk(model: Any, known_as: dict[Any, Any]) -> Iterator[Call]:
-    """Walks a model; `known_as` holds, for tensors at the borders of nested models, those on the other side."""
+def _walk(model: Any, known_as: dict[Any, Any], seen: set[int]) -> Iterator[Call]:
+    """Walks a model.
+
+    Args:
+        model: The model.
+        known_as: For tensors at the borders of nested models, those on the other side.
+        seen: Nested models that were walked already, by id.
+    """
     graph = getattr(model, "_functional", model)  # Sequential keeps a functional model within
     for depth in sorted(graph._nodes_by_depth, reverse=True):
         for node in graph._nodes_by_depth[depth]:
@@ -72,8 +82,11 @@ def _walk(model: Any, known_as: dict[Any, Any]) -> Iterator[Call]:
                 outputs = tuple(node.outputs)
                 yield Call(operation=node.operation, inputs=inputs, outputs=outputs, args=args, kwargs=kwargs)
                 continue
+            if id(nested) in seen:  # used once more: its tensors are those of the first use
+                nested = _build_again(nested, inputs)
+            seen.add(id(nested))
             known_as |= zip(nested.inputs, inputs, strict=True)
-            yield from _walk(nested, known_as)
+            yield from _walk(nested, known_as, seen)
             pairs = zip(node.outputs, nested.outputs, strict=True)
             known_as |= {outer: known_as.get(inner, inner) for outer, inner in pairs}
 

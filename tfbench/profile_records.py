@@ -8,7 +8,7 @@ from tfbench.schema import schema
 # Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
 CALLS = ("dispatch", "forward", "backward", "update")
 # Beside them: Keras's own training step on batches at hand, the same as `fit` runs it with its input pipeline, taking a
-# batch that is ready from that pipeline, and making one with nothing else going on.
+# batch that is ready as in that pipeline, and making one with nothing else going on.
 KERAS_CALLS = ("keras", "full", "take", "pipeline")
 TRACE_FOLDER = "trace"  # beside the journal, and among the artifacts: what TensorBoard and XProf are pointed at
 COPY_CALL = "copy"  # a batch from the host to a device that is not the host

@@ -7,7 +7,7 @@ gradient computes is found under the layer's own scope, whoever wrote that gradi
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -21,6 +21,13 @@ _PHASES = {"forward": 0, "backward": 1, "update": 2, "other": 2}
 _OTHER = (_PHASES["other"], "other")
 
 Tensors = dict[Any, Any]  # symbolic tensor -> its value, or the gradient of it
+
+
+class _Done(NamedTuple):
+    """What is left of a layer's forward pass for the backward pass: its tape, and the losses that it added."""
+
+    tape: Any
+    losses: list[Any]
 
 
 def part_of(name: str) -> tuple[int, str]:
@@ -75,7 +82,8 @@ class ProfiledStep:
             self._capture()
             return tf.constant(0.0) if upto == "dispatch" else self._run(x, y, upto)
 
-        @tf.function(jit_compile=self._model.jit_compile)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        # Keras does not let AutoGraph at layers either.
+        @tf.function(jit_compile=self._model.jit_compile, autograph=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
         def call(x: Any, y: Any) -> Any:
             return self._strategy.run(work, args=(x, y))
 
@@ -84,7 +92,7 @@ class ProfiledStep:
     def build_take(self) -> Callable[[Any], Any]:
         """Returns a compiled function of an iterator, which takes one batch; called with the same variables."""
 
-        @tf.function  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
         def call(iterator: Any) -> Any:
             self._capture()
             next(iterator)
@@ -135,10 +143,12 @@ class ProfiledStep:
 
     def _run(self, x: Any, y: Any, upto: str) -> Any:
         model = self._model
-        values, tapes = self._forward.run(x)
+        model._clear_losses()  # which layers added when another function was compiled
+        values, done = self._forward.run(x)
+        added = [loss for one in done for loss in one.losses]
         with tf.name_scope("tfbench_forward_loss"), tf.GradientTape() as tape:
             prediction = values[self._output]
-            tape.watch(prediction)
+            tape.watch([prediction, *added])
             loss = model.compute_loss(x, y, prediction, training=True)
             # Keras scales the loss of 16-bit floats up, and its gradients down again when they are applied.
             scaled = model.optimizer.scale_loss(loss)
@@ -146,31 +156,53 @@ class ProfiledStep:
             return loss
         weights = model.trainable_variables
         with tf.name_scope("tfbench_backward_loss"):
-            of_output, *of_weights = tape.gradient(scaled, [prediction, *(weight.value for weight in weights)])
+            sources = [prediction, *added, *(weight.value for weight in weights)]
+            of_output, *of_others = tape.gradient(scaled, sources)
+        of_added, of_weights = of_others[: len(added)], of_others[len(added) :]
         found = {id(weight): gradient for weight, gradient in zip(weights, of_weights, strict=True)}
-        self._go_back({self._output: of_output}, values, tapes, found)
+        self._go_back({self._output: of_output}, values, done, dict(zip(map(id, added), of_added, strict=True)), found)
         gradients = [found[id(weight)] for weight in weights]
         if upto == "backward":
             return loss, [gradient for gradient in gradients if gradient is not None]
-        with tf.name_scope("tfbench_update"):
-            model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        if weights:
+            with tf.name_scope("tfbench_update"):
+                model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
         return loss
 
-    def _go_back(self, gradients: Tensors, values: Tensors, tapes: Sequence[Any], found: dict[int, Any]) -> None:
-        """Goes through the layers from the last to the first; adds the gradients of their weights to `found`."""
+    def _go_back(
+        self,
+        gradients: Tensors,
+        values: Tensors,
+        done: Sequence[_Done],
+        of_losses: dict[int, Any],
+        found: dict[int, Any],
+    ) -> None:
+        """Goes through the layers from the last to the first; adds the gradients of their weights to `found`.
+
+        Args:
+            gradients: That of the model's output; receives those of all tensors.
+            values: Of all tensors.
+            done: Each layer's forward pass.
+            of_losses: Gradients of the losses that layers added, by id.
+            found: Gradients by the id of a weight.
+        """
         for index in reversed(range(len(self._calls))):
             call = self._calls[index]
-            outputs = [tensor for tensor in call.outputs if gradients.get(tensor) is not None]
+            outputs = [
+                *((values[tensor], gradients.get(tensor)) for tensor in call.outputs),
+                *((loss, of_losses[id(loss)]) for loss in done[index].losses),
+            ]
+            outputs = [(value, gradient) for value, gradient in outputs if gradient is not None]
             if not outputs:
                 continue
             layer = call.operation
             trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
             inputs = [tensor for tensor in dict.fromkeys(call.inputs) if tensor is not self._input]
             with tf.name_scope(f"tfbench_backward_{index}"):
-                of_inputs_and_weights = tapes[index].gradient(
-                    [values[tensor] for tensor in outputs],
+                of_inputs_and_weights = done[index].tape.gradient(
+                    [value for value, _ in outputs],
                     [*(values[tensor] for tensor in inputs), *(weight.value for weight in trained)],
-                    output_gradients=[gradients[tensor] for tensor in outputs],
+                    output_gradients=[gradient for _, gradient in outputs],
                 )
                 for tensor, gradient in zip(inputs, of_inputs_and_weights, strict=False):
                     gradients[tensor] = _add(gradients.get(tensor), gradient)
@@ -185,12 +217,12 @@ class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         super().__init__(name="profiled", dtype=dtype, autocast=False)
         # Keras would look through a list for weights.
         self._plan: Callable[[], tuple[Sequence[Call], Any]] = lambda: (calls, start)
-        self._keep: Callable[[Tensors, list[Any]], None]
+        self._keep: Callable[[Tensors, list[_Done]], None]
 
-    def run(self, x: Any) -> tuple[Tensors, list[Any]]:
-        """Returns the values of all tensors, and the tape of each layer."""
-        kept: list[tuple[Tensors, list[Any]]] = []
-        self._keep = lambda values, tapes: kept.append((values, tapes))
+    def run(self, x: Any) -> tuple[Tensors, list[_Done]]:
+        """Returns the values of all tensors, and what is left of each layer's forward pass."""
+        kept: list[tuple[Tensors, list[_Done]]] = []
+        self._keep = lambda values, done: kept.append((values, done))
         run: Any = self
         run(x, training=True)
         return kept[0]
@@ -198,19 +230,29 @@ class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Calls the layers."""
         calls, start = self._plan()
-        values: Tensors = {start: inputs}
-        outputs, tapes = inputs, list[Any]()
+        values: Tensors = {start: keras.ops.convert_to_tensor(inputs, dtype=start.dtype)}
+        outputs, done, seen = inputs, list[_Done](), set[int]()
         for index, call in enumerate(calls):
             args, kwargs = _fill_in((call.args, call.kwargs), values)
+            if "training" in kwargs:  # Keras writes down what held when the model was built
+                kwargs["training"] = training
             with tf.name_scope(f"tfbench_forward_{index}"), tf.GradientTape() as tape:
                 for tensor in call.inputs:
                     if tensor is not start and values[tensor].dtype.is_floating:
                         tape.watch(values[tensor])
                 outputs = call.operation(*args, **kwargs)
-            tapes.append(tape)
+            losses = [loss for loss in _added_losses(call.operation) if id(loss) not in seen]
+            seen |= set(map(id, losses))
+            done.append(_Done(tape, losses))
             values |= zip(call.outputs, keras.tree.flatten(outputs), strict=True)
-        self._keep(values, tapes)
+        self._keep(values, done)
         return outputs
+
+
+def _added_losses(operation: Any) -> list[Any]:
+    """Returns the losses that a layer and those within it added so far: not those of weights, but of what it gives."""
+    layers = operation._flatten_layers() if isinstance(operation, keras.Layer) else []
+    return [loss for layer in layers for loss in layer._get_own_losses()]
 
 
 def _fill_in(arguments: Any, values: Tensors) -> Any:

@@ -16,6 +16,7 @@ from profiles import (
     build_profile,
     build_profiled,
     build_round,
+    build_round_without_update,
 )
 from tfbench.measure.profile import summarize_profile
 from tfbench.measure.step_profile import StepProfile
@@ -25,7 +26,8 @@ from tfbench.report.profile import operation_lines, profile_lines, published_tim
 from tfbench.report.profile_json import profile_to_json
 from tfbench.report.profile_plot import MAX_LAYERS, plot_profile
 from tfbench.report.profile_sentences import describe_bottleneck, profile_cautions
-from tfbench.results import RunResult
+from tfbench.report.profiles import bottleneck_lines, list_cautions
+from tfbench.results import RunResult, Summary
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PUBLISHED = {
@@ -37,7 +39,7 @@ PUBLISHED = {
     "not_comparable": "its scatter writes n x n cells, and wrongly",
 }
 # Fields of a round in which Keras's own step takes 3.8 ms more than forward, backward and update.
-LOOP = {"keras": 9.0, "full": 9.4}
+LOOP = {"keras": 9.3, "full": 9.4}
 
 
 def build_published(*references: dict[str, Any], **fields: Any) -> RunResult:
@@ -76,7 +78,8 @@ def build_deep(num_layers: int) -> RunResult:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_profile_is_shown_as_in_the_golden_file(width: int) -> None:
-    lines = profile_lines(build_published(PUBLISHED), summarize(build_published(PUBLISHED)), width)
+    result = build_published(PUBLISHED)
+    lines = [*profile_lines(result, summarize(result), width), "", *bottleneck_lines(result, width)]
     assert "\n".join(lines) + "\n" == (GOLDEN / f"profile_{width}.txt").read_text(encoding="utf-8")
     assert max(map(len, lines)) <= width
 
@@ -101,9 +104,73 @@ def test_a_name_without_room_keeps_its_end() -> None:
 def test_a_copy_that_was_measured_is_a_phase() -> None:
     text = show(build_profiled(build_profile(rounds=(build_round(copy=0.25),))))
     assert "  copy            0.250     0.250    4.2 %  measured" in text
-    assert "keras - update - copy" in text
+    assert "keras - update - input - copy" in text
     on_gpu = build_placement(devices=("gpu:0",), hardware=("Example GPU",), global_batch_size=8)
     assert "  copy         not measured\n" in show(build_profiled(placement=on_gpu))
+
+
+def test_a_step_that_was_compiled_as_keras_runs_it_alone_has_one_phase_behind_the_gradients() -> None:
+    result = build_profiled(build_profile(rounds=(build_round_without_update(),)))
+    text = show(result)
+    assert "  update+loop     1.400     1.400   23.3 %  keras - backward - input  #####\n" in text
+    assert "backward that and the gradients. keras: Keras's own step" in flat(text)
+    assert "  difference                       +0.0 %    +0.0 %\n" in text
+    assert "optimizer  " not in text
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+    labels, bars = read_bars(result)
+    assert (labels[-1], bars["other phases"][-1]) == ("update+loop", 1.4)
+    copied = show(build_profiled(build_profile(rounds=(build_round_without_update(copy=0.25),))))
+    assert "  update+loop     1.150     1.150   19.2 %  keras - backward - input - copy  ####\n" in copied
+
+
+def test_what_rounds_to_nothing_has_no_sign() -> None:
+    text = show(build_profiled(build_profile(rounds=(build_round(take=0.199),))))
+    assert "  input          -0.001    -0.001    0.0 %  take - dispatch\n" in text
+
+
+def test_rounds_that_are_left_out_are_counted() -> None:
+    rounds = (*(build_round() for _ in range(4)), build_round(2.0))
+    assert show(build_profiled(build_profile(rounds=rounds))).startswith(
+        "A step of 8 samples, by phase: means of 4 rounds, 1 slower left out\n"
+    )
+
+
+def test_what_the_update_costs_the_passes_has_a_row_and_an_explanation_where_there_is_any() -> None:
+    one = build_round()
+    update = build_call("update", **{"backward/1": 2.0})  # 0.2 ms more
+    text = show(
+        build_profiled(build_profile(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)))
+    )
+    assert "  slower beside it                                      0.200   3.3 %  +\n" in text
+    # It is busy for 0.2 ms more, so that the host has nothing to do with the phase's 1 ms.
+    assert "  host overhead                     0.200     0.400     0.000  10.0 %" in text
+    assert "Slower beside it: by how much operations of the passes take longer" in flat(text)
+    assert "lower beside it" not in show(build_profiled())
+
+
+def test_of_a_phase_that_is_less_than_a_tenth_of_the_step_no_difference_is_shown() -> None:
+    text = show(build_profiled(build_profile(rounds=(build_round(forward=0.6),))))
+    assert "  phase by the clock                0.400     3.600     1.000\n" in text
+    (row,) = (line for line in text.splitlines() if line.startswith("  difference "))
+    assert row.split()[1] == "short"
+
+
+def test_the_update_has_no_difference_since_what_it_does_to_others_is_the_rest_of_it() -> None:
+    text = show(build_profiled())
+    (row,) = (line for line in text.splitlines() if line.startswith("  difference "))
+    assert row.split() == ["difference", "+0.0", "%", "+0.0", "%"]
+
+
+def test_cautions_of_the_machine_and_of_the_profile_are_one_list() -> None:
+    result = build_profiled(build_profile(rounds=(build_round(full=10.0),)))
+    assert list_cautions(result, Summary(metrics={}, cautions=("the machine was busy",))) == [
+        "the machine was busy",
+        "the phases' sum is 41 % less than the full step.",
+        "Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.",
+    ]
+    trained = build_profiled(request=build_request())
+    assert list_cautions(trained, Summary(metrics={}, cautions=("busy",))) == ["busy"]
+    assert bottleneck_lines(trained, 80) == []
 
 
 def test_why_layers_are_not_timed_apart_is_said() -> None:
@@ -111,7 +178,8 @@ def test_why_layers_are_not_timed_apart_is_said() -> None:
     text = show(build_profiled(profile))
     assert "Layers are not timed apart\n  XLA makes one program.\n" in text
     assert "What limits" not in text
-    assert flat(text).endswith("Bottleneck: the backward pass: 3 ms of a step's 6 ms, 50 %. XLA makes one program.")
+    sentence = "Bottleneck: the backward pass: 3 ms of a step's 6 ms, 50 %. XLA makes one program."
+    assert flat("\n".join(bottleneck_lines(build_profiled(profile), 80))) == sentence
     untraced = build_profiled(build_profile(rounds=(build_round(traced=False),), layers=()))
     assert "  no call with a trace was recorded." in show(untraced)
 
@@ -119,7 +187,7 @@ def test_why_layers_are_not_timed_apart_is_said() -> None:
 def test_an_epoch_of_which_only_some_steps_were_measured_says_so() -> None:
     result = build_profiled(build_profile(epoch=EpochCheck(num_steps=500, seconds=3.1, steps_per_epoch=7500)))
     text = flat(show(result))
-    assert "extrapolated 7,500 steps x 5.9 ms = 44.2 s" in text
+    assert "extrapolated 7,500 steps x 5.9 ms = 44.3 s" in text
     assert "measured 46.5 s (500 steps of training in 3.1 s, x 15, without validation); extrapolated is -4.8 %" in text
     without = flat(show(build_profiled(build_profile(epoch=None), steps_per_epoch=None)))
     assert "extrapolated no: the steps of an epoch are not known measured no: the run ended before" in without
@@ -211,7 +279,7 @@ def test_the_bottleneck_of_a_part_is_named(part: dict[str, float], sentence: str
 
 
 def test_the_bottleneck_of_the_host_is_named() -> None:
-    one = build_round(update=8.2, keras=8.6, full=9.0)
+    one = build_round(update=8.2, keras=8.9, full=9.0)
     update = dataclasses.replace(build_call("update"), seconds=2 * MS * 8.2)
     result = build_profiled(build_profile(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)))
     sentence = describe_bottleneck(result, summarize(result))
@@ -233,6 +301,19 @@ def test_where_no_part_stands_out_the_layers_of_a_kind_are_summed() -> None:
         "Bottleneck: no single part; the longest, the optimizer, takes 500 us of a step's 6 ms, 8.3 %. The Conv2D "
         "layers together take 3 ms, 50 %."
     )
+
+
+def test_where_layers_of_a_kind_outweigh_the_bottleneck_they_are_summed_beside_it() -> None:
+    deep = build_deep(40)
+    assert deep.profile
+    one = dataclasses.replace(deep.profile.rounds[0], seconds=build_round(keras=6.5, full=6.6).seconds)
+    result = build_profiled(dataclasses.replace(deep.profile, rounds=(one,)))
+    sentence = describe_bottleneck(result, summarize(result))
+    assert sentence.startswith(
+        "Bottleneck: what Keras's own step does beyond forward, backward and update, its metrics: "
+    )
+    assert ": 1 ms of a step's 6.6 ms, 15 %. It is paid for each step" in sentence
+    assert sentence.endswith(" The Conv2D layers together take 3 ms, 45 %.")
 
 
 @pytest.mark.parametrize(
@@ -268,14 +349,13 @@ def test_the_sentence_says_what_limits_a_layer(fields: dict[str, Any], end: str)
 def test_sums_that_are_more_than_a_tenth_off_are_a_caution_with_what_to_do() -> None:
     assert profile_cautions(summarize(build_profiled())) == []
     one = build_round(full=5.0)
-    update = build_call("update", **{"forward/0": 1.6})  # 0.4 ms more in the mean of three
-    one = dataclasses.replace(one, traced=one.traced | {"update": update})
+    # 0.8 ms more than in the first function: 0.4 in the mean of the two, and as much less in which nothing runs.
+    longer = {name: build_call(name, **{"forward/0": 1.2}) for name in ("backward", "update")}
+    one = dataclasses.replace(one, traced=one.traced | longer)
     assert profile_cautions(summarize(build_profiled(build_profile(rounds=(one,))))) == [
         "the phases' sum is 18 % more than the full step.",
-        "forward: operations and host overhead are 1.4 ms together (+40 %), the phase by the clock 1 ms.",
-        # Its own operations are 0.8 ms as before, its idle time 1.2 ms less.
-        "update: operations and host overhead are -200 us together (-120 %), the phase by the clock 1 ms. "
-        "What runs beside the backward pass makes that one longer, which is in the phase alone.",
+        "forward: the sum of its parts is 1.4 ms (+40 %), the phase by the clock 1 ms.",
+        "backward: the sum of its parts is 2.2 ms (-27 %), the phase by the clock 3 ms.",
         "Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.",
     ]
 
@@ -290,7 +370,6 @@ def test_a_full_step_that_is_longer_than_its_phases_says_what_the_rest_is() -> N
     )
     text = show(build_profiled(build_profile(rounds=(build_round(full=10.0, pipeline=9.0),))))
     assert "  sum - full     -4.100            -41.0 %" in text
-    assert "Cautions\n- the phases' sum" in text
 
 
 def test_a_difference_that_the_pipeline_is_too_fast_for_is_not_put_down_to_it() -> None:
@@ -315,30 +394,43 @@ def test_an_epoch_that_took_longer_or_shorter_than_extrapolated_is_a_caution(sec
 
 
 def test_a_step_of_keras_that_is_shorter_than_the_profiled_one_is_a_caution() -> None:
-    cautions = profile_cautions(summarize(build_profiled(build_profile(rounds=(build_round(keras=4.7, full=5.0),)))))
+    cautions = profile_cautions(summarize(build_profiled(build_profile(rounds=(build_round(keras=5.0, full=5.0),)))))
     assert cautions[0] == "Keras's own step is 500 us shorter than the one whose layers are timed."
 
 
-def test_operations_are_listed_by_their_own_time_with_the_end_of_their_names() -> None:
+def build_operations(*names_and_kinds: tuple[str, str]) -> Profile:
+    """Builds a trace of 20 steps of 5 ms, 3 ms of which are its operations'."""
+    own = (2.5, 0.2, 0.12, 0.08)
     operations = (
-        ProfiledOperation(name="a", kind="Add", occurrences=1, seconds=0.3 * MS, own_seconds=0.2 * MS),
-        ProfiledOperation(
-            name="a_scope/" * 9 + "conv/Conv2D", kind="Conv2D", occurrences=2.5, seconds=3 * MS, own_seconds=2.5 * MS
-        ),
-        ProfiledOperation(name="b", kind="Mul", occurrences=1, seconds=0.1 * MS, own_seconds=0.1 * MS),
-        ProfiledOperation(name="c", kind="Mul", occurrences=1, seconds=0.1 * MS, own_seconds=0.1 * MS),
+        ProfiledOperation(name=name, kind=kind, occurrences=1.5, seconds=2 * MS * ms, own_seconds=MS * ms)
+        for (name, kind), ms in zip(names_and_kinds, own, strict=True)
     )
-    profile = Profile(operations=operations, num_traced_steps=20, traced_step_seconds=5 * MS)
-    lines = operation_lines(profile, 80, limit=2)
-    assert lines == [
+    return Profile(operations=tuple(operations)[::-1], num_traced_steps=20, traced_step_seconds=5 * MS)
+
+
+def test_operations_are_listed_by_their_own_time_and_named_from_their_layer_on() -> None:
+    function = "StatefulPartitionedCall/gradient_tape/cnn_1"
+    profile = build_operations(
+        (f"{function}/conv/convolution/Conv2DBackpropFilter", "Conv2DBackpropFilter"),
+        (f"StatefulPartitionedCall/cnn_1/{'scope/' * 5}dense/MatMul_1", "MatMul"),
+        ("b", "Mul"),
+        ("c", "Mul"),
+    )
+    assert operation_lines(profile, 80, limit=2) == [
         "Operations of 20 traced steps, by their own time",
-        "  operation                     kind        a step         ms     own ms   share",
-        "  ...scope/a_scope/conv/Conv2D  Conv2D         2.5      3.000      2.500  50.0 %",
-        "  a                             Add              1      0.300      0.200   4.0 %",
+        "  operation                      kind                  a step     own ms   share",
+        "  grad conv/convolution          Conv2DBackpropFilter     1.5      2.500  50.0 %",
+        "  scope/scope/scope/scope/sc...  MatMul                   1.5      0.200   4.0 %",
         "  2 others                                                         0.200   4.0 %",
         "  no operation runs                                                2.100  42.0 %",
         "A step took 5 ms with the trace on, more than without. Own: operations that ran",
         "side by side share that time alike.",
+    ]
+    assert operation_lines(profile, 100, limit=3)[1:5] == [
+        "  operation                            kind                  a step         ms     own ms   share",
+        "  grad conv/convolution                Conv2DBackpropFilter     1.5      5.000      2.500  50.0 %",
+        "  scope/scope/scope/scope/scope/dense  MatMul                   1.5      0.400      0.200   4.0 %",
+        "  b                                    Mul                      1.5      0.240      0.120   2.4 %",
     ]
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from builders import build_placement, build_recipe, build_request, build_result, build_usage
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
+from profiles import build_profile, build_round
 from tfbench.errors import UnknownNameError
 from tfbench.journal import files_folder, read_records, replay
 from tfbench.measure.checks import find_early_cautions
@@ -281,7 +282,7 @@ def test_elsewhere_than_on_a_terminal_each_stage_is_a_line_and_no_round_is() -> 
     assert "round 1," not in text
     assert "\x1b" not in text
     assert "FINISHED" not in text
-    assert "A step of 8 samples, by phase: medians of 3 rounds" in text
+    assert "A step of 8 samples, by phase: means of 3 rounds" in text
     assert "file          /mlruns/journals/x.files/profile.png" in text
 
 
@@ -296,11 +297,26 @@ def test_a_profile_that_did_not_finish_shows_how_it_ended_and_what_it_found() ->
     text = show(build_profile_run(exit=KILLED))
     assert "KILLED" in text
     assert "interrupted by SIGINT" in text
-    assert "medians of 3 rounds" in text
+    assert "means of 3 rounds" in text
     nothing = show(build_profile_run(profile=Profile(), exit=KILLED))
     assert "Nothing of it was timed: the run ended before its first round was done." in nothing
     untraced = show(build_profile_run(build_profile_request("trace"), profile=Profile(), exit=KILLED))
     assert "No trace was taken: the run ended before its last step." in untraced
+
+
+def test_the_bottleneck_is_the_last_of_what_was_found_behind_one_list_of_cautions() -> None:
+    profile = build_profile(rounds=(build_round(full=10.0),))
+    lines = show(build_profile_run(profile=profile, notes=("data was scarce",))).splitlines()
+    start = lines.index("Cautions")
+    assert lines.count("Cautions") == 1
+    assert lines[start + 1 : start + 6] == [
+        "- data was scarce",
+        "- the phases' sum is 41 % less than the full step.",
+        "- Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.",
+        "",
+        "Bottleneck: the backward pass of pool (SwitchableMaxPooling2D): 1.8 ms of a step's 10 ms, 18 %.",
+    ]
+    assert sum("Bottleneck: " in line for line in lines) == 1
 
 
 def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
@@ -310,6 +326,6 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     console = ProfileConsole(quiet_stdout=False, console=Console(file=stream, width=200))
     console.finish(result, summary_of(result), None, str(tmp_path / "a b.jsonl"))
     text = stream.getvalue()
-    assert "dense/MatMul" in text
+    assert "\n  dense                 MatMul " in text
     assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
     assert "pip install xprof" in text

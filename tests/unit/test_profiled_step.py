@@ -15,21 +15,27 @@ BATCH = 4
 
 
 def build_image_model() -> keras.Model:
-    """Branches, a shared layer, a nested model, an operation that is no layer, statistics, a gradient by hand."""
+    """Branches, what is used twice, losses of weights and of outputs, statistics, dropout, a gradient by hand."""
     inputs = keras.Input((8, 8, 1))
     pooled = SwitchableMaxPooling2D(2, backward="mask_multiply", name="pool")(
         keras.layers.Conv2D(3, 3, padding="same", activation="relu", name="conv")(inputs)
     )
     flat = keras.layers.Flatten(name="flat")(keras.layers.BatchNormalization(name="norm")(pooled))
     shared = keras.layers.Dense(48, activation="tanh", name="shared", kernel_regularizer=keras.regularizers.L2(0.01))
-    nested = keras.Sequential([keras.Input((48,)), keras.layers.Dense(48, name="inner")], name="nested")
-    both = keras.layers.Concatenate(name="join")([shared(flat), shared(nested(flat)) * 2.0])
+    inner = keras.layers.Dense(48, activity_regularizer=keras.regularizers.L2(0.1), name="inner")
+    nested = keras.Sequential([keras.Input((48,)), inner, keras.layers.Dropout(0.3, seed=1)], name="nested")
+    both = keras.layers.Concatenate(name="join")([shared(flat), shared(nested(nested(flat))) * 2.0])
     return keras.Model(inputs, keras.layers.Dense(5, name="logits")(both))
 
 
 def build_sequence_model() -> keras.Model:
     return keras.Sequential(
-        [keras.Input((6, 2)), keras.layers.LSTM(4, name="lstm"), keras.layers.Dense(5, name="logits")]
+        [
+            keras.Input((6, 2)),
+            keras.layers.Masking(name="mask"),
+            keras.layers.LSTM(4, name="lstm"),
+            keras.layers.Dense(5, name="logits"),
+        ]
     )
 
 
@@ -41,6 +47,7 @@ def compiled(model: keras.Model) -> keras.Model:
 def batch_for(model: keras.Model) -> tuple[Any, Any]:
     generator = np.random.default_rng(3)
     x = generator.normal(size=(BATCH, *model.inputs[0].shape[1:])).astype("float32")
+    x[:, -2:] = 0.0  # is masked
     return tf.constant(x), tf.constant(generator.integers(0, 5, BATCH))
 
 

@@ -91,6 +91,10 @@ def _find_phases(rounds: Sequence[ProfileRound]) -> Iterator[Phase]:
     def copy(seconds: dict[str, float]) -> float:
         return seconds[COPY_CALL] if has_copy else 0.0
 
+    def beyond(seconds: dict[str, float], before: str) -> float:
+        """What Keras's own step takes beyond a function; it takes its batches itself, and copies them."""
+        return seconds["keras"] - seconds[before] - (seconds["take"] - seconds[dispatch]) - copy(seconds)
+
     yield _phase("input", rounds, lambda s: s["take"] - s[dispatch], "difference")
     if has_copy:
         yield _phase("copy", rounds, copy, "measured")
@@ -99,9 +103,9 @@ def _find_phases(rounds: Sequence[ProfileRound]) -> Iterator[Phase]:
     yield _phase(backward, rounds, lambda s: s[backward] - s[forward], "difference")
     if all(update in one.seconds for one in rounds):
         yield _phase(update, rounds, lambda s: s[update] - s[backward], "difference")
-        yield _phase(KERAS_LOOP, rounds, lambda s: s["keras"] - s[update] - copy(s), "difference")
+        yield _phase(KERAS_LOOP, rounds, lambda s: beyond(s, update), "difference")
     else:
-        yield _phase(UPDATE_AND_LOOP, rounds, lambda s: s["keras"] - s[backward] - copy(s), "difference")
+        yield _phase(UPDATE_AND_LOOP, rounds, lambda s: beyond(s, backward), "difference")
 
 
 def _phase(

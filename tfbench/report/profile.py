@@ -5,20 +5,22 @@ from collections.abc import Iterator
 from tfbench.measure.step_profile import StepProfile
 from tfbench.profile_records import Profile, ProfiledOperation
 from tfbench.recipe import Reference
-from tfbench.report.profile_sentences import describe_bottleneck, format_seconds, profile_cautions
-from tfbench.report.profile_tables import layer_lines, limit_lines, phase_lines, shorten
+from tfbench.report.profile_sentences import format_seconds
+from tfbench.report.profile_tables import layer_lines, limit_lines, phase_lines
 from tfbench.report.references import format_figure, name_reference
-from tfbench.report.tables import caution_lines, format_flops, format_pairs, wrap
+from tfbench.report.tables import format_flops, format_pairs, wrap
 from tfbench.results import RunResult
 from tfbench.schema import to_plain
 from tfbench.wording import count
 
+_WIDE = 100  # characters of a line from which more columns are shown
+_IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
 _PHASES = ("forward", "backward", "update")
 _DISCLAIMER = "Hardware and software differ: no ratio of these times compares devices alone."
 
 
 def profile_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:
-    """Returns where a step's time goes: phases, layers, what limits them, the bottleneck, and the time of an epoch.
+    """Returns where a step's time goes: phases, layers, what limits them, the time of an epoch, published times.
 
     Args:
         result: A run that was asked for a step's profile.
@@ -31,8 +33,6 @@ def profile_lines(result: RunResult, profile: StepProfile, width: int) -> list[s
         limit_lines(profile, width),
         _rest_lines(result, profile, width),
         _published_lines(result, profile, width),
-        caution_lines(profile_cautions(profile), width),
-        wrap(describe_bottleneck(result, profile), width),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
     return lines[:-1]
@@ -53,19 +53,28 @@ def operation_lines(profile: Profile, width: int, limit: int = 15) -> list[str]:
         return ["The trace holds no operation."]
     shown, rest = operations[:limit], operations[limit:]
     kinds = max(9, *(len(one.kind) for one in shown))
-    names = max(20, min(width - kinds - 43, max(len(one.name) for one in shown)))
+    with_sum = width >= _WIDE
+    sum_head = f"  {'ms':>9}" if with_sum else ""
+    names = max(20, min(width - kinds - (42 if with_sum else 31), max(len(_place(one)) for one in shown)))
     lines = [
         f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time",
-        f"  {'operation':{names}}  {'kind':{kinds}}  {'a step':>7}  {'ms':>9}  {'own ms':>9}  {'share':>6}",
+        f"  {'operation':{names}}  {'kind':{kinds}}  {'a step':>6}{sum_head}  {'own ms':>9}  {'share':>6}",
     ]
     for one in shown:
-        lines.append(_operation_line(one, names, kinds, step_seconds))
+        all_of_it = f"  {1e3 * one.seconds:9.3f}" if with_sum else ""
+        place = _place(one)
+        lines.append(
+            f"  {place if len(place) <= names else f'{place[: names - 3]}...':{names}}  {one.kind:{kinds}}  "
+            f"{one.occurrences:6,.4g}{all_of_it}  {1e3 * one.own_seconds:9.3f}  "
+            f"{_percent(one.own_seconds / step_seconds):>6}"
+        )
+    room = names + kinds + (21 if with_sum else 10)
     if rest:
         label = "1 other" if len(rest) == 1 else f"{len(rest):,} others"
         own = sum(one.own_seconds for one in rest)
-        lines.append(f"  {label:{names + kinds + 22}}  {1e3 * own:9.3f}  {_percent(own / step_seconds):>6}")
+        lines.append(f"  {label:{room}}  {1e3 * own:9.3f}  {_percent(own / step_seconds):>6}")
     idle = step_seconds - total
-    lines.append(f"  {'no operation runs':{names + kinds + 22}}  {1e3 * idle:9.3f}  {_percent(idle / step_seconds):>6}")
+    lines.append(f"  {'no operation runs':{room}}  {1e3 * idle:9.3f}  {_percent(idle / step_seconds):>6}")
     remark = (
         f"A step took {format_seconds(step_seconds)} with the trace on, more than without. Own: operations that ran "
         "side by side share that time alike."
@@ -73,11 +82,16 @@ def operation_lines(profile: Profile, width: int, limit: int = 15) -> list[str]:
     return [*lines, *wrap(remark, width)]
 
 
-def _operation_line(one: ProfiledOperation, names: int, kinds: int, step_seconds: float) -> str:
-    return (
-        f"  {shorten(one.name, names):{names}}  {one.kind:{kinds}}  {one.occurrences:7,.4g}  {1e3 * one.seconds:9.3f}"
-        f"  {1e3 * one.own_seconds:9.3f}  {_percent(one.own_seconds / step_seconds):>6}"
-    )
+def _place(one: ProfiledOperation) -> str:
+    """Returns the scopes that an operation is in, from its layer on, without what its kind says already."""
+    scopes = one.name.removeprefix(_IN_FUNCTION).split("/")
+    is_gradient = "gradient_tape" in scopes
+    scopes = [scope for scope in scopes if scope != "gradient_tape"]
+    if len(scopes) > 2:  # the model's own
+        scopes = scopes[1:]
+    if len(scopes) > 1 and (scopes[-1] == one.kind or scopes[-1].startswith(f"{one.kind}_")):
+        scopes = scopes[:-1]
+    return ("grad " if is_gradient else "") + "/".join(scopes)
 
 
 def _percent(share: float) -> str:
@@ -86,7 +100,7 @@ def _percent(share: float) -> str:
 
 def _title(result: RunResult, profile: StepProfile) -> str:
     batch = f" of {count(result.placement.global_batch_size, 'sample')}" if result.placement else ""
-    left_out = f", {profile.num_slow_rounds:,} slower ones left out" if profile.num_slow_rounds else ""
+    left_out = f", {profile.num_slow_rounds:,} slower left out" if profile.num_slow_rounds else ""
     return f"A step{batch}, by phase: means of {count(profile.num_rounds, 'round')}{left_out}"
 
 
@@ -94,13 +108,16 @@ def _explain_layers(result: RunResult, profile: StepProfile, width: int) -> list
     if not profile.layers:
         problem = (result.profile.layers_problem if result.profile else "") or "no call with a trace was recorded."
         return ["Layers are not timed apart", *wrap(problem, width, first="  ")]
-    slowdown = f" (with the trace a step takes {profile.tracing_slowdown:.2f} times as long)"
+    traced = f" (with the trace a step takes {profile.tracing_slowdown:.2f} times as long)"
+    slower = (
+        "Slower beside it: by how much operations of the passes take longer in calls with the update than without. "
+    )
     return wrap(
         "Measured: layers, loss and optimizer, as the operations in traced calls"
-        f"{slowdown if profile.tracing_slowdown else ''}, scaled to calls without; what runs beside an operation of an "
+        f"{traced if profile.tracing_slowdown else ''}, scaled to calls without; what runs beside an operation of an "
         "earlier phase takes no time of its own. Host overhead: moments of the phase in which no operation runs, from "
-        "the same calls. Slower beside it: by how much operations of the passes take longer while some of the update "
-        "run. A phase by the clock is the difference of two functions above, without a trace.",
+        f"the same calls. {slower if any(check.slowdown_seconds for check in profile.checks) else ''}"
+        "A phase by the clock is the difference of two functions above, without a trace.",
         width,
         first="  ",
     )

@@ -62,13 +62,14 @@ class ProfileConsole(RunConsole):
         store_hint: str,
         files: Sequence[str] = (),
     ) -> None:
-        """Shows what was found, what to be careful about, and where it is."""
+        """Shows what was found, what to be careful about, where it is, and the bottleneck where it is seen at once."""
         self.close()
         width = self._console.width
         if result.status != "FINISHED":
             self._print([tables.status_line(result), ""], style="bold red")
         self._print(profiles.profile_lines(result, width))
-        self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
+        self._print_block(tables.caution_lines(profiles.list_cautions(result, summary), width), style="yellow")
+        self._print_block(profiles.bottleneck_lines(result, width), style="bold")
         self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         if trace.is_dir():

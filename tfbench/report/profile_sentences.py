@@ -19,6 +19,7 @@ MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a caution
 _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _MIN_LOOP_SHARE = 0.05
 _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
+_OUTWEIGHS = 2  # times the bottleneck, from which what all layers of a kind take is said beside it
 _ABOUT_ALL = 1.1  # of a peak, within which the peak's own measurement may be that much too low
 _SMALL = (
     "It is paid for each step, however many samples it has: larger batches pay, or several steps a call: "
@@ -56,9 +57,13 @@ def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
         if found.name in ("forward", "backward"):
             hint = (result.profile.layers_problem if result.profile else "") or "Its layers were not timed apart."
     size = _describe_size(found, profile)
-    if together := _describe_kind(profile):
+    kind, kind_seconds = _find_longest_kind(profile)
+    share = format_share(kind_seconds / profile.full_seconds)
+    together = f"The {kind} layers together take {format_seconds(kind_seconds)}, {share}."
+    if found.share < _STANDS_OUT and kind_seconds > found.seconds:
         return f"Bottleneck: no single part; the longest, {name}, takes {size} {together}"
-    return f"Bottleneck: {name}: {size} {hint}".rstrip()
+    outweighed = together if kind_seconds > _OUTWEIGHS * found.seconds else ""
+    return " ".join(text for text in (f"Bottleneck: {name}: {size}", hint, outweighed) if text)
 
 
 def profile_cautions(profile: StepProfile) -> list[str]:
@@ -87,8 +92,8 @@ def profile_cautions(profile: StepProfile) -> list[str]:
         if abs(difference) > max(MAX_DIFFERENCE * abs(check.phase_seconds), least):
             share = f" ({100 * check.relative_difference:+.0f} %)" if check.phase_seconds > 0 else ""
             text = (
-                f"{check.phase}: operations and host overhead are {format_seconds(check.sum_seconds)} together{share}, "
-                f"the phase by the clock {format_seconds(check.phase_seconds)}."
+                f"{check.phase}: the sum of its parts is {format_seconds(check.sum_seconds)}{share}, the phase by the "
+                f"clock {format_seconds(check.phase_seconds)}."
             )
             cautions.append(text)
     if cautions:
@@ -106,16 +111,12 @@ def _describe_size(found: Bottleneck, profile: StepProfile) -> str:
     return f"{seconds} of a step's {whole}, {format_share(found.share)}."
 
 
-def _describe_kind(profile: StepProfile) -> str:
-    """Returns what all layers of one kind take, where no part stands out and they take longer than the longest."""
+def _find_longest_kind(profile: StepProfile) -> tuple[str, float]:
+    """Returns the kind of which all layers together take longest, and for how long."""
     kinds: dict[str, float] = {}
     for time in profile.layers:
         kinds[time.layer.kind] = kinds.get(time.layer.kind, 0.0) + time.seconds
-    kind, seconds = max(kinds.items(), key=lambda item: item[1], default=("", 0.0))
-    if profile.bottleneck.share >= _STANDS_OUT or seconds <= profile.bottleneck.seconds:
-        return ""
-    share = format_share(seconds / profile.full_seconds)
-    return f"The {kind} layers together take {format_seconds(seconds)}, {share}."
+    return max(kinds.items(), key=lambda item: item[1], default=("", 0.0))
 
 
 def _describe_limit(work: Work) -> str:

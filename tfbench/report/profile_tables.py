@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tfbench.measure.step_profile import (
     HOST_OVERHEAD,
+    KERAS_LOOP,
     LOSS,
     UPDATE_AND_LOOP,
     LayerTime,
@@ -30,7 +31,8 @@ _DIFFERENCES = {
     "forward": "forward - dispatch",
     "backward": "backward - forward",
     "update": "update - backward",
-    UPDATE_AND_LOOP: "keras - backward",
+    KERAS_LOOP: "keras - update - input",
+    UPDATE_AND_LOOP: "keras - backward - input",
 }
 _HOW = "measured, or difference"
 
@@ -78,11 +80,12 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
         lines.append(
             f"  The input pipeline alone, with nothing beside it: {format_seconds(profile.pipeline_seconds)} a batch."
         )
+    whole = "" if any(phase.name == UPDATE_AND_LOOP for phase in profile.phases) else ", update the whole step"
     remark = (
         "Measured: functions called in turns. Each does what the one before does, and more: dispatch does nothing, "
-        "forward the forward pass, backward that and the gradients, update the whole step. keras: Keras's own step "
-        "on batches at hand, metrics included; take: takes a batch that is ready. "
-        "the best are differences of each function's fastest."
+        f"forward the forward pass, backward that and the gradients{whole}. keras: Keras's own step on batches at "
+        "hand, metrics included; take: takes a batch that is ready. Best: each function's fastest round, or the "
+        "difference of two of these."
     )
     return [*lines, *wrap(remark, width, first="  ")]
 
@@ -180,26 +183,33 @@ def _check_rows(profile: StepProfile, size: int, digits: int) -> list[str]:
     sums = PartRow("sum", **{phase: check.sum_seconds for phase, check in checks.items()})
     clock = PartRow("phase by the clock", **{phase: one.phase_seconds for phase, one in checks.items()})
     differences = (_difference(checks[name], profile) if name in checks else "" for name in _SECTIONS)
-    return [
+    lines = [
         f"  {sums.label:{size}}  {_cells(sums, digits)}",
         f"  {clock.label:{size}}  {_cells(clock, digits)}",
         f"  {'difference':{size}}  {'  '.join(f'{text:>8}' for text in differences)}",
     ]
+    return [line.rstrip() for line in lines]
 
 
 def _difference(check: PhaseCheck, profile: StepProfile) -> str:
-    """Returns it in per cent, unless the phase is so short that what is noise for a step is most of it."""
+    """Returns it in per cent, unless the phase is so short that what is noise for a step is most of it.
+
+    That of the update is none: what its operations do to others is the rest of its phase by definition.
+    """
+    if check.phase == "update":
+        return ""
     is_short = check.phase_seconds < _SHORT_SHARE * profile.full_seconds
     return "short" if is_short else _percent(check.relative_difference)
 
 
 def _row(name: str, seconds: float, best: float, full: float, digits: int) -> str:
-    share = f"{100 * seconds / full:.1f} %"
+    share = f"{100 * round(seconds / full, 3) + 0.0:.1f} %"  # what rounds to nothing has no sign
     return f"  {name:11}  {1e3 * seconds:8.{digits}f}  {1e3 * best:8.{digits}f}  {share:>7}"
 
 
 def _describe_difference(phase: Phase, *, has_copy: bool) -> str:
-    return _DIFFERENCES.get(phase.name) or ("keras - update - copy" if has_copy else "keras - update")
+    with_copy = has_copy and phase.name in (KERAS_LOOP, UPDATE_AND_LOOP)
+    return _DIFFERENCES[phase.name] + (" - copy" if with_copy else "")
 
 
 def _explain_copy(result: RunResult) -> str:

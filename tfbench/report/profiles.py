@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from tfbench.measure.profile import summarize_profile
+from tfbench.measure.step_profile import StepProfile
 from tfbench.report import profile, profile_plot
 from tfbench.report.profile_json import profile_to_json
+from tfbench.report.profile_sentences import describe_bottleneck, profile_cautions
 from tfbench.report.run_json import describe_tracked
 from tfbench.report.tables import wrap
 from tfbench.report.variants import variant_lines, variants_to_json
@@ -17,7 +19,7 @@ _NOTHING = "Nothing of it was timed: the run ended before its first round was do
 
 
 def profile_lines(result: RunResult, width: int) -> list[str]:
-    """Returns what a profile found, as lines of text; nothing for a run that trained."""
+    """Returns what a profile found, but for its bottleneck, as lines of text; nothing for a run that trained."""
     if result.profile is None or result.request.profile is None:
         return []
     match result.request.profile.kind:
@@ -32,6 +34,18 @@ def profile_lines(result: RunResult, width: int) -> list[str]:
             return variant_lines(result, width) if result.profile.variant_rounds else [_NOTHING]
 
 
+def bottleneck_lines(result: RunResult, width: int) -> list[str]:
+    """Returns the sentence that sums up a step's profile; nothing for any other kind, and where nothing was timed."""
+    step = _summarize_step(result)
+    return wrap(describe_bottleneck(result, step), width) if step else []
+
+
+def list_cautions(result: RunResult, summary: Summary) -> list[str]:
+    """Returns what to be careful with: the machine first, then sums that are not what they should be."""
+    step = _summarize_step(result)
+    return [*summary.cautions, *(profile_cautions(step) if step else ())]
+
+
 def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
     """Returns everything known of a profile as tables, lists, texts and finite numbers; times in seconds.
 
@@ -44,14 +58,19 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
     return document | {
         "variants": variants_to_json(result) or None,
         "mlflow": describe_tracked(tracked) if tracked else None,
-        "cautions": [*summary.cautions, *document["cautions"]],
+        "cautions": list_cautions(result, summary),
     }
 
 
 def plot(result: RunResult) -> "Figure | None":
     """Draws a step's profile; None for any other kind, and where there is nothing to draw."""
-    step = summarize_profile(result) if result.request.profile and result.request.profile.kind == "step" else None
+    step = _summarize_step(result)
     return profile_plot.plot_profile(result, step) if step else None
+
+
+def _summarize_step(result: RunResult) -> StepProfile | None:
+    is_step = result.request.profile is not None and result.request.profile.kind == "step"
+    return summarize_profile(result) if is_step else None
 
 
 def trace_lines(folder: str, width: int) -> list[str]:

@@ -15,6 +15,7 @@ EPOCH_COLUMNS = ("epoch", "loss", "val_loss", "accuracy", "val_accuracy", "epoch
 _NARROW_WIDTHS = (5, 8, 8, 8, 12, 7, 9, 9)  # 80 characters with the gaps, the least that the names take
 _WIDE_WIDTHS = (5, 11, 11, 11, 12, 10, 10, 10)  # "0.000392997" is the longest usual number
 _GAP = "  "
+_NO_BREAK = "\u00a0"
 _LABEL_WIDTH = 16
 SYNTHETIC = "(synthetic data)"
 
@@ -290,12 +291,13 @@ def format_pairs(pairs: Pairs, width: int) -> list[str]:
 
 
 def wrap(text: str, width: int, *, first: str = "") -> list[str]:
-    """Wraps at spaces only: an address or a path must stay in one piece to be copied."""
-    return textwrap.wrap(
-        text,
+    """Wraps at spaces only, and not before %: an address or a path must stay in one piece to be copied."""
+    lines = textwrap.wrap(
+        text.replace(" %", f"{_NO_BREAK}%"),
         width,
         initial_indent=first,
         subsequent_indent=" " * len(first),
         break_long_words=False,
         break_on_hyphens=False,
-    ) or [first.rstrip()]
+    )
+    return [line.replace(_NO_BREAK, " ") for line in lines] or [first.rstrip()]
