@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfbench.flops import count_call
 from tfbench.model_graph import Call, walk
 from tfbench.profile_records import ProfiledLayer
+from tfbench.snapshots import copies_of
 
 _SCOPE = re.compile(r"tfbench_(forward|backward)_(\d+|loss)|tfbench_(update)")
 _PHASES = {"forward": 0, "backward": 1, "update": 2, "other": 2}
@@ -62,7 +63,9 @@ class ProfiledStep:
         self._calls = list(walk(model))
         self._input, self._output = model.inputs[0], model.outputs[0]
         self._forward = _Forward(self._calls, self._input, model.dtype_policy)
-        self.variables = [variable.value for variable in (*model.variables, *model.optimizer.variables)]
+        self.variables = [
+            copy for variable in (*model.variables, *model.optimizer.variables) for copy in copies_of(variable)
+        ]
 
     @property
     def num_calls(self) -> int:

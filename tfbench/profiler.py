@@ -63,7 +63,7 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
     job = {"step": _profile_step, "trace": _trace_steps, "variants": _compare_variants}[request.profile.kind]
     journal.append("started")
     meter = UsageMeter(prepared.gpu_names)
-    with input_pipeline.broken_samples_named(prepared.splits.source):
+    with input_pipeline.broken_samples_named(prepared.splits.source), prepared.resolved.strategy.scope():
         job(request, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
     note_shared_machine(prepared, journal)

@@ -119,7 +119,7 @@ def training_variables(model: Any) -> list[Any]:
     And what Keras does not count as a model's variables: the state that recurrent layers carry from batch to batch.
     """
     # Under `mirrored`, Keras lets the moving statistics of batch normalisation differ from replica to replica.
-    fixed = [copy for variable in model.non_trainable_variables for copy in _copies(variable)]
+    fixed = [copy for variable in model.non_trainable_variables for copy in copies_of(variable)]
     return [*model.trainable_variables, *fixed, *carried_states(model), *model.optimizer.variables]
 
 
@@ -127,7 +127,7 @@ def carried_states(model: Any) -> list[Any]:
     """Returns TensorFlow's variables of the state that recurrent layers carry from batch to batch, one a replica."""
     stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
     states = [state for layer in stateful for state in _flat(getattr(layer, "states", None) or ())]
-    return [copy for state in states for copy in _copies(state)]
+    return [copy for state in states for copy in copies_of(state)]
 
 
 def resume_training(model: Any, resume: ResumePoint) -> None:
@@ -142,7 +142,7 @@ def resume_training(model: Any, resume: ResumePoint) -> None:
         raise MeasurementError(f"{resume.snapshot}: is of epoch {epoch}. Expected: epoch {len(resume.epochs)}.")
 
 
-def _copies(variable: Any) -> Sequence[Any]:
+def copies_of(variable: Any) -> Sequence[Any]:
     """Returns TensorFlow's variables behind one of Keras's, one a replica."""
     return getattr(variable.value, "values", (variable.value,))
 
