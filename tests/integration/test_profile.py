@@ -16,12 +16,12 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     document = done.document
     step = document["profile"]["step"]
-    assert step["num_rounds"] >= 5
+    assert step["num_rounds"] >= 4  # of five or more, without the slowest
     assert [phase["name"] for phase in step["phases"]] == [
         *("input", "dispatch", "forward", "backward", "update", "keras loop")
     ]
     assert [layer["name"] for layer in step["layers"]][-2:] == ["dense", "dense_1"]
-    assert document["profile"]["readings"]["epoch"]["num_steps"] == 30
+    assert 1 <= document["profile"]["readings"]["epoch"]["num_steps"] <= 30
     assert document["trace"]["readings"]["operations"]
     assert document["variants"] is None
     first, second = tracked_runs(in_tmp_path / "mlruns")
