@@ -112,7 +112,7 @@ class VariantSetup:
     """A variant that was built: how its loss went, on the same batches from the same weights."""
 
     name: str
-    losses: tuple[float | None, ...] = ()  # of each step; None: not finite
+    losses: tuple[float | None, ...] = ()  # means over the steps of each execution; None: not finite
     refusal: str = ""  # why it could not be built
     layers: tuple[ProfiledLayer, ...] = ()  # empty: its layers cannot be told apart
     has_same_weights: bool = True  # as the step without changes has in the beginning

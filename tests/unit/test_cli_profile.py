@@ -1,6 +1,7 @@
 """`tfbench profile`: which profiles it makes, what it shows of them, and what it refuses."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class Profiles:
         self.limits: list[RunLimits] = []
         self.refusals: dict[str, TfbenchError] = {}  # by kind
         self.killed: set[str] = set()
+        self.ends: list[float] = []
 
     @property
     def kinds(self) -> list[str]:
@@ -47,6 +49,7 @@ class Profiles:
         console.stage("loading data")
         console.header(result)
         console.finish(result, summary, TRACKED, f"mlruns/journals/{request.run_id}.jsonl")
+        self.ends.append(time.time())
         return RunOutcome(result=result, summary=summary, tracked=TRACKED, was_interrupted=kind in self.killed)
 
 
@@ -77,6 +80,8 @@ def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(
     done = profile(tfbench, *arguments)
     assert (done.exit_code, done.stderr, profiles.kinds) == (0, "", kinds)
     assert len({request.run_id for request in profiles.requests}) == len(kinds)
+    begins = [request.created for request in profiles.requests[1:]]
+    assert all(begin >= end for begin, end in zip(begins, profiles.ends, strict=False))
 
 
 def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -> None:

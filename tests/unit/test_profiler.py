@@ -116,10 +116,10 @@ class Trained:
 
 def test_losses_are_those_of_each_execution_and_the_weights_are_put_back(clock: Clock) -> None:
     step = Trained([4.0, 2.0, 3.0, 1.0, 9.0], steps_per_execution=2)
-    assert profiler._train_losses(step, None, 5) == pytest.approx([3.0, 2.0])  # type: ignore[arg-type]
+    assert profiler._train_losses(step, None, 5) == pytest.approx([3.0, 2.0])
     assert step.restored == 2
     nan = Trained([1.0, float("nan"), 1.0])
-    assert profiler._train_losses(nan, None, 3) == [1.0, None, None]  # type: ignore[arg-type]
+    assert profiler._train_losses(nan, None, 3) == [1.0, None, None]
 
 
 @pytest.mark.parametrize(

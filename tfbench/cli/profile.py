@@ -1,5 +1,6 @@
 """`tfbench profile`: where the time of a recipe's step goes."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,7 @@ from tfbench.cli._units import DURATION
 if TYPE_CHECKING:
     from tfbench.profile_records import ProfileRequest
     from tfbench.results import RunRequest
-    from tfbench.series import Series
+    from tfbench.series import Series, SeriesRun
 
 _NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of each kind, in the JSON document
 
@@ -34,7 +35,7 @@ _NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of eac
     type=DURATION,
     default="20",
     show_default=True,
-    help="Begin no more rounds after this time; there are five at least.",
+    help="Begin no more rounds after this time; there are at least five, or three where they take long.",
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
 @click.option(
@@ -81,11 +82,14 @@ def command(
 
     request = measuring.make_request(recipe, direct)
     asked = _list_profiles(request, seconds, tried, traces=traces)
-    requests = [profile_request(request, profile) for profile in asked]
-    runs = _Profiles(RunMaker(measuring), limits)
-    series = run_series(
-        lambda done: (requests[len(done)], _NAMES[asked[len(done)].kind]) if len(done) < len(asked) else None, runs.make
-    )
+
+    def next_profile(done: "Sequence[SeriesRun]") -> "tuple[RunRequest, str] | None":
+        if len(done) == len(asked):
+            return None
+        profile = asked[len(done)]
+        return profile_request(request, profile), _NAMES[profile.kind]  # made now: its time is that of its beginning
+
+    series = run_series(next_profile, _Profiles(RunMaker(measuring), limits).make)
     _report_refused(series)
     if measuring.as_json:
         ids = ", ".join(outcome.result.request.run_id for outcome in series.outcomes)

@@ -12,6 +12,8 @@ from typing import Literal
 from tfbench.measure.step_profile import DIRECTIONS, LayerTime, Phase, PhaseCheck, Work
 from tfbench.profile_records import CALLS, Profile, ProfileRound
 
+_PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
+
 
 def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
     """Returns for each part of a step how long its operations run."""
@@ -99,11 +101,11 @@ def check_phases(
     """Yields operations and host overhead of each phase, the latter less that of the call before."""
     traced = [one for one in rounds if one.traced]
     idle = [_idle_seconds(one) for one in traced]
+    seconds_of = {phase.name: phase.seconds for phase in phases}
     before = CALLS[0]
-    for phase in phases:
-        if phase.name not in CALLS[1:]:
+    for name in _PHASES:
+        if name not in seconds_of:
             continue
-        name: Literal["forward", "backward", "update"] = phase.name  # type: ignore[assignment]
         operations = sum(seconds for part, seconds in parts.items() if part.partition("/")[0] == name)
         if name == "update":
             operations += parts.get("other", 0.0)
@@ -111,7 +113,7 @@ def check_phases(
             phase=name,
             operations_seconds=operations,
             overhead_seconds=statistics.fmean(one[name] - one[before] for one in idle),
-            phase_seconds=phase.seconds,
+            phase_seconds=seconds_of[name],
             slowdown_seconds=statistics.fmean(map(_slowdown_seconds, traced)) if name == "update" else 0.0,
         )
         before = name
