@@ -1,0 +1,79 @@
+"""A compiled model's step as functions without arguments: Keras's own, and those of its parts."""
+
+from typing import Any
+
+from tfbench.profile_records import ProfiledLayer
+from tfbench.profiled_batches import ProfiledBatches
+from tfbench.timed_turns import Call
+
+
+class StepCalls:
+    """A compiled model's step and what it is made of, as functions without arguments; each waits until it is done."""
+
+    def __init__(self, model: Any, batches: ProfiledBatches, strategy: Any) -> None:
+        import tensorflow as tf
+
+        from tfbench.profiled_step import ProfiledStep
+        from tfbench.snapshots import carried_states
+
+        self.model = model
+        self._batches = batches
+        self._profiled = ProfiledStep(model, strategy)
+        self._keras_steps = model.steps_per_execution
+        self._variables = [*self._profiled.variables, *carried_states(model)]
+        self._kept = [tf.identity(variable) for variable in self._variables]
+        model.make_train_function()
+
+    def call(self, upto: str) -> Call:
+        """Returns one call of the step up to a phase; see `ProfiledStep.build`."""
+        function, cycle = self._profiled.build(upto), self._batches.cycle()
+
+        def call() -> None:
+            result = function(*next(cycle))
+            (result[0] if isinstance(result, tuple) else result).numpy()
+
+        return call
+
+    def keras_call(self, iterator: Any) -> tuple[Call, int]:
+        """Returns one call of Keras's training function, and the steps that it does.
+
+        It does not wait for a device, as `fit` does not either.
+        """
+
+        def call() -> None:
+            self.model.train_function(iterator)
+
+        return call, self._keras_steps
+
+    @property
+    def num_layers(self) -> int:
+        """Uses of a layer."""
+        return self._profiled.num_calls
+
+    def take_call(self, iterator: Any) -> Call:
+        """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
+        function = self._profiled.build_take()
+
+        def call() -> None:
+            function(iterator).numpy()
+
+        return call
+
+    def restore(self) -> None:
+        """Gives all variables the values of the beginning."""
+        for variable, value in zip(self._variables, self._kept, strict=True):
+            variable.assign(value)
+
+    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
+        """Returns the layers, for which XLA must be off: it makes one program of all."""
+        return self._profiled.describe_layers(batch_size)
+
+    @property
+    def why_not_apart(self) -> str:
+        """Why its layers cannot be told apart; "": they can."""
+        if self.model.jit_compile:
+            return (
+                "XLA makes one program of all layers (jit_compile = true): no layer can be timed apart. "
+                "--set training.jit_compile=false shows them as TensorFlow alone computes them."
+            )
+        return ""
