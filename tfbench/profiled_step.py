@@ -85,23 +85,23 @@ class ProfiledStep:
             self._capture()
             return tf.constant(0.0) if upto == "dispatch" else self._run(x, y, upto)
 
-        # Keras does not let AutoGraph at layers either.
-        @tf.function(jit_compile=self._model.jit_compile, autograph=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
         def call(x: Any, y: Any) -> Any:
             return self._strategy.run(work, args=(x, y))
 
-        return call  # type: ignore[no-any-return]
+        # Keras does not let AutoGraph at layers either.
+        compiled: Callable[[Any, Any], Any] = tf.function(call, jit_compile=self._model.jit_compile, autograph=False)
+        return compiled
 
     def build_take(self) -> Callable[[Any], Any]:
         """Returns a compiled function of an iterator, which takes one batch; called with the same variables."""
 
-        @tf.function(autograph=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
         def call(iterator: Any) -> Any:
             self._capture()
             next(iterator)
             return tf.constant(0.0)
 
-        return call  # type: ignore[no-any-return]
+        compiled: Callable[[Any], Any] = tf.function(call, autograph=False)
+        return compiled
 
     def _capture(self) -> None:
         """Makes all variables arguments of the function that is being compiled."""
@@ -125,9 +125,9 @@ class ProfiledStep:
             has_gradient |= dict.fromkeys(call.outputs, is_trained)
             ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
             of_weights = _weight_bytes(layer, weights)
-            known = ins is not None and outs is not None
+            forward = None if ins is None or outs is None else ins + outs + of_weights
             # Backward reads the inputs, the weights and the gradient of the outputs, and writes a gradient of each.
-            back = 0 if not known else ins + outs + of_weights + (ins if needs_input else 0)  # type: ignore[operator]
+            written = _weight_bytes(layer, trained) + (ins or 0 if needs_input else 0)
             rows.append(
                 ProfiledLayer(
                     index=index,
@@ -135,8 +135,8 @@ class ProfiledStep:
                     kind=type(layer).__name__,
                     num_parameters=sum(math.prod(weight.shape) for weight in weights if id(weight) not in seen),
                     flops_per_sample=count_call(call),
-                    forward_bytes=ins + outs + of_weights if known else None,  # type: ignore[operator]
-                    backward_bytes=back + _weight_bytes(layer, trained) if known else None,
+                    forward_bytes=forward,
+                    backward_bytes=None if forward is None else forward + written,
                     has_input_gradient=needs_input,
                     is_trained=is_trained,
                 )

@@ -4,7 +4,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -172,10 +172,10 @@ def _add(command: F, options: tuple[Callable[[F], F], ...], name: str, kind: typ
         together = kind(**{field: given.pop(field) for field in kind._fields})
         return command(*args, **given, **{name: together})
 
-    added: Any = gathered
+    added = cast(F, gathered)
     for option in reversed(options):
         added = option(added)
-    return added  # type: ignore[no-any-return]
+    return added
 
 
 def _read(name: str, value: Any) -> Any:
