@@ -46,7 +46,7 @@ def test_a_turn_takes_as_many_calls_as_fill_it_after_one_that_is_not_timed(clock
     clock.called.clear()
     one = rounds_of(functions, 0.1)[0]
     assert one.seconds == pytest.approx({"short": 0.005, "long": 0.5})  # of a step
-    assert clock.called[:6] == ["short"] * 5 + ["long"]  # 0.04 s, and once before; a long call needs nothing before
+    assert clock.called[:7] == ["short"] * 5 + ["long"] * 2  # 0.04 s or a call, and one before
     assert functions.estimate("short") == pytest.approx(0.005)
 
 
@@ -56,8 +56,8 @@ def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_i
     functions.add("b", clock.call("b", 0.7))
     clock.called.clear()
     restored: list[int] = []
-    assert len(rounds_of(functions, 6.5, restored)) == 7
-    assert clock.called == list("abba" * 3 + "ab")
+    assert len(rounds_of(functions, 13.0, restored)) == 7
+    assert clock.called == list("aabbbbaa" * 3 + "aabb")  # one call before each that is timed
     assert len(restored) == 7
 
 
@@ -66,7 +66,7 @@ def test_there_are_five_rounds_or_three_where_they_take_twice_the_time_and_long(
     clock: Clock, seconds: float, num_rounds: int
 ) -> None:
     functions = TimedTurns()
-    functions.add("a", clock.call("a", 12.0))
+    functions.add("a", clock.call("a", 6.0))  # twice a round
     assert len(rounds_of(functions, seconds)) == num_rounds
 
 
