@@ -6,7 +6,8 @@ from typing import Any, Literal
 from tfbench.schema import schema
 
 # Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
-CALLS = ("dispatch", "forward", "backward", "update")
+PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
+CALLS = ("dispatch", *PHASES)
 # Beside them: Keras's own training step on batches at hand, the same as `fit` runs it with its input pipeline, taking a
 # batch that is ready as in that pipeline, and making one with nothing else going on.
 KERAS_CALLS = ("keras", "full", "take", "pipeline")

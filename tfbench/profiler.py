@@ -113,7 +113,9 @@ def _profile_step(
     ledger.switch(None)
 
 
-def _trace_steps(_: RunRequest, __: ProfileRequest, prepared: Prepared, journal: Journal, ledger: Ledger) -> None:
+def _trace_steps(
+    _request: RunRequest, _profile: ProfileRequest, prepared: Prepared, journal: Journal, ledger: Ledger
+) -> None:
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
@@ -143,7 +145,7 @@ def _trace_steps(_: RunRequest, __: ProfileRequest, prepared: Prepared, journal:
 
 
 def _mark_steps(call: Call) -> Call:
-    """Returns a call that marks its steps in a trace; TensorBoard sums up by these marks."""
+    """Returns a call that is marked as a step in a trace, by which TensorBoard sums up, however many steps it does."""
     import tensorflow as tf
 
     numbers = itertools.count()

@@ -8,7 +8,10 @@ from tfbench.timed_turns import Call
 
 
 class StepCalls:
-    """A compiled model's step and what it is made of, as functions without arguments; each waits until it is done."""
+    """A compiled model's step and what it is made of, as functions without arguments.
+
+    Each but Keras's own waits until the device has done it.
+    """
 
     def __init__(self, model: Any, batches: ProfiledBatches, strategy: Any) -> None:
         import tensorflow as tf

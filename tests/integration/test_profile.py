@@ -29,7 +29,7 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     document = done.document
     step = document["profile"]["step"]
-    assert step["num_rounds"] >= 3  # on a busy machine
+    assert step["num_rounds"] + step["num_slow_rounds"] == len(document["profile"]["readings"]["rounds"])
     assert [phase["name"] for phase in step["phases"]] == [
         *("input", "dispatch", "forward", "backward", "update", "keras loop")
     ]
@@ -47,9 +47,8 @@ def test_a_step_and_its_trace_are_measured_and_kept(in_tmp_path: Path) -> None:
     assert (files / "profile.png").is_file()
     assert not (files / "loss.png").exists()
     (trace,) = (tracked_files(second) / "trace" / "plugins" / "profile").glob("*/*.xplane.pb")
-    assert (
-        count_events(trace, "train") == document["trace"]["readings"]["num_traced_steps"]
-    )  # as TensorBoard counts steps
+    # An execution is a step here.
+    assert count_events(trace, "train") == document["trace"]["readings"]["num_traced_steps"]
     assert "tensorboard --logdir" in done.stderr
 
 

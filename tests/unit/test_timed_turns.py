@@ -9,28 +9,32 @@ from tfbench.timed_turns import TimedTurns
 
 
 class Clock:
-    """Stands still but for the calls that it hands out."""
+    """Stands still but for the calls that it hands out, and for who waits for the device that they keep busy."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now = self.busy_until = 0.0
         self.called: list[str] = []
 
     def perf_counter(self) -> float:
         return self.now
 
-    def call(self, name: str, seconds: float) -> Any:
+    def call(self, name: str, seconds: float, device_seconds: float = 0.0) -> Any:
         def call() -> None:
             self.called.append(name)
             self.now += seconds
+            self.busy_until = max(self.now, self.busy_until) + device_seconds
 
         return call
+
+    def synchronize(self) -> None:
+        self.now = max(self.now, self.busy_until)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
     monkeypatch.setattr(timed_turns, "time", found)
-    monkeypatch.setattr(distribution, "synchronize", lambda: None)
+    monkeypatch.setattr(distribution, "synchronize", found.synchronize)
     return found
 
 
@@ -48,6 +52,14 @@ def test_a_turn_takes_as_many_calls_as_fill_it_after_one_that_is_not_timed(clock
     assert one.seconds == pytest.approx({"short": 0.005, "long": 0.5})  # of a step
     assert clock.called[:7] == ["short"] * 5 + ["long"] * 2  # 0.04 s or a call, and one before
     assert functions.estimate("short") == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.5])
+def test_what_a_device_still_does_for_others_is_not_timed(clock: Clock, seconds: float) -> None:
+    functions = TimedTurns()
+    functions.add("step", clock.call("step", 0.0, device_seconds=seconds))
+    rounds = list(functions.rounds(0.1, clock.call("restore", 0.0, device_seconds=1.0)))
+    assert [one.seconds["step"] for one in rounds] == pytest.approx([seconds] * len(rounds))
 
 
 def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_is_over(clock: Clock) -> None:

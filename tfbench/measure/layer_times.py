@@ -7,12 +7,9 @@ which no operation runs is host overhead.
 import dataclasses
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from tfbench.measure.step_profile import DIRECTIONS, LayerTime, Phase, PhaseCheck, Work
-from tfbench.profile_records import CALLS, Profile, ProfileRound
-
-_PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
+from tfbench.profile_records import CALLS, PHASES, Profile, ProfileRound
 
 
 def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
@@ -103,7 +100,7 @@ def check_phases(
     idle = [_idle_seconds(one) for one in traced]
     seconds_of = {phase.name: phase.seconds for phase in phases}
     before = CALLS[0]
-    for name in _PHASES:
+    for name in PHASES:
         if name not in seconds_of:
             continue
         operations = sum(seconds for part, seconds in parts.items() if part.partition("/")[0] == name)
