@@ -49,6 +49,7 @@ def _describe_step(result: RunResult, profile: StepProfile) -> dict[str, Any]:
     bottleneck = profile.bottleneck
     return {
         "num_rounds": profile.num_rounds,
+        "num_slow_rounds": profile.num_slow_rounds,
         "phases": [_describe_phase(phase, profile.full_seconds) for phase in profile.phases],
         "sum_seconds": profile.sum_seconds,
         "full_seconds": profile.full_seconds,
