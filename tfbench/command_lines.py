@@ -68,7 +68,7 @@ def sweep_command(plan: SweepPlan) -> str:
         words += ["--seconds", f"{seconds:g}"]
     elif not is_limited:
         words.append("--full")
-    words += _describe_values(values)
+    words += describe_values(values)
     if plan.time_budget_seconds is not None:
         words += ["--time-budget", f"{plan.time_budget_seconds:g}s"]
     if plan.run_timeout_seconds is not None:
@@ -98,7 +98,7 @@ def run_command(
         words += ["--strategy", strategy]
     if devices := values.pop("distribution.devices", None):
         words += ["--devices", ",".join(devices)]
-    words += _describe_values(values)
+    words += describe_values(values)
     if repeats > 1:
         words += ["--repeats", str(repeats)]
     return shlex.join([*words, *_describe_rest(data_dir, allows_code=allows_code)])
@@ -138,7 +138,7 @@ def vary_command(
         words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
     kept = {key: value for key, value in kept.items() if key.partition(".")[0] in recipe_file.VARIABLE_SECTIONS}
     kept.pop(_MEASURED_SECONDS, None)
-    return shlex.join([*words, *_describe_values(kept), *_describe_rest(data_dir, allows_code=allows_code)])
+    return shlex.join([*words, *describe_values(kept), *_describe_rest(data_dir, allows_code=allows_code)])
 
 
 def _measured(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,8 @@ def describe_variation(variation: Variation) -> str:
     return f"{variation.key}=[{values}]" if any(isinstance(v, list) for v in listed) else f"{variation.key}={values}"
 
 
-def _describe_values(values: Mapping[str, Any]) -> list[str]:
+def describe_values(values: Mapping[str, Any]) -> list[str]:
+    """Returns the options that set values of a recipe, by dotted key, so that they are read back."""
     texts = {key: value if _is_word(value) else _compact(value) for key, value in values.items()}
     return [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
 

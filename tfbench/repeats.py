@@ -21,7 +21,7 @@ class RepeatPlan:
     """How often to repeat a run.
 
     With `precision`, runs are added from `num` on until the half-width of the interval of samples_per_second is less
-    than that share of their median, or `max_num` runs were made.
+    than that share of their geometric mean, or `max_num` runs were made.
     """
 
     num: int

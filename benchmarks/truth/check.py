@@ -79,7 +79,7 @@ def main(processes: int, seconds: float, comparisons: int) -> None:
         slowed.append(judge(baseline, draw(slower, rng.sample(range(processes), DRAWN)), None).judgement)
     alarms = 1 - equal.count("no measurable difference") / comparisons
     found = slowed.count("regression") / comparisons
-    spread = statistics.stdev(pool.samples_per_second) / pool.median
+    spread = statistics.stdev(pool.samples_per_second) / pool.speed
     click.echo("| slow-down of the naps | processes | spread | comparisons | regression | faster | no difference |")
     click.echo("| --- | --- | --- | --- | --- | --- | --- |")
     for change, judgements in ((0.0, equal), (longer_nap / nap - 1, slowed)):

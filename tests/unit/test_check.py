@@ -85,7 +85,7 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
     done = tfbench(*CHECK, "--save", "baseline.json")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
-        "Baseline of sine_lstm: 100 samples/s +- 0.98 %, 5 processes",
+        "Baseline of sine_lstm: 99.9975 samples/s +- 0.98 %, 5 processes",
         "  stored as baseline.json",
     ]
     document = json.loads(Path("baseline.json").read_text(encoding="utf-8"))
@@ -97,7 +97,7 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
     assert document["circumstances"]["tensorflow"] == "2.20.0"
     assert "tensorflow" not in document["equals"]
     assert document["noise_key"]["recipe"] == "sine_lstm"
-    assert read_baseline(Store(Path("mlruns")), "baseline.json").sample.median == 100.0
+    assert read_baseline(Store(Path("mlruns")), "baseline.json").sample.speed == pytest.approx(100.0)
     assert [path.name for path in Path().iterdir()] == ["baseline.json"]
 
 
@@ -254,7 +254,7 @@ def test_a_check_can_be_made_against_runs_of_the_store(tfbench: Cli, fake: Fake)
     for number in range(2):
         request = build_request(run_id=f"r{number}", recipe=recipe, tags={"tfbench.group": "g"})
         write_journal(store, build_result(request=request))
-    speed = read_baseline(store, "g").sample.median
+    speed = read_baseline(store, "g").sample.speed
     fake(0.5 * speed, 0.501 * speed)
     done = tfbench("check", "mnist_mlp", "--baseline", "g", "--allow-unequal")
     assert done.exit_code == 3

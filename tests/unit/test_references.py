@@ -59,12 +59,12 @@ def test_a_limited_run_is_compared_by_the_epoch_that_its_speed_makes() -> None:
 
 def test_a_whole_run_is_compared_with_its_validation_as_the_published_time_holds_it() -> None:
     briefs = [brief(run_id=str(number), round_number=None) for number in range(3)]
-    for one, seconds in zip(briefs, (2.5, 2.8, 9.0), strict=True):
+    for one, seconds in zip(briefs, (2.5, 5.5, 11.5), strict=True):
         one.metrics.update(epoch_seconds=seconds, validation_seconds=0.5)
     ((pair,),) = (match.pairs for match in match_references(compared(*briefs)))
     assert pair.includes_validation
-    assert (pair.ours, pair.ratio) == pytest.approx((3.3, 6.5933 / 3.3), rel=1e-4)  # median of 3, 3.3 and 9.5
-    assert "ours 3.3, theirs 6.59 -> 2.00 x their speed" in describe_pair(pair)
+    assert (pair.ours, pair.ratio) == pytest.approx((6.0, 6.5933 / 6), rel=1e-4)  # geometric mean of 3, 6 and 12
+    assert "ours 6, theirs 6.59 -> 1.10 x their speed" in describe_pair(pair)
 
 
 def test_samples_a_second_are_compared_as_they_are() -> None:

@@ -55,7 +55,7 @@ def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> N
     assert [run.recipe.training.seed for run in runs.requests] == [7, 8, 9]
     assert [run.overrides for run in runs.requests] == [(), ("training.seed",), ("training.seed",)]
     (spread,) = [spread for spread in varied.summary.spreads if spread.metric == "val_accuracy"]
-    assert spread.interval is not None and spread.interval.median == pytest.approx(0.91)
+    assert spread.interval is not None and spread.interval.center == spread.center == pytest.approx(0.91)
     assert "each run had a seed of its own" in lines_of(varied)
     same = repeat(THREE, 100.0, val_accuracy=lambda number: 0.9)
     assert [spread.interval for spread in same.summary.spreads if spread.metric == "val_accuracy"] == [None]
@@ -170,13 +170,13 @@ def test_the_figures_stand_in_a_table_with_one_unit_a_row() -> None:
         epoch_seconds=lambda number: None,
     )
     assert repeats_lines(done.summary, 80)[1:6] == [
-        "                    median  95 % interval     range          n",
-        "  speed, samples/s  10000   9754.3 to 10251   9900 to 10100  3",
-        "  median step, ms   10      8.8236 to 11.314  9.5 to 10.5    3",
+        "                    mean    95 % interval     range          n",
+        "  speed, samples/s  9999.7  9754.3 to 10251   9900 to 10100  3",
+        "  median step, ms   9.9917  8.8236 to 11.314  9.5 to 10.5    3",
         "  first step, s     1.25    1.25 to 1.25      1.25 to 1.25   3",
         "  peak memory, MiB  1025    1022.5 to 1027.5  1024 to 1026   3",
     ]
-    assert "Interval: Student-t on the logarithms of the processes' values, 95 %." in lines_of(done)
+    assert "Mean: geometric. Interval: Student-t on the logarithms of the processes' values, 95 %." in lines_of(done)
 
 
 @pytest.mark.parametrize("varies_seed", [False, True])
@@ -240,7 +240,8 @@ def test_json_is_one_document_that_states_method_and_number(
     expected = log_interval([100.0, 102.0, 98.0])
     assert expected is not None
     assert repeats["metrics"]["samples_per_second"] == {
-        "median": 100.0,
+        "center": expected.center,
+        "estimator": "geometric mean",
         "low": expected.low,
         "high": expected.high,
         "num": 3,

@@ -83,7 +83,7 @@ def test_the_table_has_a_row_a_setting_and_a_column_an_arm() -> None:
     table.begin(Cell(0, 0, 1, 2))
     assert table.lines(100, 24) == [
         "hidden_units  global_batch_size  default cpu:0  mirrored cpu:0,cpu:1",
-        "[8]           32                   5,312 (2/2)         > 99.94 (1/2)",
+        "[8]           32                   5,303 (2/2)         > 99.94 (1/2)",
         "[8]           64                             -                     -",
         "[16,16]       32                     timed out                killed",
         "[16,16]       64                             -              no speed",
@@ -147,7 +147,7 @@ def test_a_terminal_shows_the_table_and_what_is_being_done() -> None:
         "32                     > running                     -",
         "64                             -                     -",
         "",
-        "samples/s, median of the rounds done (of all); > under way",
+        "samples/s, geometric mean of the rounds done (of all); > under way",
         "run 1 of 8, about 1:20 left: training, 64.2 steps/s",
     ]
     live.stop()

@@ -41,7 +41,7 @@ def repeat_options(function: Function) -> Function:
             "--until-precise",
             metavar="SHARE",
             type=_Share(),
-            help="Repeat until the half-width of the speed's interval is below SHARE of the median, such as 2%.",
+            help="Repeat until the half-width of the speed's interval is below SHARE of the mean, such as 2%.",
         ),
         click.option(
             "--max-repeats", metavar="N", type=int, help="Runs that --until-precise makes at most. [default: 20]"

@@ -23,9 +23,9 @@ from tfbench.cli._store import open_store
 def command(store_root: Path, output_format: str, **selection: Any) -> None:
     """Set runs side by side: a row a network size and batch size, a column an arm, with the verdict.
 
-    RUN is an id, its beginning, a run's name, or @last. Speeds are medians over processes with 95 % intervals; a
-    speed-up is compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what must
-    be equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed.
+    RUN is an id, its beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals;
+    a speed-up is compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what
+    must be equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed.
 
     \b
     tfbench compare --sweep @last

@@ -2,12 +2,11 @@
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from tfbench.measure.difference import Difference, find_unequal_values, is_above
-from tfbench.measure.intervals import Interval, compare_paired, compare_unpaired, log_interval
+from tfbench.measure.intervals import Interval, compare_paired, compare_unpaired, geometric_mean, log_interval
 from tfbench.run_brief import RunBrief
 
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
@@ -49,11 +48,14 @@ class Speedup:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One setting under one arm; no median: `outcome` and `reason` say why there is no speed."""
+    """One setting under one arm; no speed: `outcome` and `reason` say why.
+
+    `speed` is the geometric mean over the runs, as in the ratios of speed-ups and at the center of intervals.
+    """
 
     arm: str
     runs: tuple[RunBrief, ...]
-    median: float | None  # samples per second
+    speed: float | None  # samples per second
     interval: Interval | None
     outcome: str = "FINISHED"
     reason: str = ""
@@ -66,6 +68,11 @@ class Entry:
         """Samples of a step of its runs; None without a run."""
         batch = self.runs[0].metrics.get("global_batch_size") if self.runs else None
         return None if batch is None else int(batch)
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Mean time of a step at its speed; None without a run."""
+        return self.global_batch_size / self.speed if self.global_batch_size and self.speed else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +209,7 @@ def _make_row(
         group, failure = groups.get(arm, []), failures.get(arm)
         if not group:
             outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
-            entries[arm] = Entry(arm=arm, runs=(), median=None, interval=None, outcome=outcome, reason=reason)
+            entries[arm] = Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
             continue
         kept, left_out = (group, []) if allows_unequal else _split_unequal(group)
         group = groups[arm] = kept
@@ -210,7 +217,7 @@ def _make_row(
         entry = Entry(
             arm=arm,
             runs=tuple(group),
-            median=statistics.median(speeds),
+            speed=geometric_mean(speeds),
             interval=log_interval(speeds),
             left_out=tuple(left_out),
         )

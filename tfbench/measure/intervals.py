@@ -25,11 +25,11 @@ PLAIN_METHOD = "Student-t on the processes' values"
 class Interval:
     """Where the typical value of a process lies, in the unit of the values.
 
-    `median` is that of the values seen; `low` and `high` come from their mean, so that of many skewed values the median
-    can lie outside.
+    `center` is the mean that `low` and `high` lie around: the geometric one, of accuracies the arithmetic one. The
+    ratio of two arms is that of their geometric means, so that a reader who divides two such speeds gets it.
     """
 
-    median: float
+    center: float
     low: float
     high: float
     num: int  # of processes
@@ -38,8 +38,8 @@ class Interval:
 
     @property
     def relative_half_width(self) -> float:
-        """Half the distance from low to high, as a share of the median."""
-        return (self.high - self.low) / 2 / self.median
+        """Half the distance from low to high, as a share of the center."""
+        return (self.high - self.low) / 2 / self.center
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +59,15 @@ class ArmComparison:
         return not self.low <= 1.0 <= self.high
 
 
+def geometric_mean(values: Sequence[float]) -> float:
+    """Returns what intervals and ratios of times, speeds or sizes are centred at; of equal values exactly that value.
+
+    Args:
+        values: At least one, positive.
+    """
+    return values[0] if min(values) == max(values) else statistics.geometric_mean(values)
+
+
 def log_interval(values: Sequence[float]) -> Interval | None:
     """Returns the interval of times, speeds or sizes: exp(m -/+ t s / sqrt(n)), m and s those of the logarithms.
 
@@ -74,11 +83,12 @@ def log_interval(values: Sequence[float]) -> Interval | None:
     logs = [_log(value) for value in values]
     if len(logs) < 2:
         return None
-    mean, half = _mean_and_half_width(logs)
+    _, half = _mean_and_half_width(logs)
+    center = geometric_mean(values)
     return Interval(
-        median=statistics.median(values),
-        low=math.exp(mean - half),
-        high=math.exp(mean + half),
+        center=center,
+        low=center * math.exp(-half),
+        high=center * math.exp(half),
         num=len(logs),
         method=LOG_METHOD,
     )
@@ -103,7 +113,7 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
         return None
     mean, half = _mean_and_half_width(values)
     return Interval(
-        median=statistics.median(values),
+        center=mean,
         low=max(0.0, mean - half),
         high=min(1.0, mean + half),
         num=len(values),

@@ -1,11 +1,11 @@
 """Published figures beside measured ones: which can be held against each other, and how they compare."""
 
 import dataclasses
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from tfbench.measure.comparison import BATCH_KEY, Comparison, Entry, Row
+from tfbench.measure.intervals import geometric_mean
 from tfbench.recipe import Reference
 from tfbench.run_brief import RunBrief
 from tfbench.sweep_plan import format_value
@@ -151,7 +151,7 @@ def _describe_lack(figures: Mapping[str, float]) -> str:
 
 def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:
     runs = entry.runs
-    speed = entry.median
+    speed = entry.speed
     samples = runs[0].equals.get("dataset.train_samples")
     theirs, published_speed = published_epoch_seconds(figures), figures.get("samples_per_second")
     hardware = tuple(dict.fromkeys(name for run in runs for name in run.hardware))
@@ -168,7 +168,7 @@ def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterato
         if (training := run.metrics.get("epoch_seconds")) is not None
     ]
     if len(whole) == len(runs):
-        ours = statistics.median(whole)
+        ours = geometric_mean(whole)
         yield FigurePair(name="epoch_seconds", ours=ours, theirs=theirs, includes_validation=True, **fields)
     elif speed and samples:
         yield FigurePair(name="epoch_seconds", ours=samples / speed, theirs=theirs, includes_validation=False, **fields)

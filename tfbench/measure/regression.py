@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tfbench.errors import ComparisonError
 from tfbench.measure.difference import Difference, equal_values, flatten, is_above
-from tfbench.measure.intervals import CONFIDENCE, compare_unpaired
+from tfbench.measure.intervals import CONFIDENCE, compare_unpaired, geometric_mean
 from tfbench.measure.noise import NoiseKey, noise_key
 from tfbench.results import RunRequest, RunResult
 from tfbench.schema import PositiveNumber, Text, schema
@@ -56,9 +56,9 @@ class SpeedSample:
         return len(self.samples_per_second)
 
     @property
-    def median(self) -> float:
-        """The middle speed."""
-        return statistics.median(self.samples_per_second)
+    def speed(self) -> float:
+        """Their geometric mean, of which the ratio of two samples is."""
+        return geometric_mean(self.samples_per_second)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,11 +1,10 @@
-"""How training scales with the number of replicas: measured beside what would be ideal, and what is lost on the way."""
+"""How training scales with the number of replicas: measured, beside what would be ideal where they add hardware."""
 
 import dataclasses
-import statistics
 from typing import Literal, NamedTuple
 
+from tfbench.measure.causes import exchanged_bytes, input_share
 from tfbench.measure.comparison import Comparison, Entry, Judgement, shares_cores
-from tfbench.measure.step_model import BYTES_PER_PARAMETER
 
 Kind = Literal["strong", "weak"]
 
@@ -20,13 +19,17 @@ class Estimate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingPoint:
-    """One number of replicas beside one replica; times in seconds, at the median speed of the processes."""
+    """One number of replicas beside one replica; times in seconds, at the speeds that the table has.
+
+    Efficiency and what is ideal exist where each replica has hardware of its own; else they would say nothing of it.
+    """
 
     num_replicas: int
     entry: Entry  # of the comparison
     global_batch_size: int
     step_seconds: float  # mean time of a step
     same_work_seconds: float  # that one replica takes for as many samples
+    adds_hardware: bool  # whether replicas have hardware of their own, and not the cores of one processor
     exchanged_bytes: float | None  # of gradients, in a step, by each replica; None: not known
     input_share: float | None  # of a step's time, that its input would take alone; None: not measured
 
@@ -47,21 +50,23 @@ class ScalingPoint:
         return Estimate(found.ratio, found.low, found.high) if found else Estimate(1.0, None, None)
 
     @property
-    def efficiency(self) -> Estimate:
+    def efficiency(self) -> Estimate | None:
         """Share of the ideal speed-up, which is the number of replicas, that was reached."""
+        if not self.adds_hardware:
+            return None
         value, low, high = self.speedup
         ends = [None if end is None else end / self.num_replicas for end in (low, high)]
         return Estimate(value / self.num_replicas, *ends)
 
     @property
-    def ideal_step_seconds(self) -> float:
-        """What a step would take if every replica had the hardware of the one, and nothing was lost."""
-        return self.same_work_seconds / self.num_replicas
+    def ideal_step_seconds(self) -> float | None:
+        """What a step would take if each replica did its part as fast as the one does, and nothing else was done."""
+        return self.same_work_seconds / self.num_replicas if self.adds_hardware else None
 
     @property
-    def lost_seconds(self) -> float:
+    def lost_seconds(self) -> float | None:
         """What a step takes beyond the ideal; negative where it takes less."""
-        return self.step_seconds - self.ideal_step_seconds
+        return None if self.ideal_step_seconds is None else self.step_seconds - self.ideal_step_seconds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +108,12 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
     if any(entry.speedup and entry.unequal for entry in entries.values()):
         return None
     missing = {counts[arm]: entry for arm, entry in entries.items() if entry is not base and not entry.speedup}
-    found = [_make_point(entry, base, counts[arm]) for arm, entry in entries.items() if entry is base or entry.speedup]
+    adds_hardware = not any(shares_cores(run) for entry in entries.values() for run in entry.runs)
+    found = [
+        _make_point(entry, base, counts[arm], adds_hardware=adds_hardware)
+        for arm, entry in entries.items()
+        if entry is base or entry.speedup
+    ]
     points = [point for point in found if point]
     is_weak = "global_batch_size" in comparison.compared
     batches = {point.per_replica_batch_size if is_weak else point.global_batch_size for point in points}
@@ -113,7 +123,7 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
         kind="weak" if is_weak else "strong",
         points=tuple(sorted(points, key=lambda point: point.num_replicas)),
         missing=missing,
-        shares_cores=any(shares_cores(run) for point in points for run in point.entry.runs),
+        shares_cores=not adds_hardware,
     )
 
 
@@ -122,19 +132,17 @@ def _devices(entry: Entry) -> list[str]:
     return list(entry.runs[0].devices) if entry.runs else entry.arm.partition(" ")[2].split(",")
 
 
-def _make_point(entry: Entry, base: Entry, num_replicas: int) -> ScalingPoint | None:
+def _make_point(entry: Entry, base: Entry, num_replicas: int, *, adds_hardware: bool) -> ScalingPoint | None:
     batch = entry.global_batch_size
-    if not batch or not entry.median or not base.median:
+    if not batch or not entry.speed or not base.speed:
         return None
-    trained = entry.runs[0].metrics.get("num_trainable_parameters")
-    exchanged = None if trained is None else BYTES_PER_PARAMETER * trained
-    headrooms = [headroom for run in entry.runs if (headroom := run.metrics.get("input_headroom"))]
     return ScalingPoint(
         num_replicas=num_replicas,
         entry=entry,
         global_batch_size=batch,
-        step_seconds=batch / entry.median,
-        same_work_seconds=batch / base.median,
-        exchanged_bytes=0.0 if num_replicas == 1 else exchanged,
-        input_share=1 / statistics.median(headrooms) if headrooms else None,
+        step_seconds=batch / entry.speed,
+        same_work_seconds=batch / base.speed,
+        adds_hardware=adds_hardware,
+        exchanged_bytes=exchanged_bytes(entry),
+        input_share=input_share(entry),
     )

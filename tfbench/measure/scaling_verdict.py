@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from tfbench.measure.causes import is_input_large, rest_sentence
 from tfbench.measure.scaling import Scaling, ScalingPoint
-from tfbench.measure.work import MIN_HEADROOM
 
 _BEGINNINGS = {
     "faster": "{num} replicas help: {speed}",
@@ -14,7 +14,10 @@ _BEGINNINGS = {
 
 
 def scaling_sentences(scaling: Scaling) -> Iterator[str]:
-    """Yields what is compared; for each number of replicas what it gives or costs, and why; and which is fastest."""
+    """Yields what is compared; for each number of replicas what it gives or costs; which is fastest; what is not known.
+
+    What a step takes beyond the ideal is measured. What it goes to is not, so that it is said what would measure it.
+    """
     if scaling.kind == "weak":
         yield (
             f"Weak scaling: {scaling.batch_size:,} samples a step for each replica. The arms differ in their global "
@@ -23,37 +26,35 @@ def scaling_sentences(scaling: Scaling) -> Iterator[str]:
     else:
         yield f"Strong scaling: {scaling.batch_size:,} samples a step in every arm, divided among the replicas."
     for point in scaling.points[1:]:
-        speed = f"{_describe_speed(point, scaling)}.{_describe_cause(point, scaling)}{_describe_input(point)}"
+        speed = f"{_describe_speed(point, scaling)}.{_describe_step(point, scaling)}{_describe_input(point)}"
         yield _BEGINNINGS[point.judgement or "not judged"].format(num=point.num_replicas, speed=speed)
     yield from _name_fastest(scaling)
+    unexplained = [point for point in scaling.points[1:] if _is_lost(point, scaling)]
+    if unexplained:
+        beyond = "that of one replica" if scaling.shares_cores else "the ideal"
+        yield f"What a step takes beyond {beyond} was not taken apart: {rest_sentence(unexplained[-1].entry)}"
 
 
 def _describe_speed(point: ScalingPoint, scaling: Scaling) -> str:
     value, low, high = point.speedup
     interval = "" if low is None or high is None else f" [{low:.3g}, {high:.3g}]"
-    best = "" if scaling.shares_cores else f", of {point.num_replicas} at best"
-    return f"{value:.3g} times the speed of one{interval}{best}, an efficiency of {100 * point.efficiency.value:.0f} %"
+    text = f"{value:.3g} times the speed of one{interval}"
+    if point.efficiency is None:
+        return text
+    return f"{text}, of {point.num_replicas} at best, an efficiency of {100 * point.efficiency.value:.0f} %"
 
 
-def _describe_cause(point: ScalingPoint, scaling: Scaling) -> str:
-    """Says what a step takes beyond the ideal, or on shared cores beyond what one replica takes for as many samples.
-
-    The runs do not tell what it goes to, so that it is only said what it can be.
+def _describe_step(point: ScalingPoint, scaling: Scaling) -> str:
+    """Says what a step takes, beside the ideal, or on shared cores beside one replica's time for as many samples.
 
     Where the interval does not exclude that nothing is lost, there is nothing to be explained.
     """
     if not _is_lost(point, scaling):
         return ""
-    volume = "" if point.exchanged_bytes is None else f" of {point.exchanged_bytes / 2**20:.3g} MiB"
-    causes = [f"the exchange{volume} of gradients", "the strategy"]
-    if scaling.kind == "strong":
-        causes.append(f"batches of {point.per_replica_batch_size:,} instead of {scaling.batch_size:,} samples")
-        causes.append("the update of each replica")
-    rest = f"the rest may be {', '.join(causes[:-1])} and {causes[-1]}, which are not told apart."
     step, same = _time(point.step_seconds), _time(point.same_work_seconds)
-    if scaling.shares_cores:
-        return f" No core is added: a step takes {step}, and one replica {same} for as many samples; {rest}"
-    return f" A step takes {step}, and would ideally take {_time(point.ideal_step_seconds)}; {rest}"
+    if point.ideal_step_seconds is None or point.lost_seconds is None:
+        return f" No core is added: a step takes {step}, and one replica {same} for as many samples."
+    return f" A step takes {step}, {_time(point.lost_seconds)} beyond the ideal of {_time(point.ideal_step_seconds)}."
 
 
 def _is_lost(point: ScalingPoint, scaling: Scaling) -> bool:
@@ -64,7 +65,7 @@ def _is_lost(point: ScalingPoint, scaling: Scaling) -> bool:
 
 
 def _describe_input(point: ScalingPoint) -> str:
-    if point.input_share is None or point.input_share * MIN_HEADROOM <= 1:
+    if point.input_share is None or not is_input_large(point.input_share):
         return ""
     return f" Its input alone takes {100 * point.input_share:.0f} % of a step, and may be what limits."
 

@@ -1,11 +1,11 @@
-"""What repeats of one run have in common: of each figure the median, its interval over processes and its range."""
+"""What repeats of one run have in common: of each figure the mean, its interval over processes and its range."""
 
 import dataclasses
 import re
 import statistics
 from collections.abc import Sequence
 
-from tfbench.measure.intervals import Interval, accuracy_interval, log_interval
+from tfbench.measure.intervals import Interval, accuracy_interval, geometric_mean, log_interval
 from tfbench.results import Summary
 
 REPEATED_METRICS = (
@@ -28,9 +28,14 @@ class Spread:
     interval: Interval | None  # None: too few values, or values that tell nothing of another process
 
     @property
-    def median(self) -> float:
-        """The middle value."""
-        return statistics.median(self.values)
+    def is_geometric(self) -> bool:
+        """Whether `center` is the geometric mean: so it is of times, speeds and sizes, which err by factors."""
+        return self.metric != "val_accuracy" and min(self.values) > 0
+
+    @property
+    def center(self) -> float:
+        """The mean that an interval lies around."""
+        return geometric_mean(self.values) if self.is_geometric else statistics.fmean(self.values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +49,7 @@ class RepeatsSummary:
     varies_seed: bool
     is_synthetic: bool
     was_interrupted: bool
-    precision: float | None  # half-width asked for, as a share of the median; None: the number of runs was
+    precision: float | None  # half-width asked for, as a share of the mean; None: the number of runs was
     reached: bool | None  # whether it was, None where none was asked for
     spreads: tuple[Spread, ...]
     refusals: tuple[str, ...] = ()  # of runs that never began

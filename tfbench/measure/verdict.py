@@ -4,11 +4,12 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from tfbench.measure.comparison import BATCH_KEY, Comparison, Entry, Row, shares_cores
+from tfbench.measure.causes import describe_cause
+from tfbench.measure.comparison import BATCH_KEY, Comparison, Entry, Row
 from tfbench.measure.scaling import find_scaling
 from tfbench.measure.scaling_verdict import scaling_sentences
-from tfbench.measure.step_model import BYTES_PER_PARAMETER
 from tfbench.sweep_plan import describe_setting
+from tfbench.wording import count, describe_span
 
 _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
 
@@ -52,27 +53,17 @@ def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
 
 
 def _cause(rows: Sequence[Row], arm: str, judgement: str) -> str:
-    """Says why replicas cost instead of helping, as far as the runs tell: their update is exchanged in every step."""
+    """Says what the slower steps are made of, and what would measure what they take longer for."""
     entries = [row.entries[arm] for row in rows if row.entries[arm].runs]
-    if judgement != "slower" or not entries or _replicas(entries[0]) < 2:
+    if judgement != "slower" or not entries:
         return ""
-    weights = [num for entry in entries if (num := entry.runs[0].metrics.get("num_trainable_parameters")) is not None]
-    steps = [1e3 * step for entry in entries if (step := _step_seconds(entry)) is not None]
-    per_replica = [int(entry.runs[0].metrics.get("per_replica_batch_size") or 0) for entry in entries]
-    mebibytes = [BYTES_PER_PARAMETER * num / 2**20 for num in weights]
-    why = "too little work for what the update costs"
-    if shares_cores(entries[0].runs[0]):
-        why = "no core is added, only the exchange, the update of each further replica and the strategy"
-    return (
-        f" Each step there takes {_span(steps, ' ms')}, works on {_span(per_replica, ' samples')} a replica and "
-        f"exchanges {_span(mebibytes, ' MiB')} of gradients: {why}."
-    )
+    return describe_cause(sorted(entries, key=_ratio, reverse=True))
 
 
 def _winner(comparison: Comparison) -> Iterator[str]:
     """Says which arm is best for every setting, if one is, judged against the baseline."""
     names = [arm for arm in comparison.arms if arm != comparison.baseline]
-    rows = [row for row in comparison.rows if row.entries[comparison.baseline].median]
+    rows = [row for row in comparison.rows if row.entries[comparison.baseline].speed]
     if len(rows) < 2 or not names:
         return
     judgements = [
@@ -128,9 +119,25 @@ def _missing(comparison: Comparison) -> Iterator[str]:
     if len(failed) > _NUM_NAMED:
         yield f"{len(failed) - _NUM_NAMED} more points have no speed, or not in every round."
     if unreached:
-        never = sum(entry.median is None for entry in unreached)
+        never = sum(entry.speed is None for entry in unreached)
         at_all = f", {never} of them not at all" if never else ""
         yield f"{len(unreached)} of {len(points)} points were not measured in every round{at_all}."
+
+
+def _other_runs(comparison: Comparison) -> Iterator[str]:
+    """Says which speeds are of more runs than the speed-up beside them, which then is not that of these speeds."""
+    for arm in comparison.arms:
+        by_rounds: dict[int, list[Row]] = {}
+        for row in comparison.rows:
+            entry, base = row.entries[arm], row.entries[comparison.baseline]
+            speedup = entry.speedup
+            if speedup and speedup.is_paired and speedup.num < max(len(entry.runs), len(base.runs)):
+                by_rounds.setdefault(speedup.num, []).append(row)
+        for num, rows in by_rounds.items():
+            yield (
+                f"The speed-up of {arm} for {_name(rows, comparison)} is of the {count(num, 'round')} that both arms "
+                "have; speeds are of all runs, so that dividing them gives another figure."
+            )
 
 
 def _limits(comparison: Comparison) -> Iterator[str]:
@@ -140,6 +147,7 @@ def _limits(comparison: Comparison) -> Iterator[str]:
             "the strategy works and what it costs, and is no statement about more hardware."
         )
     yield from _missing(comparison)
+    yield from _other_runs(comparison)
     unequal = {
         f"{difference.name}"
         for row in comparison.rows
@@ -176,22 +184,8 @@ def _list(rows: Sequence[Row]) -> str:
 
 def _range(rows: Sequence[Row], arm: str) -> str:
     ratios = [speedup.ratio for row in rows if (speedup := row.entries[arm].speedup)]
-    return f"{_span(ratios, ' times')} its speed"
+    return f"{describe_span(ratios, ' times')} its speed"
 
 
-def _span(values: Sequence[float], unit: str) -> str:
-    """Returns "1.2 to 3.4 ms", or "1.2 ms" where the ends are the same."""
-    low, high = (_figure(end(values, default=math.nan)) for end in (min, max))
-    return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _replicas(entry: Entry) -> int:
-    return int(entry.runs[0].metrics.get("num_replicas") or 1)
-
-
-def _step_seconds(entry: Entry) -> float | None:
-    return entry.runs[0].metrics.get("step_time_median_seconds")
+def _ratio(entry: Entry) -> float:
+    return entry.speedup.ratio if entry.speedup else math.nan

@@ -64,7 +64,7 @@ def comparison_csv(comparison: Comparison) -> str:
                     entry.global_batch_size or row.global_batch_size,
                     entry.arm,
                     entry.outcome,
-                    entry.median,
+                    entry.speed,
                     interval.low if interval else None,
                     interval.high if interval else None,
                     len(entry.runs),
@@ -126,7 +126,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "global_batch_size": entry.global_batch_size,
         "outcome": entry.outcome,
         "reason": entry.reason,
-        "samples_per_second": entry.median,
+        "samples_per_second": entry.speed,
         "interval": None
         if interval is None
         else {"low": interval.low, "high": interval.high, "method": interval.method},

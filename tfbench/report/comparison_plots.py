@@ -70,8 +70,8 @@ def median_ledgers(comparison: Comparison) -> dict[str, dict[str, float]]:
 
 
 def _plot_speeds(comparison: Comparison, layout: Layout) -> Plot | None:
-    """Draws medians as lines and intervals as bars; a point without a speed is a gap."""
-    measured = [panel for panel in layout.panels if any(entry.median for entry in _entries(panel))]
+    """Draws geometric means as lines and intervals as bars; a point without a speed is a gap."""
+    measured = [panel for panel in layout.panels if any(entry.speed for entry in _entries(panel))]
     if not measured or len(comparison.rows) < 2:
         return None
     shown = keep_ends(measured, MAX_PANELS)
@@ -98,10 +98,10 @@ def _plot_arm(axes: "Axes", panel: Panel, arm: str, place: int) -> None:
 
     style = arm_style(place)
     entries = [(x, row.entries[arm]) for x, row in panel.points]
-    if not any(entry.median for _, entry in entries):
+    if not any(entry.speed for _, entry in entries):
         return
-    axes.plot([x for x, _ in entries], [entry.median or math.nan for _, entry in entries], label=arm, **style)
-    # On their own, not as errors of the median, which can lie outside.
+    axes.plot([x for x, _ in entries], [entry.speed or math.nan for _, entry in entries], label=arm, **style)
+    # On their own, not as errors: on a logarithmic axis they are what is even to both sides.
     known = [(x, entry.interval) for x, entry in entries if entry.interval]
     if not known:
         return
@@ -133,10 +133,10 @@ def _set_y_axes(panels: "Sequence[Axes]", entries: Sequence[Entry]) -> None:
     """Gives all panels the same logarithmic axis; the intervals of few, scattered runs may reach beyond it."""
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-    medians = [math.log10(entry.median) for entry in entries if entry.median]
+    centers = [math.log10(entry.speed) for entry in entries if entry.speed]
     ends = [math.log10(end) for e in entries if e.interval for end in (e.interval.low, e.interval.high)]
-    low = max(min(medians) - _LEAST_DECADES, min([*medians, *ends]))
-    high = min(max(medians) + _LEAST_DECADES, max([*medians, *ends]))
+    low = max(min(centers) - _LEAST_DECADES, min([*centers, *ends]))
+    high = min(max(centers) + _LEAST_DECADES, max([*centers, *ends]))
     spare = max(0.08 * (high - low), (_LEAST_DECADES - (high - low)) / 2)
     for axes in panels:
         axes.set_yscale("log")
@@ -200,7 +200,7 @@ class _Paint:
             ink = "black" if 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 0.5 else "white"
             text = f"{entry.speedup.ratio:.2f} {MARKS[entry.speedup.judgement]}"
         else:
-            words = "unequal" if entry.unequal else outcome_word(entry) if entry.median is None else "no baseline"
+            words = "unequal" if entry.unequal else outcome_word(entry) if entry.speed is None else "no baseline"
             text, font_size = "\n".join(textwrap.wrap(words, 8)), font_size - 1.5
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=color, edgecolor="0.4", linewidth=0.6))
         axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=font_size)

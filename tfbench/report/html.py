@@ -15,7 +15,7 @@ from tfbench.report.comparison import table_cells
 from tfbench.report.comparison_plots import median_ledgers
 from tfbench.report.html_page import Html, bullets, code, folded, page, pairs, picture, section, table, text
 from tfbench.report.references import DISCLAIMER, describe_match, describe_pair, name_reference
-from tfbench.report.scaling import HEADER, scaling_cells, scaling_notes, scaling_title
+from tfbench.report.scaling import scaling_cells, scaling_notes, scaling_title
 from tfbench.report.speeds import LEGEND
 from tfbench.report.tables import format_bytes, format_number
 from tfbench.run_brief import RunBrief
@@ -148,7 +148,7 @@ def _speeds(comparison: Comparison) -> Html:
             classes=_CLASSES,
         ),
         text(LEGEND, of_class="note"),
-        text("Speeds are medians over processes, with half the width of their 95 % interval.", of_class="note"),
+        text("Speeds are geometric means over processes, with half the width of their 95 % interval.", of_class="note"),
     )
 
 
@@ -156,11 +156,12 @@ def _scaling(comparison: Comparison) -> Html:
     scaling = find_scaling(comparison)
     if not scaling:
         return Html("")
-    rows = [[cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in scaling_cells(scaling)]
+    header, cells = scaling_cells(scaling)
+    rows = [[cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in cells]
     return section(
         "Scaling",
         text(f"{scaling_title(scaling)}."),
-        table("speed by number of replicas", HEADER, rows, classes=_CLASSES),
+        table("speed by number of replicas", header, rows, classes=_CLASSES),
         *(text(note, of_class="note") for note in scaling_notes(scaling)),
     )
 
@@ -216,7 +217,7 @@ def _failures(comparison: Comparison) -> Html:
         (row, entry)
         for row in comparison.rows
         for entry in row.entries.values()
-        if entry.median is None or entry.outcome != "FINISHED"
+        if entry.speed is None or entry.outcome != "FINISHED"
     ]
     rows = [
         [describe_setting(row.setting) or "the recipe as it is", entry.arm, entry.outcome, entry.reason]

@@ -106,7 +106,7 @@ def baseline_to_json(sample: SpeedSample, path: Path, documents: Sequence[dict[s
 
 def _describe_speeds(sample: SpeedSample) -> str:
     processes = "1 process" if sample.num == 1 else f"{sample.num} processes"
-    text = f"{format_number(sample.median)} samples/s"
+    text = f"{format_number(sample.speed)} samples/s"
     interval = log_interval(sample.samples_per_second)
     if interval:
         text += f" +- {format_share(interval.relative_half_width)}"

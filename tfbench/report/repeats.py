@@ -21,7 +21,7 @@ _GAP = "  "
 
 
 def repeats_lines(summary: RepeatsSummary, width: int) -> list[str]:
-    """Returns median, interval and range of each figure, by which method, and what became of the runs."""
+    """Returns mean, interval and range of each figure, by which method, and what became of the runs."""
     finished = f"{summary.num_finished} of {summary.num} runs finished, each in a process of its own"
     lines = [f"Repeats: {finished} (group {summary.group})"]
     if summary.spreads:
@@ -41,7 +41,8 @@ def to_json(summary: RepeatsSummary, documents: Sequence[dict[str, Any]]) -> dic
     intervals = [spread.interval for spread in summary.spreads if spread.interval]
     metrics = {
         spread.metric: {
-            "median": spread.median,
+            "center": spread.center,
+            "estimator": "geometric mean" if spread.is_geometric else "arithmetic mean",
             "low": spread.interval.low if spread.interval else None,
             "high": spread.interval.high if spread.interval else None,
             "num": len(spread.values),
@@ -78,12 +79,12 @@ def to_json(summary: RepeatsSummary, documents: Sequence[dict[str, Any]]) -> dic
 
 def _table(summary: RepeatsSummary) -> list[str]:
     confidences = {f"{100 * spread.interval.confidence:g} %" for spread in summary.spreads if spread.interval}
-    rows = [("", "median", " ".join([*sorted(confidences), "interval"]), "range", "n")]
+    rows = [("", "mean", " ".join([*sorted(confidences), "interval"]), "range", "n")]
     for spread in summary.spreads:
         label, show = _scale(spread)
         interval = f"{show(spread.interval.low)} to {show(spread.interval.high)}" if spread.interval else "-"
         spanned = f"{show(min(spread.values))} to {show(max(spread.values))}"
-        rows.append((label, show(spread.median), interval, spanned, str(len(spread.values))))
+        rows.append((label, show(spread.center), interval, spanned, str(len(spread.values))))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
     return [f"{_GAP}{_GAP.join(row)}".rstrip() for row in cells]
@@ -93,7 +94,7 @@ def _scale(spread: Spread) -> tuple[str, Callable[[float], str]]:
     """Returns a row's label, with the unit of all its values, and what writes them."""
     label = _LABELS[spread.metric]
     if spread.metric.endswith("_seconds"):
-        factor, unit = (1.0, "s") if spread.median >= 1 else (1e3, "ms") if spread.median >= 1e-3 else (1e6, "us")
+        factor, unit = (1.0, "s") if spread.center >= 1 else (1e3, "ms") if spread.center >= 1e-3 else (1e6, "us")
         return f"{label}, {unit}", lambda value: _digits(value * factor)
     if spread.metric == "peak_memory_bytes":
         return label, lambda value: _digits(value / 2**20)
@@ -121,8 +122,8 @@ def _method(summary: RepeatsSummary) -> str:
     if not intervals:
         return "No interval: that takes two finished runs or more."
     return (
-        f"Interval: {intervals[0].method}, {100 * intervals[0].confidence:g} %. It says where the typical process "
-        "lies; steps of one process are not independent, and count as one."
+        f"Mean: geometric. Interval: {intervals[0].method}, {100 * intervals[0].confidence:g} %. It says where the "
+        "typical process lies; steps of one process are not independent, and count as one."
     )
 
 

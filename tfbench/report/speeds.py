@@ -7,7 +7,7 @@ LEGEND = (
     "+ faster, - slower than the baseline; = no measurable difference: the interval holds 1, or the difference is "
     "below the noise floor; ? one run each, not judged. Intervals are 95 %, over processes."
 )
-_USELESS = 1.0  # half of an interval's width over the median, beyond which it bounds a speed by nothing
+_USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
 
 
@@ -20,9 +20,9 @@ def outcome_word(entry: Entry) -> str:
 
 def speed_text(entry: Entry) -> str:
     """Returns "12,345 +-2.1%", or why there is no speed; "(not bounded)" where chance could double it."""
-    if entry.median is None:
+    if entry.speed is None:
         return outcome_word(entry)
-    text = f"{entry.median:,.4g}" if entry.median < 1000 else f"{entry.median:,.0f}"
+    text = f"{entry.speed:,.4g}" if entry.speed < 1000 else f"{entry.speed:,.0f}"
     if entry.interval:
         half_width = entry.interval.relative_half_width
         text += f" +-{100 * half_width:.1f}%" if half_width <= _USELESS else " (not bounded)"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tfbench.sweep_log import CellResult
 
 _DRAW_SECONDS = 0.5  # at least, between two drawings that only show progress: the measurement is to have the processor
-_CAPTION = "samples/s, median of the rounds done (of all); > under way"
+_CAPTION = "samples/s, geometric mean of the rounds done (of all); > under way"
 _LINES_BELOW = 4  # an empty one, the caption, the run under way, and where the cursor stands
 
 

@@ -1,9 +1,9 @@
 """A sweep under way as a table: a row a setting, a column an arm, in each cell the speed so far."""
 
-import statistics
 from collections.abc import Callable, Sequence
 
 from tfbench.measure.comparison import Entry
+from tfbench.measure.intervals import geometric_mean
 from tfbench.report.speeds import speed_text
 from tfbench.sweep_plan import Cell, SweepPlan, format_value, list_settings
 
@@ -63,19 +63,19 @@ class SweepTable:
     def _cell_text(self, point: tuple[int, int]) -> str:
         """Returns "5,312 (2/3)", "> 5,312 (2/3)" while another run of it is under way, or how it ended."""
         speeds, failure = self._speeds.get(point, []), self._failures.get(point)
-        known = [speed for speed in speeds if speed is not None]
+        known = [speed for speed in speeds if speed]
         is_running = self._running is not None and self._running.point == point
         if failure:
             text = speed_text(_entry(None, *failure))
         elif known:
-            text = f"{speed_text(_entry(statistics.median(known)))} ({len(speeds)}/{self._plan.num_rounds})"
+            text = f"{speed_text(_entry(geometric_mean(known)))} ({len(speeds)}/{self._plan.num_rounds})"
         else:
             text = "no speed" if speeds else "running" if is_running else "-"
         return f"> {text}" if is_running else text
 
 
-def _entry(median: float | None, outcome: str = "FINISHED", reason: str = "") -> Entry:
-    return Entry(arm="", runs=(), median=median, interval=None, outcome=outcome, reason=reason)
+def _entry(speed: float | None, outcome: str = "FINISHED", reason: str = "") -> Entry:
+    return Entry(arm="", runs=(), speed=speed, interval=None, outcome=outcome, reason=reason)
 
 
 def _pad(columns: Sequence[Sequence[str]], align: Callable[[str, int], str]) -> list[list[str]]:
