@@ -69,12 +69,13 @@ def command(
     limits: Limits,
     measuring: Measuring,
 ) -> None:
-    """Find out whether RECIPE trains faster on more replicas, and what is lost on the way.
+    """Find out whether RECIPE trains faster on more replicas.
 
     One replica, as it would be trained without distribution, is set beside MirroredStrategy on 2, 4, ... devices, in
-    interleaved rounds. The expected speed-up stands beside the measured one, with its efficiency, the time that a step
-    takes beyond the ideal, the gradients that replicas exchange, and the share of the input. It is a sweep:
-    `tfbench sweep --resume ID` makes the runs that are missing, `tfbench report --sweep ID` draws it.
+    interleaved rounds. The measured speed-up stands beside the time of a step, the gradients that replicas exchange and
+    the share of the input; with hardware for each replica also beside the expected one, with its efficiency and what a
+    step takes beyond the ideal. It is a sweep: `tfbench sweep --resume ID` makes the runs that are missing, `tfbench
+    report --sweep ID` draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2

@@ -32,8 +32,9 @@ class StepWork:
 class StepModel:
     """Step time = fixed + work * per_work + exchanged bytes * per_byte; times in seconds, none negative.
 
-    `per_byte` is None where there is nothing to tell it by: one replica; one size of network, where its cost is in
-    `fixed`; or bytes that grow as the work does, where it is in `per_work`.
+    `per_byte` is of all that grows as the bytes do, the update of the weights among it. It is None where there is
+    nothing to tell it by: one replica; one size of network, where its cost is in `fixed`; or bytes that grow as the
+    work does, where it is in `per_work`.
     """
 
     fixed: float

@@ -95,7 +95,10 @@ def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:
 
 
 def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
-    """Returns the comparison as tables, lists, texts and finite numbers; speeds in samples per second."""
+    """Returns the comparison as tables, lists, texts and finite numbers; speeds in samples per second.
+
+    "estimator" says what the speed of an entry is of those of its runs.
+    """
     scaling = find_scaling(comparison)
     return {
         "format_version": FORMAT_VERSION,
@@ -104,6 +107,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
         "arms": list(comparison.arms),
         "baseline": comparison.baseline,
         "synthetic": comparison.is_synthetic,
+        "estimator": "geometric mean",  # of samples_per_second over the runs
         "rows": [
             {
                 "setting": row.setting,

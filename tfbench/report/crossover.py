@@ -174,8 +174,8 @@ def _describe_values(start: int, end: int) -> str:
 def _describe_model(model: StepModel) -> str:
     amount, unit = _UNITS[model.unit]
     parts = [_time(model.fixed), f"{_time(model.per_work * amount)} {unit}"]
-    if model.per_byte is not None:
-        parts.append(f"{_time(model.per_byte * 2**20)} a MiB exchanged")
+    if model.per_byte is not None:  # what else grows as gradients do, such as the update, is in it
+        parts.append(f"{_time(model.per_byte * 2**20)} a MiB of gradients, for their exchange and what grows with them")
     return f"{' + '.join(parts)} (within {100 * model.largest_error:.1f} % at {model.num_values} values)"
 
 

@@ -148,7 +148,7 @@ def _speeds(comparison: Comparison) -> Html:
             classes=_CLASSES,
         ),
         text(LEGEND, of_class="note"),
-        text("Speeds are geometric means over processes, with half the width of their 95 % interval.", of_class="note"),
+        text("Beside a speed stands half the width of its 95 % interval.", of_class="note"),
     )
 
 

@@ -52,9 +52,9 @@ def scaling_notes(scaling: Scaling) -> list[str]:
         )
     return [
         of_hardware,
-        "Speeds are geometric means over the processes; a step, in ms, is that of such a speed. Batch: samples of a "
-        "step for each replica. Gradients: what replicas exchange in a step, computed, 4 bytes for each weight that is "
-        "trained. Input: what the input pipeline alone takes, as a share of the step.",
+        "Batch: samples of a step for each replica. Step: at the speed beside it, in ms. Gradients: what replicas "
+        "exchange in a step, computed, 4 bytes for each weight that is trained. Input: what the input pipeline alone "
+        "takes, as a share of the step.",
     ]
 
 

@@ -5,7 +5,8 @@ from tfbench.measure.comparison import Entry
 MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
 LEGEND = (
     "+ faster, - slower than the baseline; = no measurable difference: the interval holds 1, or the difference is "
-    "below the noise floor; ? one run each, not judged. Intervals are 95 %, over processes."
+    "below the noise floor; ? one run each, not judged. Speeds are geometric means over processes, and speed-ups "
+    "ratios of these; intervals are 95 %."
 )
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
