@@ -159,6 +159,9 @@ def test_the_table_is_the_same_in_every_format() -> None:
     assert rows[0]["speedup"] == ""
     document = comparison_json(found, find_verdict(found))
     assert document["rows"][1]["entries"][1]["speedup"]["judgement"] == "faster"
+    assert document["estimator"] == "geometric mean"
+    assert document["rows"][0]["entries"][0]["samples_per_second"] == pytest.approx(math.sqrt(100 * 101))
+    assert float(rows[0]["samples_per_second"]) == pytest.approx(math.sqrt(100 * 101))
     assert document["rows"][0]["entries"][0]["runs"][0]["samples_per_second"] == 100.0
     assert all(line.isascii() for line in comparison_lines(found))
 

@@ -19,6 +19,7 @@ from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, R
 from tfbench.machine import Gpu
 from tfbench.measure.crossover import Crossover, ValueRange
 from tfbench.measure.intervals import ArmComparison
+from tfbench.measure.step_model import StepModel
 from tfbench.recipe_file import to_tables
 from tfbench.report.crossover import crossover_lines, crossover_sentences, model_lines, point_line, search_lines
 from tfbench.results import RunRequest
@@ -265,6 +266,20 @@ def test_a_value_that_fails_between_others_is_named() -> None:
     result, _ = run_search(PlantedRuns(lambda batch, strategy: "FAILED" if 620 < batch < 700 else None))
     (value,) = result.found.failures
     assert f"global_batch_size {value} could not be measured: default cpu:0: FAILED: out of memory." in said(result)
+
+
+def test_the_cost_of_gradients_is_not_told_as_that_of_their_exchange_alone() -> None:
+    model = StepModel(
+        fixed=1e-3,
+        per_work=1e-9,
+        per_byte=2e-9,
+        unit="operation",
+        exchanges_untold=False,
+        num_values=3,
+        largest_error=0.01,
+    )
+    (line,) = model_lines((model, model), (), KEY, ARMS, 300)[1:2]
+    assert "+ 2.1 ms a MiB of gradients, for their exchange and what grows with them (within 1.0 %" in line
 
 
 def test_the_cost_models_are_told_with_their_errors_and_prediction() -> None:
