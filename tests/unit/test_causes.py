@@ -74,6 +74,15 @@ def test_of_replicas_that_share_cores_it_is_said_that_none_is_added() -> None:
     assert "what a step of mirrored cpu:0,cpu:1 takes differs from 2 such steps by the exchange" in sentence
 
 
+def test_arms_of_other_devices_differ_in_more_than_their_replicas() -> None:
+    sentence = slower(compared((GPUS[0], TWO_ARMS[1])))
+    assert sentence.endswith(
+        " A step takes 10 to 20 ms there, for 16 to 32 samples a replica and an exchange of 1 MiB of gradients "
+        "(computed: 4 bytes a trained weight)."
+    )
+    assert "the replicas cost" not in sentence
+
+
 def test_an_input_that_was_measured_to_take_most_of_a_step_is_a_cause_that_is_named() -> None:
     assert "input alone" not in slower(compared(headroom=4.0))
     assert slower(compared(headroom=1.25)).endswith(" Their input alone takes 80 % of a step, and may be what limits.")

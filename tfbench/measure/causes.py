@@ -18,17 +18,20 @@ _NOT_OF_A_STEP = (BATCH_KEY, "dataset.data", "training.epochs", "training.seed",
 _OF_A_STEP = ("model.", "dataset.", "training.")
 
 
-def describe_cause(entries: Sequence[Entry]) -> str:
+def describe_cause(entries: Sequence[Entry], base: Entry) -> str:
     """Says what the steps of a slower arm are made of, and what would measure what they take longer for.
 
     Args:
         entries: Of one arm, at the settings at which it is slower, the slowest last; with runs.
+        base: What the last of them is slower than. Of other devices, they are as good a reason as the replicas.
 
     Returns:
         Sentences after a blank; "" where nothing is known.
     """
-    last = entries[-1].runs[0]
-    parts = [_describe_steps(entries), _describe_measuring(entries[-1])] if len(last.devices) > 1 else []
+    has_replicas = len(entries[-1].runs[0].devices) > 1
+    parts = [_describe_steps(entries)] if has_replicas else []
+    if has_replicas and _hardware(entries[-1]) == _hardware(base):
+        parts.append(_describe_measuring(entries[-1]))
     shares = [share for entry in entries if (share := input_share(entry)) is not None and is_input_large(share)]
     if shares:
         span = describe_span([100 * share for share in shares], " %")
@@ -111,6 +114,11 @@ def _describe_steps(entries: Sequence[Entry]) -> str:
 def _describe_measuring(entry: Entry) -> str:
     start = "No core is added. " if shares_cores(entry.runs[0]) else ""
     return f"{start}What more the replicas cost than they save was not taken apart: {rest_sentence(entry)}"
+
+
+def _hardware(entry: Entry) -> set[str]:
+    kinds = {device.partition(":")[0] for run in entry.runs for device in run.devices}
+    return kinds | {name for run in entry.runs for name in run.hardware}
 
 
 def _per_replica(entry: Entry) -> int:

@@ -18,8 +18,8 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """Returns the sentences of the verdict, the most important first.
 
     First which arm to use for which settings, if that can be said. For each arm beside the baseline: for which settings
-    it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs, what it
-    costs and why. Where arms differ in their number of replicas alone, it is told by that number.
+    it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs, what
+    its steps are made of. Where arms differ in their number of replicas alone, it is told by that number.
     """
     scaling = find_scaling(comparison)
     found = list(scaling_sentences(scaling)) if scaling else []
@@ -42,7 +42,8 @@ def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
     ):
         rows = judged.get(judgement, [])
         if rows:
-            yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{_cause(rows, arm, judgement)}"
+            cause = _cause(rows, arm, comparison.baseline) if judgement == "slower" else ""
+            yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{cause}"
     if rows := judged.get("no measurable difference", []):
         yield f"{arm} and {baseline} show no measurable difference for {_name(rows, comparison)}."
     if rows := judged.get("not judged", []):
@@ -52,12 +53,10 @@ def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
         )
 
 
-def _cause(rows: Sequence[Row], arm: str, judgement: str) -> str:
+def _cause(rows: Sequence[Row], arm: str, baseline: str) -> str:
     """Says what the slower steps are made of, and what would measure what they take longer for."""
-    entries = [row.entries[arm] for row in rows if row.entries[arm].runs]
-    if judgement != "slower" or not entries:
-        return ""
-    return describe_cause(sorted(entries, key=_ratio, reverse=True))
+    ordered = sorted(rows, key=lambda row: _ratio(row.entries[arm]), reverse=True)
+    return describe_cause([row.entries[arm] for row in ordered], ordered[-1].entries[baseline])
 
 
 def _winner(comparison: Comparison) -> Iterator[str]:
