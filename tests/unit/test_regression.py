@@ -198,8 +198,8 @@ def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
     done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other), None)
     assert check_lines(done, "baseline.json", 2, 200) == [
         "Check of test against baseline.json, of 2023-11-14 22:13 UTC",
-        "  baseline  100 samples/s +- 0.98 %, 5 processes",
-        "  now       100 samples/s +- 0.98 %, 5 processes, group now",
+        "  baseline  99.9975 samples/s +- 0.98 %, 5 processes",
+        "  now       99.9975 samples/s +- 0.98 %, 5 processes, group now",
         "  Not like with like: hostname bench -> other.",
         "  Changed since: driver [] -> [550.1].",
         "  Runs that failed: 2; they are left out.",
@@ -222,6 +222,6 @@ def test_a_check_is_one_json_object() -> None:
 
 def test_a_baseline_is_told_in_two_lines(tmp_path: Any) -> None:
     assert baseline_lines(build_sample(*BASE), tmp_path / "b.json") == [
-        "Baseline of test: 100 samples/s +- 0.98 %, 5 processes",
+        "Baseline of test: 99.9975 samples/s +- 0.98 %, 5 processes",
         f"  stored as {tmp_path / 'b.json'}",
     ]
