@@ -18,7 +18,8 @@ from builders import (
     build_usage,
 )
 from tfbench.machine import Gpu
-from tfbench.measure.difference import RunDifference, compare_runs, find_unequal, flatten, is_above
+from tfbench.measure.difference import RunDifference, compare_runs
+from tfbench.measure.equality import find_unequal, flatten
 from tfbench.measure.summary import summarize
 from tfbench.report.difference import describe_speed, difference_json, difference_lines
 from tfbench.results import DatasetSummary, RunExit, RunResult, Summary

@@ -4,7 +4,8 @@ import dataclasses
 import statistics
 from typing import Literal, NamedTuple
 
-from tfbench.measure.comparison import Comparison, Entry, Judgement, shares_cores
+from tfbench.measure.comparison import Comparison, Entry, shares_cores
+from tfbench.measure.judging import Judgement
 from tfbench.measure.step_model import BYTES_PER_PARAMETER
 
 Kind = Literal["strong", "weak"]
