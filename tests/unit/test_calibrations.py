@@ -46,7 +46,7 @@ def test_the_arms_take_turns_at_being_first() -> None:
         "tfbench.round": "2",
     }
     assert (done.floor.first, done.floor.second) == ((100.0, 101.0, 99.0), (102.0, 104.0, 100.0))
-    assert (done.floor.seconds, done.floor.steps, done.floor.key.recipe) == (5.0, None, "test")
+    assert (done.floor.key.length, done.floor.key.recipe) == (("seconds=5.0",), "test")
 
 
 def test_a_round_of_which_a_run_failed_is_left_out() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from floors import floor_of_spread
 from sweeps import TWO_ARMS, build_brief
-from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare
+from tfbench.measure.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.measure.noise import NoiseFloor
 from tfbench.measure.verdict import find_verdict
 from tfbench.report.comparison import (
     comparison_csv,
@@ -20,12 +22,12 @@ BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
 
 
-def no_floor(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
+def no_floor(brief: RunBrief) -> NoiseFloor | None:
     return None
 
 
 def sweep_of(
-    speeds: dict[int, tuple[list[float], list[float]]], noise_limit: NoiseLimit = no_floor, **options: Any
+    speeds: dict[int, tuple[list[float], list[float]]], find_floor: FindFloor = no_floor, **options: Any
 ) -> Comparison:
     """Compares a sweep: batch size to the speeds of both arms, round by round."""
     briefs = [
@@ -34,7 +36,7 @@ def sweep_of(
         for arm, of_arm in zip(TWO_ARMS, of_arms, strict=True)
         for number, speed in enumerate(of_arm, start=1)
     ]
-    return compare(briefs, noise_limit, keys=[BATCH], **options)
+    return compare(briefs, find_floor, keys=[BATCH], **options)
 
 
 def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
@@ -65,31 +67,69 @@ def test_a_speed_up_whose_interval_holds_one_is_none() -> None:
     assert speedup.judgement == "no measurable difference"
 
 
-def test_a_difference_below_the_noise_floor_is_none() -> None:
-    speeds = {32: ([100.0, 101.0], [102.0, 103.02])}
-    asked: list[int | None] = []
+def test_a_noise_floor_counts_beside_the_rounds() -> None:
+    speeds = {32: ([100.0, 101.0, 100.0], [102.0, 103.02, 102.0])}  # 2 % in each of three rounds
 
-    def limit(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float:
-        asked.append(num_rounds)
-        return 0.03
+    def judged(floor: NoiseFloor | None) -> tuple[str, bool]:
+        speedup = sweep_of(speeds, lambda brief: floor).rows[0].entries[MIRRORED].speedup
+        assert speedup is not None
+        return speedup.judgement, speedup.uses_floor
 
-    speedup = sweep_of(speeds, limit).rows[0].entries[MIRRORED].speedup
-    assert speedup is not None
-    assert (speedup.judgement, speedup.noise_limit) == ("no measurable difference", 0.03)
-    assert asked == [2]
-    below = sweep_of(speeds).rows[0].entries[MIRRORED].speedup
-    assert below is not None
-    assert below.judgement == "faster"
+    assert judged(None) == ("faster", False)
+    assert judged(floor_of_spread(0.001)) == ("faster", True)
+    assert judged(floor_of_spread(0.02)) == ("no measurable difference", True)
 
 
 def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
-    def judged(limit: float | None) -> str:
-        entry = sweep_of({32: ([100.0], [110.0])}, lambda a, b, n: limit).rows[0].entries[MIRRORED]
+    def judged(floor: NoiseFloor | None) -> str:
+        entry = sweep_of({32: ([100.0], [110.0])}, lambda brief: floor).rows[0].entries[MIRRORED]
         assert entry.speedup is not None
-        assert (entry.speedup.ratio, entry.speedup.low, entry.interval) == (pytest.approx(1.1), None, None)
+        assert (entry.speedup.ratio, entry.interval) == (pytest.approx(1.1), None)
+        assert (entry.speedup.low is None) == (floor is None)
         return entry.speedup.judgement
 
-    assert [judged(limit) for limit in (None, 0.05, 0.2)] == ["not judged", "faster", "no measurable difference"]
+    floors = [None, floor_of_spread(0.01), floor_of_spread(0.05)]
+    assert [judged(floor) for floor in floors] == ["not judged", "faster", "no measurable difference"]
+
+
+def test_rounds_of_different_sweeps_do_not_pair() -> None:
+    monday, friday = {"tfbench.sweep": "monday"}, {"tfbench.sweep": "friday"}
+    briefs = []
+    for arm, sweep, speeds in ((TWO_ARMS[0], monday, (100.0, 110.0)), (TWO_ARMS[1], friday, (200.0, 180.0))):
+        for number, speed in enumerate(speeds, start=1):
+            tags = sweep | {"tfbench.arm": arm.label, "tfbench.round": str(number)}
+            briefs.append(build_brief(speed, arm=arm, tags=tags, run_id=f"{sweep}{number}"))
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert not speedup.is_paired
+
+
+def test_rounds_of_several_sweeps_all_count() -> None:
+    briefs = []
+    for sweep, factor in (("monday", 1.0), ("friday", 3.0)):
+        for number, noise in enumerate((1.0, 1.01, 0.99), start=1):
+            for arm, speed in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 150.0 * noise)):
+                tags = {"tfbench.sweep": sweep, "tfbench.arm": arm.label, "tfbench.round": str(number)}
+                run_id = f"{sweep}{number}{arm.label}"
+                briefs.append(build_brief(factor * speed, arm=arm, tags=tags, run_id=run_id))
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
+
+
+def test_one_run_against_three_is_held_against_all_of_them() -> None:
+    found = sweep_of({32: ([100.0], [150.0, 151.0, 149.0])})  # the baseline's other rounds are not there yet
+    speedup = found.rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert speedup.ratio == pytest.approx((150 * 151 * 149) ** (1 / 3) / 100)
+    assert (speedup.is_paired, speedup.num, speedup.judgement) == (False, 1, "faster")
+
+
+def test_a_round_that_both_ran_in_is_the_ratio_of_single_runs() -> None:
+    runs = [build_brief(100.0, round_number=2), build_brief(150.0, arm=TWO_ARMS[1], round_number=2)]
+    speedup = compare(runs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.ratio, speedup.is_paired, speedup.judgement) == (pytest.approx(1.5), True, "not judged")
 
 
 def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
