@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from builders import build_placement, build_result
+from floors import no_floor
 from sweeps import build_plan
 from tfbench.crossover import Keep, SearchPlan, SearchResult, search
 from tfbench.measure.crossover import ValueRange
 from tfbench.measure.judging import Runs, Speedup
-from tfbench.results import ModelSummary, RunExit, RunRequest, RunResult, Summary
+from tfbench.results import ModelSummary, RunExit, RunRequest, Summary
 from tfbench.session import RunLimits, RunOutcome
 from tfbench.sweep_log import CellResult
 from tfbench.sweep_plan import Arm, SweepPlan
@@ -97,10 +98,6 @@ def pair(first: Sequence[float], second: Sequence[float]) -> tuple[Runs, Runs]:
     """Returns the runs of both arms in as many rounds."""
     rounds = tuple(range(len(first)))
     return Runs(arm="a", speeds=tuple(first), rounds=rounds), Runs(arm="b", speeds=tuple(second), rounds=rounds)
-
-
-def no_floor(result: RunResult) -> None:
-    """Knows no noise floor."""
 
 
 def run_search(runs: PlantedRuns, keep: Keep = forget, **fields: Any) -> tuple[SearchResult, Watcher]:

@@ -154,7 +154,7 @@ def check(
         execute = _requiring_equal(execute, baseline)
     repeats = _repeat(request, num_repeats, execute, "nothing was judged")
     found = _find_speeds(repeats)
-    if not found or (max(sample.num, len(found)) < 2 and not has_floor):
+    if len(found) < min(2, num_repeats):
         raise MeasurementError(
             f"only {len(found)} of {len(repeats.series.runs)} runs finished with a speed: too few to be judged. "
             f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from floors import floor_of_spread
+from floors import floor_of_spread, no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.measure.comparison import Comparison, Failure, FindFloor, compare
 from tfbench.measure.noise import NoiseFloor
@@ -20,10 +20,6 @@ from tfbench.run_brief import RunBrief
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
-
-
-def no_floor(brief: RunBrief) -> NoiseFloor | None:
-    return None
 
 
 def sweep_of(
@@ -226,14 +222,40 @@ def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
 
 
 def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
-    found = sweep_of({32: ([100.0, 100.0], [50.0, 400.0]), 64: ([100.0], [300.0])})
-    verdict = find_verdict(found)
-    assert verdict[:2] == (
-        f"{MIRRORED} and {DEFAULT} show no measurable difference for global_batch_size=32.",
-        f"{MIRRORED} is not judged for global_batch_size=64: one run each says nothing of chance. Repeat them "
-        "(--repeats 3), or measure the noise floor (tfbench calibrate).",
+    unclear = find_verdict(sweep_of({32: ([100.0, 100.0], [50.0, 400.0])}))
+    assert any(text.startswith("2 replicas show no measurable difference to one: 1.41 times") for text in unclear)
+    single = find_verdict(sweep_of({32: ([100.0], [50.0]), 64: ([100.0], [300.0])}))
+    assert single[0] == (
+        f"{MIRRORED} is not judged for all 2 settings: one run each says nothing of chance. Repeat them (--repeats 3), "
+        "or measure the noise floor (tfbench calibrate)."
     )
-    assert not any(text.startswith("Use ") for text in verdict)
+    assert not any(text.startswith("Use ") for text in (*unclear, *single))
+
+
+def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> None:
+    # Ten settings that spread by 3 %, and one of them by 5.2 %: t of 20 degrees of freedom gives p = 0.007, of which
+    # Holm leaves 0.07.
+    same = [100.0, 100.0, 100.0]
+    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(3, 12)}
+    found = sweep_of(speeds | {4096: (same, [102.2, 105.2, 108.2])})
+    speedup = found.rows[-1].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
+    assert comparison_lines(found)[-1].endswith("1.05 [1.01, 1.09] ~")
+    assert find_verdict(found)[0] == (
+        f"{MIRRORED} and {DEFAULT} show no measurable difference for all 10 settings. By itself global_batch_size=4096 "
+        "would suggest one, which among 10 comparisons may be chance: more rounds (--repeats) may tell."
+    )
+
+
+def test_a_turning_point_of_which_one_side_is_only_suggested_is_suggested() -> None:
+    same = [100.0, 100.0, 100.0]
+    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(4, 12)} | {8: (same, [49.0, 50.0, 51.0])}
+    verdict = find_verdict(sweep_of(speeds | {4096: (same, [102.2, 105.2, 108.2])}))
+    assert verdict[0] == (
+        f"Suggested, and not supported by all settings together: {DEFAULT} up to batch 8 and {MIRRORED} from 4,096 on. "
+        "More rounds (--repeats) may tell."
+    )
 
 
 def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:

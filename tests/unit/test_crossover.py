@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from builders import build_environment, build_recipe
-from searches import ARMS, COSTS, KEY, PlantedRuns, Watcher, build_search, forget, no_floor, pair, run_search
+from floors import no_floor
+from searches import ARMS, COSTS, KEY, PlantedRuns, Watcher, build_search, forget, pair, run_search
 from sweeps import build_plan
 from tfbench import briefs, session
 from tfbench.cli import devices
@@ -137,7 +138,7 @@ def test_arms_that_are_not_alike_are_told(monkeypatch: pytest.MonkeyPatch) -> No
         result = dataclasses.replace(outcome.result, environment=build_environment(hostname="other"))
         return dataclasses.replace(outcome, result=result)
 
-    result = search(build_search(), elsewhere, Watcher(), forget)
+    result = search(build_search(), elsewhere, Watcher(), forget, no_floor)
     assert [(one.name, one.a, one.b) for one in result.unequal] == [("hostname", "bench", "other")]
 
 
@@ -213,7 +214,7 @@ def test_findings_are_told_in_sentences() -> None:
         f"slower at {crossing.low}, and measurably faster at {crossing.high}."
     )
     assert crossover_lines(result.found, KEY, ARMS, 300) == ["Crossover", f"- {sentence}"]
-    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher(), forget)
+    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher(), forget, no_floor)
     assert "default cpu:0 falls behind mirrored cpu:0,cpu:1 at global_batch_size 6" in " ".join(
         crossover_sentences(backwards.found, KEY, ARMS[::-1])
     )
@@ -248,7 +249,7 @@ def test_no_crossing_is_told_as_what_it_is(
 
 def test_a_change_that_is_not_measurable_is_told_as_that() -> None:
     same, off = [100.0] * 3, (0.97, 1.0, 1.03)
-    pairs = [pair(same, [50.0 * factor for factor in off])] * 2 + [pair(same, [105.5 * factor for factor in off])] * 2
+    pairs = [pair(same, [50.0 * factor for factor in off])] * 2 + [pair(same, [104.5 * factor for factor in off])] * 2
     found = Crossover(
         values=ValueRange(low=1, high=8),
         points=dict(zip((1, 2, 4, 8), judge_family(pairs), strict=True)),
@@ -258,8 +259,8 @@ def test_a_change_that_is_not_measurable_is_told_as_that() -> None:
     )
     assert [found.points[value].is_suggested for value in (4, 8)] == [True, True]
     assert crossover_sentences(found, KEY, ("a", "b")) == [
-        "None from global_batch_size 1 to 8: b is slower from 1 to 2, not measurably different from 4 to 8. At 4, 8 its "
-        "own interval suggests the contrary, which among 4 values may be chance: more rounds (--repeats) may tell."
+        "None from global_batch_size 1 to 8: b is slower from 1 to 2, not measurably different from 4 to 8. At 4, 8 "
+        "its own interval suggests the contrary, which among 4 values may be chance: more rounds (--repeats) may tell."
     ]
 
 

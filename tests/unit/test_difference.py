@@ -185,13 +185,13 @@ def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio() -> None:
         (
             (floor_of_spread(0.01), floor_of_spread(0.01)),
             "faster",
-            "samples_per_second: B is 25 % faster than A (95 %: 21 to 29 %), by the noise floor.",
+            "samples_per_second: B is 25 % faster than A (95 %, with the noise floor: 21 to 29 %).",
         ),
         (
             (floor_of_spread(0.01), floor_of_spread(0.1)),
             "no measurable difference",
-            "samples_per_second: no measurable difference: B is 25 % faster than A (95 %: 1.1 % slower to 57 % faster), "
-            "by the noise floor.",
+            "samples_per_second: no measurable difference: B is 25 % faster than A (95 %, with the noise floor: 0.73 % "
+            "slower to 57 % faster).",
         ),
         (
             (floor_of_spread(0.01), None),
@@ -213,7 +213,9 @@ def test_a_difference_of_speed_is_held_against_the_floor(
 def test_says_which_of_the_two_is_faster() -> None:
     floor = floor_of_spread(0.01)
     difference = compare(*build_pair_of_spans((0.4, 0.4), (0.8, 0.8)), floors=(floor, floor))
-    assert describe_speed(difference).startswith("samples_per_second: B is 50 % slower than A (95 %: ")
+    assert describe_speed(difference).startswith(
+        "samples_per_second: B is 50 % slower than A (95 %, with the noise floor: "
+    )
 
 
 def test_causes_come_from_recipe_placement_settings_environment_and_data() -> None:

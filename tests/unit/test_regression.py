@@ -73,8 +73,8 @@ def test_what_the_noise_floor_hides_is_no_difference() -> None:
     assert (hidden.judgement, hidden.speedup.uses_floor) == ("no measurable difference", True)
     assert hidden.speedup.noise_limit == pytest.approx(0.0545, abs=1e-4)
     assert judgement_sentence(hidden) == (
-        "no measurable difference: 5.0 % slower than the baseline (95 %: 9.9 % slower to 0.18 % faster), with what the "
-        "noise floor says of single runs"
+        "no measurable difference: 5.0 % slower than the baseline (95 %, with the noise floor: 9.9 % slower to "
+        "0.17 % faster)"
     )
     assert check(0.95, floor_of_spread(0.01)).judgement == "regression"
 
@@ -116,7 +116,7 @@ def test_versions_and_commit_may_change_and_are_named() -> None:
     base = build_sample(*BASE)
     now = build_sample(*BASE, group="now", environment=environment)
     assert find_unequal(base, now) == ()
-    done = judge(base, now, None)
+    done = judge(base, now, (None, None))
     assert {(one.name, one.a, one.b) for one in done.changed} == {
         ("tfbench", "0.1.0", "0.2.0"),
         ("tensorflow", "2.20.0", "2.21.0"),
@@ -128,7 +128,9 @@ def test_versions_and_commit_may_change_and_are_named() -> None:
 
 def test_the_length_of_the_runs_may_change_and_is_named() -> None:
     request = build_request(recipe=build_recipe(measurement={"seconds": 2.0}))
-    done = judge(build_sample(*BASE), make_sample([(build_result(request=request), 1.0)] * 2, group="now"), None)
+    done = judge(
+        build_sample(*BASE), make_sample([(build_result(request=request), 1.0)] * 2, group="now"), (None, None)
+    )
     assert [(one.name, one.a, one.b) for one in done.changed] == [("measurement.seconds", 5.0, 2.0)]
 
 
@@ -194,7 +196,9 @@ def test_a_gpu_driver_is_a_circumstance() -> None:
     drivers = [build_environment(gpus=(Gpu(name="A GPU", driver=driver),)) for driver in ("550.1", "560.2")]
     then, now = (build_sample(*BASE, environment=environment) for environment in drivers)
     assert find_unequal(then, now) == ()
-    assert [(one.name, one.a, one.b) for one in judge(then, now, None).changed] == [("driver", ["550.1"], ["560.2"])]
+    assert [(one.name, one.a, one.b) for one in judge(then, now, (None, None)).changed] == [
+        ("driver", ["550.1"], ["560.2"])
+    ]
 
 
 def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:

@@ -35,8 +35,8 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
     lines += ["", *wrap(_describe_unequal(difference.unequal), width)]
     if difference.results:
         lines += ["", *_result_lines(difference.results)]
-    if difference.speedup:
-        lines += wrap(describe_speed(difference), width)
+    if sentence := describe_speed(difference):
+        lines += wrap(sentence, width)
     for group, causes in difference.causes.items():
         name_width = max(len(cause.name) for cause in causes)
         lines += ["", _HEADINGS[group]]
@@ -48,9 +48,9 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
 
 
 def describe_speed(difference: RunDifference) -> str:
-    """Says whether two runs differ in speed by more than noise explains; "" where one has no speed."""
+    """Says whether two runs differ in speed by more than noise explains; "" where one has none, or both the same."""
     speedup = difference.speedup
-    if speedup is None:
+    if speedup is None or speedup.ratio == 1:
         return ""
     change = f"B is {change_text(speedup.ratio)} than A"
     if speedup.judgement == "not judged":
@@ -61,8 +61,8 @@ def describe_speed(difference: RunDifference) -> str:
             "the runs, measures it."
         )
     if speedup.judgement == "no measurable difference":
-        return f"{JUDGED_METRIC}: no measurable difference: {change}{interval_text(speedup)}, by the noise floor."
-    return f"{JUDGED_METRIC}: {change}{interval_text(speedup)}, by the noise floor."
+        return f"{JUDGED_METRIC}: no measurable difference: {change}{interval_text(speedup)}."
+    return f"{JUDGED_METRIC}: {change}{interval_text(speedup)}."
 
 
 def difference_json(difference: RunDifference) -> dict[str, Any]:

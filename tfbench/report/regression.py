@@ -50,8 +50,7 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
 def judgement_sentence(check: RegressionCheck) -> str:
     """Returns, for example, "regression: 5.3 % slower than the baseline (95 %: 3.9 to 6.7 %)"."""
     change = f"{change_text(check.speedup.ratio)} than the baseline{interval_text(check.speedup)}"
-    floor = ", with what the noise floor says of single runs" if check.speedup.uses_floor else ""
-    return f"{check.judgement}: {change}{floor}"
+    return f"{check.judgement}: {change}"
 
 
 def baseline_lines(sample: SpeedSample, path: Path) -> list[str]:

@@ -67,7 +67,8 @@ def interval_text(speedup: Speedup) -> str:
         between = f"{format_share(1 - high).removesuffix(' %')} to {format_share(1 - low)}"
     else:
         between = f"{change_text(low)} to {change_text(high)}"
-    return f" ({100 * speedup.confidence:g} %: {between})"
+    floor = ", with the noise floor" if speedup.uses_floor else ""
+    return f" ({100 * speedup.confidence:g} %{floor}: {between})"
 
 
 def speedup_json(speedup: Speedup) -> dict[str, Any]:
