@@ -2,14 +2,15 @@
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from builders import build_placement, build_result
+from floors import no_floor
 from sweeps import build_plan
 from tfbench.crossover import Keep, SearchPlan, SearchResult, search
 from tfbench.measure.crossover import ValueRange
-from tfbench.measure.intervals import ArmComparison
+from tfbench.measure.judging import Runs, Speedup
 from tfbench.results import ModelSummary, RunExit, RunRequest, Summary
 from tfbench.session import RunLimits, RunOutcome
 from tfbench.sweep_log import CellResult
@@ -79,7 +80,7 @@ class Watcher:
     def begin(self, value: int, arm: Arm, round_number: int) -> None:
         self.begun.append((value, arm.label, round_number))
 
-    def end(self, value: int, found: ArmComparison | str) -> None:
+    def end(self, value: int, found: Speedup | str) -> None:
         self.ended.append(value)
 
 
@@ -93,7 +94,13 @@ def forget(plan: SweepPlan, results: Mapping[int, CellResult]) -> None:
     """Keeps nothing of a search."""
 
 
+def pair(first: Sequence[float], second: Sequence[float]) -> tuple[Runs, Runs]:
+    """Returns the runs of both arms in as many rounds."""
+    rounds = tuple(range(len(first)))
+    return Runs(arm="a", speeds=tuple(first), rounds=rounds), Runs(arm="b", speeds=tuple(second), rounds=rounds)
+
+
 def run_search(runs: PlantedRuns, keep: Keep = forget, **fields: Any) -> tuple[SearchResult, Watcher]:
     """Searches, and returns what came of it and who watched."""
     watcher = Watcher()
-    return search(build_search(**fields), runs, watcher, keep), watcher
+    return search(build_search(**fields), runs, watcher, keep, no_floor), watcher

@@ -3,13 +3,11 @@
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.calibrations import newest_noise_floors
 from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
 from tfbench.journal import read_records, read_run
-from tfbench.measure.noise import NoiseKey
 from tfbench.measure.regression import (
     FORMAT_VERSION,
     RegressionCheck,
@@ -148,9 +146,9 @@ def check(
         TfbenchError: The first run was refused.
     """
     sample, recipe = baseline.sample, request.recipe.name
-    floor = noise_limit(store, [sample.noise_key], 1)
-    require_enough(sample.num, floor, recipe, f"baseline {baseline.source}")
-    require_enough(num_repeats, floor, recipe, "--repeats 1")
+    floors = newest_noise_floors(store)
+    has_floor = sample.noise_key in floors
+    require_enough((sample.num, num_repeats), has_floor, recipe, f"baseline {baseline.source} and --repeats 1")
     if not allows_unequal:
         require_equal(sample, find_unequal_request(sample, request), baseline.source)
         execute = _requiring_equal(execute, baseline)
@@ -162,21 +160,7 @@ def check(
             f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
         )
     current = make_sample(found, group=repeats.summary.group)
-    limit = noise_limit(store, [sample.noise_key, current.noise_key], min(sample.num, current.num))
-    return judge(sample, current, limit), repeats
-
-
-def noise_limit(store: Store, keys: Sequence[NoiseKey], num_runs: int) -> float | None:
-    """Returns the relative difference that noise hides; None if a floor is not known.
-
-    Args:
-        store: Where noise floors are.
-        keys: Of what is compared.
-        num_runs: On the side that has fewer.
-    """
-    floors = newest_noise_floors(store)
-    limits = [floors[key].unpaired_limit(num_runs) for key in keys if key in floors]
-    return max(limits) if len(limits) == len(keys) else None
+    return judge(sample, current, (floors.get(sample.noise_key), floors.get(current.noise_key))), repeats
 
 
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:

@@ -72,7 +72,7 @@ def calibrate(request: RunRequest, *, num_rounds: int, execute: Execute) -> Cali
             f"interrupted after {len(series.runs)} of {len(places)} runs; no noise floor was stored, which takes "
             f"{MIN_ROUNDS} whole rounds and has {whole}. The runs are, as group {group}."
         )
-    return Calibration(floor=_make_floor(request, group, series), series=series)
+    return Calibration(floor=_make_floor(group, series), series=series)
 
 
 def _order(num_rounds: int) -> Iterator[tuple[int, str]]:
@@ -90,7 +90,7 @@ def _whole_rounds(series: Series) -> list[dict[str, float]]:
     return [speeds for speeds in rounds.values() if len(speeds) == len(_ARMS)]
 
 
-def _make_floor(request: RunRequest, group: str, series: Series) -> NoiseFloor:
+def _make_floor(group: str, series: Series) -> NoiseFloor:
     whole = _whole_rounds(series)
     if len(whole) < MIN_ROUNDS:
         raise MeasurementError(
@@ -105,14 +105,11 @@ def _make_floor(request: RunRequest, group: str, series: Series) -> NoiseFloor:
             "the machine, or its devices, changed between the runs, so that no noise floor was stored. Run it again."
         )
     first, second = (tuple(speeds[arm] for speeds in whole) for arm in _ARMS)
-    measurement = request.recipe.measurement
     return NoiseFloor(
         group=group,
         created=time.time(),
         tfbench=__version__,
         key=key,
-        steps=measurement.steps,
-        seconds=measurement.seconds,
         first=first,
         second=second,
     )

@@ -1,7 +1,6 @@
 """Makes the runs of a search for the value at which one arm overtakes another, and keeps them as a sweep."""
 
 import dataclasses
-import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +9,14 @@ from typing import Any, Protocol
 from tfbench.errors import InterruptedRunError, RecipeError, TfbenchError
 from tfbench.measure.comparison import BATCH_KEY
 from tfbench.measure.crossover import Crossover, SearchStopped, ValueRange, find_crossover
-from tfbench.measure.difference import Difference, find_unequal
-from tfbench.measure.intervals import ArmComparison, compare_paired
-from tfbench.measure.step_model import StepModel, StepWork, describe_work, fit_step_model, predict_crossings
+from tfbench.measure.equality import Difference, find_unequal
+from tfbench.measure.judging import Runs, Speedup, judge
+from tfbench.measure.noise import NoiseFloor
+from tfbench.measure.rounds import round_of
+from tfbench.measure.step_model import StepModel, StepWork, describe_work, fit_step_model
+from tfbench.measure.step_prediction import PredictedCrossing, bound_crossings
 from tfbench.recipe_file import THREADS
+from tfbench.results import RunResult
 from tfbench.session import RunLimits, RunOutcome
 from tfbench.stop_signals import StopSignals
 from tfbench.sweep import POINT_TAG, Execute, cell_request, check_points
@@ -25,6 +28,9 @@ MIN_ROUNDS = 2  # a ratio of one round has no interval
 # Given the values that were tried as a sweep, and what is known of its runs, keeps both.
 Keep = Callable[[SweepPlan, Mapping[int, CellResult]], None]
 
+# Returns the noise floor of runs like one, if there is one.
+FindFloor = Callable[[RunResult], NoiseFloor | None]
+
 
 class SearchWatcher(Protocol):
     """What is told of a search's progress."""
@@ -32,8 +38,8 @@ class SearchWatcher(Protocol):
     def begin(self, value: int, arm: Arm, round_number: int) -> None:
         """A run is about to be made."""
 
-    def end(self, value: int, found: ArmComparison | str) -> None:
-        """A value was measured, or could not be."""
+    def end(self, value: int, found: Speedup | str) -> None:
+        """A value was measured, and is told by itself, or could not be."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,10 +53,10 @@ class SearchPlan:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CostModels:
-    """The cost models of both arms, and the values at which they are predicted to be equally fast."""
+    """The cost models of both arms, and where they are equally fast by these, as far as it is bounded."""
 
     arms: tuple[StepModel, StepModel]
-    crossings: tuple[float, ...]
+    crossings: tuple[PredictedCrossing, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +141,9 @@ def check_range(plan: SearchPlan) -> None:
     check_points(at_value(plan, (plan.values.first, plan.values.last)))
 
 
-def search(plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Keep) -> SearchResult:
+def search(
+    plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Keep, find_floor: FindFloor
+) -> SearchResult:
     """Searches for the values at which the second arm overtakes the first.
 
     At each value that is tried, both arms are run in rounds, taking turns at being first. A value at which a run fails,
@@ -147,6 +155,7 @@ def search(plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Kee
         watcher: Told what happens.
         keep: Told what is known before the first run of each value, and after each run, so that the search may be
             killed at any moment.
+        find_floor: Finds noise floors.
 
     Raises:
         InterruptedRunError: It was stopped before anything was measured.
@@ -155,7 +164,7 @@ def search(plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Kee
         TfbenchError: The first run was refused.
     """
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
-        made = _Search(plan, execute, watcher, keep, stop)
+        made = _Search(plan, execute, watcher, keep, find_floor, stop)
         found = find_crossover(plan.values, made.measure, plan.sweep.num_rounds)
     if not made.runs:
         raise InterruptedRunError("interrupted before anything was measured; nothing was stored.")
@@ -174,13 +183,20 @@ class _Search:
     """Makes the runs of a search, and keeps what came of them."""
 
     def __init__(
-        self, plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Keep, stop: StopSignals
+        self,
+        plan: SearchPlan,
+        execute: Execute,
+        watcher: SearchWatcher,
+        keep: Keep,
+        find_floor: FindFloor,
+        stop: StopSignals,
     ) -> None:
         self._plan, self._execute, self._watcher, self._keep, self._stop = plan, execute, watcher, keep, stop
+        self._find_floor = find_floor
         self._failures: dict[int, str] = {}
         self.runs: list[_Run] = []
 
-    def measure(self, value: int, num_rounds: int) -> ArmComparison | str:
+    def measure(self, value: int, num_rounds: int) -> tuple[Runs, Runs] | str:
         """Runs both arms at a value."""
         sweep = self._plan.sweep
         limits = RunLimits(timeout_seconds=sweep.run_timeout_seconds, memory_bytes=sweep.memory_limit_bytes)
@@ -200,9 +216,22 @@ class _Search:
                 raise SearchStopped
             if value in self._failures:
                 break
-        found = self._failures.get(value) or _compare([run for run in self.runs if run.value == value])
-        self._watcher.end(value, found)
-        return found
+        if value in self._failures:
+            self._watcher.end(value, self._failures[value])
+            return self._failures[value]
+        first, second = (self._runs_of(value, arm) for arm in (0, 1))
+        self._watcher.end(value, judge(first, second))
+        return first, second
+
+    def _runs_of(self, value: int, arm: int) -> Runs:
+        runs = [run for run in self.runs if (run.value, run.arm) == (value, arm)]
+        results = [run.outcome.result for run in runs if run.outcome]
+        return Runs(
+            arm=self._plan.sweep.arms[arm].label,
+            speeds=tuple(map(_speed, runs)),
+            rounds=tuple(round_of(result.request.tags) for result in results),
+            floor=self._find_floor(results[0]),
+        )
 
     def known(self, begun: int | None = None) -> tuple[SweepPlan, dict[int, CellResult]]:
         """Returns the sweep that the search is so far, with a value that is about to be measured, and its results."""
@@ -238,22 +267,12 @@ def _make_run(point: SweepPlan, cell: Cell, value: int, execute: Execute, limits
     return place(outcome, outcome=status, run_id=request.run_id, reason=end.reason if end else "")
 
 
-def _compare(runs: Sequence[_Run]) -> ArmComparison:
-    """Returns how the second arm compares with the first, by rounds."""
-    first, second = ([_speed(run) for run in _in_order(runs) if run.arm == arm] for arm in (0, 1))
-    compared = compare_paired(first, second)
-    if compared is None:
-        raise ValueError(f"a ratio with an interval takes {MIN_ROUNDS} rounds or more")
-    return compared
-
-
-def _in_order(runs: Sequence[_Run]) -> list[_Run]:
-    return sorted(runs, key=lambda run: run.round_number)
-
-
 def _speed(run: _Run) -> float:
+    """Returns the speed of a run that finished, in samples per second."""
     speed = run.outcome.summary.metrics.get("samples_per_second") if run.outcome else None
-    return speed if speed and run.result.outcome == "FINISHED" else math.nan
+    if not speed or run.result.outcome != "FINISHED":
+        raise ValueError("a run that did not finish has no speed")
+    return speed
 
 
 def _place_results(
@@ -299,5 +318,5 @@ def _fit_models(key: str, runs: Sequence[_Run]) -> CostModels | None:
     models = [fit_step_model(one) for one in measured]
     if models[0] is None or models[1] is None or len(steps[0].keys() & steps[1].keys()) < 2:
         return None
-    arms = (models[0], models[1])
-    return CostModels(arms=arms, crossings=tuple(predict_crossings(arms, (steps[0], steps[1]))))
+    crossings = bound_crossings((measured[0], measured[1]), (steps[0], steps[1]))
+    return CostModels(arms=(models[0], models[1]), crossings=tuple(crossings))

@@ -14,7 +14,7 @@ from tfbench import recipe_file
 from tfbench.briefs import write_brief
 from tfbench.errors import TfbenchError, TrackingError
 from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
-from tfbench.measure.comparison import SWEEP_TAG
+from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.profile_records import TRACE_FOLDER
 from tfbench.report import plots, profiles, run_json

@@ -11,7 +11,7 @@ from tfbench.journal import Record, read_records, read_run, read_start
 from tfbench.machine import Environment
 from tfbench.measure.comparison import Comparison
 from tfbench.measure.curves import RunCurves, find_curves
-from tfbench.measure.difference import flatten
+from tfbench.measure.equality import flatten
 from tfbench.measure.verdict import find_verdict
 from tfbench.recipe import DatasetConfig
 from tfbench.report.comparison_layout import corner_rows

@@ -4,12 +4,12 @@ import dataclasses
 from typing import Any
 
 from tfbench import recipe_file
-from tfbench.measure.difference import equal_values, flatten
+from tfbench.measure.equality import equal_values, flatten
 from tfbench.measure.noise import NoiseKey, noise_key
 from tfbench.results import RunResult, Summary
 from tfbench.schema import to_plain
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: settings and length of the run in noise_key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from tfbench.distribution import require_usable
 from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TfbenchError
-from tfbench.measure.comparison import ARM_TAG, BATCH_KEY, ROUND_TAG, SWEEP_TAG
+from tfbench.measure.comparison import BATCH_KEY
+from tfbench.measure.rounds import ARM_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.requests import new_request
 from tfbench.results import RunRequest, Summary
 from tfbench.session import RunLimits, RunOutcome

@@ -9,9 +9,9 @@ from tfbench import recipe_file
 from tfbench.briefs import read_briefs
 from tfbench.calibrations import newest_noise_floors
 from tfbench.errors import TfbenchError
-from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare
-from tfbench.measure.difference import flatten
-from tfbench.measure.noise import NoiseKey
+from tfbench.measure.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.measure.equality import flatten
+from tfbench.measure.noise import NoiseFloor, NoiseKey
 from tfbench.run_brief import RunBrief
 from tfbench.schema import build
 from tfbench.sweep_log import CellResult
@@ -46,7 +46,7 @@ def compare_sweep(
     briefs = read_briefs(store, run_ids)
     return compare(
         briefs,
-        noise_limits_of(store),
+        floors_of(store),
         keys=[variation.key for variation in plan.variations],
         settings=settings,
         arms=[arm.label for arm in plan.arms],
@@ -69,25 +69,23 @@ def compare_stored(
     briefs = [brief for brief in read_briefs(store, run_ids) if recipe in (None, brief.recipe) and not brief.profile]
     return compare(
         briefs,
-        noise_limits_of(store),
+        floors_of(store),
         baseline=baseline,
         allows_unequal=allows_unequal,
         own_settings=_own_settings(briefs, None),
     )
 
 
-def noise_limits_of(store: Store) -> NoiseLimit:
-    """Returns what says which differences the noise floors of a store hide; they are read once."""
+def floors_of(store: Store) -> FindFloor:
+    """Returns what finds the noise floor of a run; those of the store are read once."""
     floors = newest_noise_floors(store)
 
-    def limit(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
-        keys = [build(NoiseKey, brief.noise_key, "noise_key") for brief in (a, b) if brief.noise_key] if floors else []
-        found = [floors[key] for key in keys if key in floors]
-        if len(found) < 2:
+    def find(brief: RunBrief) -> NoiseFloor | None:
+        if not floors or not brief.noise_key:
             return None
-        return max(floor.unpaired_limit() if num_rounds is None else floor.paired_limit(num_rounds) for floor in found)
+        return floors.get(build(NoiseKey, brief.noise_key, "noise_key"))
 
-    return limit
+    return find
 
 
 def _own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None) -> dict[str, Any] | None:

@@ -5,7 +5,8 @@ import dataclasses
 from collections.abc import Callable
 
 from tfbench.errors import TrackingError
-from tfbench.measure.comparison import ROUND_TAG, Comparison
+from tfbench.measure.comparison import Comparison
+from tfbench.measure.rounds import ROUND_TAG
 from tfbench.sweep_log import CellResult
 from tfbench.sweep_plan import SweepPlan
 from tfbench.sweep_result import compare_sweep

@@ -86,7 +86,8 @@ def main(repeats: int, seconds: float) -> None:
     found = document["crossings"]
     error = found[0]["value"] / truth - 1 if len(found) == 1 else float("nan")
     bounds = ", ".join(f"{one['value']:.1f} | {one['low']} to {one['high']}" for one in found) or "none | "
-    predicted = ", ".join(f"{value:.1f}" for value in document["predicted_crossings"])
+    models = document["predicted_crossings"]
+    predicted = ", ".join(f"{one['value']:.1f} ({one['low']:.1f} to {one['high']:.1f})" for one in models)
     click.echo(f"| {planted:.1f} | {truth:.1f} | {bounds} | {error:+.2%} | {predicted} | {len(sizes)} | {exhaustive} |")
     sys.exit(not (abs(error) <= LARGEST_ERROR and len(sizes) < exhaustive / 4))
 

@@ -46,7 +46,7 @@ def test_the_arms_take_turns_at_being_first() -> None:
         "tfbench.round": "2",
     }
     assert (done.floor.first, done.floor.second) == ((100.0, 101.0, 99.0), (102.0, 104.0, 100.0))
-    assert (done.floor.seconds, done.floor.steps, done.floor.key.recipe) == (5.0, None, "test")
+    assert (done.floor.key.length, done.floor.key.recipe) == (("seconds=5.0",), "test")
 
 
 def test_a_round_of_which_a_run_failed_is_left_out() -> None:
@@ -82,7 +82,7 @@ def test_a_request_to_stop_keeps_the_rounds_that_are_whole() -> None:
 def test_a_floor_is_found_for_its_machine_placement_and_workload_alone(tmp_path: Path) -> None:
     store = Store(tmp_path / "mlruns")
     assert list_noise_floors(store) == []
-    result = build_result()
+    result = build_result(dataset=None)
     assert find_noise_floor(store, result) is None
     floor = make_floor(*SPEEDS, recipe=result.request.recipe)
     path = save_noise_floor(store, floor)
@@ -95,7 +95,7 @@ def test_a_floor_is_found_for_its_machine_placement_and_workload_alone(tmp_path:
 
 def test_the_newest_floor_counts_and_a_damaged_file_does_not(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    result = build_result()
+    result = build_result(dataset=None)
     floors = [make_floor(speed, recipe=result.request.recipe) for speed in (100.0, 200.0)]
     for floor in reversed(floors):
         save_noise_floor(store, floor)
@@ -119,10 +119,10 @@ def test_what_a_floor_means_is_said() -> None:
         f"  {100 * floor.unpaired_limit():5.1f} %  between two single runs",
         f"  {100 * floor.unpaired_limit(3):5.1f} %  between the means of 3 and 3 runs",
         f"  {100 * floor.paired_limit(3):5.1f} %  between two arms that take turns for 3 rounds",
-        "  Both arms were the same, so all of it is noise: speeds that differ by less, at",
-        "  this batch size and on these devices, show no measurable difference (95 %).",
-        "  What differs from one hour or day to the next is not in it: for runs that lie",
-        "  further apart, take it as the least.",
+        "  Both arms were the same, so all of it is noise: by this alone, speeds that",
+        "  differ by less show no measurable difference (95 %). It counts beside the",
+        "  runs' own scatter, for runs with the same settings, batch size, devices and",
+        "  length. What differs from one hour or day to the next is not in it.",
     ]
     assert "Runs that failed: 2; their rounds are left out." in " ".join(noise_lines(floor, 2, 500))
 

@@ -11,7 +11,7 @@ from builders import build_recipe, build_request, build_result
 from fake_runs import FakeRuns, Fate
 from journals import write_journal
 from tfbench import session
-from tfbench.baselines import make_baseline, noise_limit, read_baseline, write_baseline
+from tfbench.baselines import make_baseline, read_baseline, write_baseline
 from tfbench.calibrations import save_noise_floor
 from tfbench.errors import ComparisonError, DeviceError, MeasurementError, TrackingError, UnknownNameError
 from tfbench.measure.noise import NoiseFloor
@@ -57,8 +57,6 @@ def store_floor(sample: SpeedSample, spread: float) -> None:
         created=1_700_000_000.0,
         tfbench="0.1.0",
         key=sample.noise_key,
-        steps=None,
-        seconds=5.0,
         first=(100.0, 100.0 * (1 + spread), 100.0),
         second=(100.0 * (1 + spread), 100.0, 100.0),
     )
@@ -121,20 +119,21 @@ def test_the_exit_code_says_what_was_found(
     assert done.stdout.splitlines()[-1].startswith(judgement)
 
 
-def test_a_regression_below_the_noise_floor_is_none(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+def test_a_noise_floor_counts_beside_the_runs(tfbench: Cli, fake: Fake, baseline: Path) -> None:
     sample = read_baseline(Store(Path("mlruns")), str(baseline)).sample
-    store_floor(sample, 0.1)
-    limit = noise_limit(Store(Path("mlruns")), [sample.noise_key, sample.noise_key], 5)
-    assert limit is not None and limit > 0.05
+    store_floor(sample, 0.2)
     fake(*SLOW)
     done = tfbench(*CHECK, "--baseline", str(baseline))
     assert done.exit_code == 0
-    assert "below the noise floor of" in done.stdout.splitlines()[-1]
+    (line,) = done.stdout.splitlines()[-1:]
+    assert line.startswith("no measurable difference: 5.0 % slower than the baseline (95 %, with the noise floor: ")
     store_floor(sample, 0.001)
     fake(*SLOW)
     done = tfbench(*CHECK, "--baseline", str(baseline))
     assert done.exit_code == 3
-    assert "(95 %: 3.9 to 6.1 %), above the noise floor of 0." in done.stdout.splitlines()[-1]
+    assert done.stdout.splitlines()[-1].startswith(
+        "regression: 5.0 % slower than the baseline (95 %, with the noise floor: 4."
+    )
 
 
 def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
@@ -180,16 +179,23 @@ def test_another_machine_is_refused_after_the_first_run(tfbench: Cli, fake: Fake
     assert "Not like with like: hostname elsewhere -> bench." in done.stdout
 
 
-def test_a_single_run_needs_a_noise_floor(tfbench: Cli, fake: Fake, baseline: Path) -> None:
-    fates = fake(*SLOW)
+def test_one_run_is_held_against_the_many_of_a_baseline(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    fake(95.0)
     done = tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1")
-    assert (done.exit_code, fates.requests) == (2, [])
-    assert "--repeats 1: one run says nothing of chance" in done.stderr
+    assert done.exit_code == 3
+    # One value beside five that spread by 0.79 %: t of 4 degrees of freedom, 2.776, times 0.79 % times sqrt(1 + 1/5).
+    assert done.stdout.splitlines()[-1] == "regression: 5.0 % slower than the baseline (95 %: 2.7 to 7.3 %)"
+    fake(98.5)
+    assert tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1").exit_code == 0
+
+
+def test_single_runs_need_a_noise_floor(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    fates = fake(*SLOW)
     full = read_baseline(Store(Path("mlruns")), str(baseline)).sample
     edit(baseline, run_ids=["one"], samples_per_second=[100.0])
-    done = tfbench(*CHECK, "--baseline", str(baseline))
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1")
     assert (done.exit_code, fates.requests) == (2, [])
-    assert "baseline baseline.json: one run says nothing of chance, unless the noise floor is known: " in done.stderr
+    assert "baseline baseline.json and --repeats 1: one run says nothing of chance, unless the noise" in done.stderr
     store_floor(full, 0.001)
     assert tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1").exit_code == 3
 

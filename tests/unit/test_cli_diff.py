@@ -40,8 +40,6 @@ def calibrate(store: Store, index: int) -> None:
         created=1_700_000_000.0,
         tfbench="0.1.0",
         key=key,
-        steps=None,
-        seconds=5.0,
         first=(100.0, 101.0, 102.0),
         second=(101.0, 100.0, 102.0),
     )
@@ -60,12 +58,14 @@ def test_diff_names_what_differs_and_how_to_learn_the_noise_floor(tfbench: Cli) 
 
 def test_diff_holds_the_speeds_against_the_stored_floors(tfbench: Cli, store: Store) -> None:
     calibrate(store, 0)
-    assert json.loads(tfbench("diff", FIRST, SECOND, "--format", "json").stdout)["judgement"] == "floor not known"
+    written = json.loads(tfbench("diff", FIRST, SECOND, "--format", "json").stdout)
+    assert written["speedup"]["judgement"] == "not judged"
     calibrate(store, 3)
     written = json.loads(tfbench("diff", FIRST, SECOND, "--format", "json").stdout)
-    assert written["judgement"] == "above the floor"  # four times the batch is twice as fast in these journals
+    assert written["speedup"]["judgement"] == "faster"  # four times the batch is twice as fast in these journals
     assert written["results"][0]["ratio"] == pytest.approx(2.0)
-    assert 0 < written["noise_limit"] < 0.1
+    assert 0 < written["speedup"]["noise_limit"] < 0.1
+    assert "B is 100 % faster than A (95 %, with the" in tfbench("diff", FIRST, SECOND).stdout
 
 
 def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:

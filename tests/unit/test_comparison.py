@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from floors import floor_of_spread, no_floor
 from sweeps import TWO_ARMS, build_brief
-from tfbench.measure.comparison import Comparison, Failure, NoiseLimit, compare
+from tfbench.measure.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.measure.noise import NoiseFloor
 from tfbench.measure.verdict import find_verdict
 from tfbench.report.comparison import (
     comparison_csv,
@@ -20,12 +22,8 @@ BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
 
 
-def no_floor(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
-    return None
-
-
 def sweep_of(
-    speeds: dict[int, tuple[list[float], list[float]]], noise_limit: NoiseLimit = no_floor, **options: Any
+    speeds: dict[int, tuple[list[float], list[float]]], find_floor: FindFloor = no_floor, **options: Any
 ) -> Comparison:
     """Compares a sweep: batch size to the speeds of both arms, round by round."""
     briefs = [
@@ -34,7 +32,7 @@ def sweep_of(
         for arm, of_arm in zip(TWO_ARMS, of_arms, strict=True)
         for number, speed in enumerate(of_arm, start=1)
     ]
-    return compare(briefs, noise_limit, keys=[BATCH], **options)
+    return compare(briefs, find_floor, keys=[BATCH], **options)
 
 
 def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
@@ -65,31 +63,69 @@ def test_a_speed_up_whose_interval_holds_one_is_none() -> None:
     assert speedup.judgement == "no measurable difference"
 
 
-def test_a_difference_below_the_noise_floor_is_none() -> None:
-    speeds = {32: ([100.0, 101.0], [102.0, 103.02])}
-    asked: list[int | None] = []
+def test_a_noise_floor_counts_beside_the_rounds() -> None:
+    speeds = {32: ([100.0, 101.0, 100.0], [102.0, 103.02, 102.0])}  # 2 % in each of three rounds
 
-    def limit(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float:
-        asked.append(num_rounds)
-        return 0.03
+    def judged(floor: NoiseFloor | None) -> tuple[str, bool]:
+        speedup = sweep_of(speeds, lambda brief: floor).rows[0].entries[MIRRORED].speedup
+        assert speedup is not None
+        return speedup.judgement, speedup.uses_floor
 
-    speedup = sweep_of(speeds, limit).rows[0].entries[MIRRORED].speedup
-    assert speedup is not None
-    assert (speedup.judgement, speedup.noise_limit) == ("no measurable difference", 0.03)
-    assert asked == [2]
-    below = sweep_of(speeds).rows[0].entries[MIRRORED].speedup
-    assert below is not None
-    assert below.judgement == "faster"
+    assert judged(None) == ("faster", False)
+    assert judged(floor_of_spread(0.001)) == ("faster", True)
+    assert judged(floor_of_spread(0.02)) == ("no measurable difference", True)
 
 
 def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
-    def judged(limit: float | None) -> str:
-        entry = sweep_of({32: ([100.0], [110.0])}, lambda a, b, n: limit).rows[0].entries[MIRRORED]
+    def judged(floor: NoiseFloor | None) -> str:
+        entry = sweep_of({32: ([100.0], [110.0])}, lambda brief: floor).rows[0].entries[MIRRORED]
         assert entry.speedup is not None
-        assert (entry.speedup.ratio, entry.speedup.low, entry.interval) == (pytest.approx(1.1), None, None)
+        assert (entry.speedup.ratio, entry.interval) == (pytest.approx(1.1), None)
+        assert (entry.speedup.low is None) == (floor is None)
         return entry.speedup.judgement
 
-    assert [judged(limit) for limit in (None, 0.05, 0.2)] == ["not judged", "faster", "no measurable difference"]
+    floors = [None, floor_of_spread(0.01), floor_of_spread(0.05)]
+    assert [judged(floor) for floor in floors] == ["not judged", "faster", "no measurable difference"]
+
+
+def test_rounds_of_different_sweeps_do_not_pair() -> None:
+    monday, friday = {"tfbench.sweep": "monday"}, {"tfbench.sweep": "friday"}
+    briefs = []
+    for arm, sweep, speeds in ((TWO_ARMS[0], monday, (100.0, 110.0)), (TWO_ARMS[1], friday, (200.0, 180.0))):
+        for number, speed in enumerate(speeds, start=1):
+            tags = sweep | {"tfbench.arm": arm.label, "tfbench.round": str(number)}
+            briefs.append(build_brief(speed, arm=arm, tags=tags, run_id=f"{sweep}{number}"))
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert not speedup.is_paired
+
+
+def test_rounds_of_several_sweeps_all_count() -> None:
+    briefs = []
+    for sweep, factor in (("monday", 1.0), ("friday", 3.0)):
+        for number, noise in enumerate((1.0, 1.01, 0.99), start=1):
+            for arm, speed in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 150.0 * noise)):
+                tags = {"tfbench.sweep": sweep, "tfbench.arm": arm.label, "tfbench.round": str(number)}
+                run_id = f"{sweep}{number}{arm.label}"
+                briefs.append(build_brief(factor * speed, arm=arm, tags=tags, run_id=run_id))
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
+
+
+def test_one_run_against_three_is_held_against_all_of_them() -> None:
+    found = sweep_of({32: ([100.0], [150.0, 151.0, 149.0])})  # the baseline's other rounds are not there yet
+    speedup = found.rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert speedup.ratio == pytest.approx((150 * 151 * 149) ** (1 / 3) / 100)
+    assert (speedup.is_paired, speedup.num, speedup.judgement) == (False, 1, "faster")
+
+
+def test_a_round_that_both_ran_in_is_the_ratio_of_single_runs() -> None:
+    runs = [build_brief(100.0, round_number=2), build_brief(150.0, arm=TWO_ARMS[1], round_number=2)]
+    speedup = compare(runs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.ratio, speedup.is_paired, speedup.judgement) == (pytest.approx(1.5), True, "not judged")
 
 
 def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
@@ -189,14 +225,40 @@ def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
 
 
 def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
-    found = sweep_of({32: ([100.0, 100.0], [50.0, 400.0]), 64: ([100.0], [300.0])})
-    verdict = find_verdict(found)
-    assert verdict[:2] == (
-        f"{MIRRORED} and {DEFAULT} show no measurable difference for global_batch_size=32.",
-        f"{MIRRORED} is not judged for global_batch_size=64: one run each says nothing of chance. Repeat them "
-        "(--repeats 3), or measure the noise floor (tfbench calibrate).",
+    unclear = find_verdict(sweep_of({32: ([100.0, 100.0], [50.0, 400.0])}))
+    assert any(text.startswith("2 replicas show no measurable difference to one: 1.41 times") for text in unclear)
+    single = find_verdict(sweep_of({32: ([100.0], [50.0]), 64: ([100.0], [300.0])}))
+    assert single[0] == (
+        f"{MIRRORED} is not judged for all 2 settings: one run each says nothing of chance. Repeat them (--repeats 3), "
+        "or measure the noise floor (tfbench calibrate)."
     )
-    assert not any(text.startswith("Use ") for text in verdict)
+    assert not any(text.startswith("Use ") for text in (*unclear, *single))
+
+
+def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> None:
+    # Ten settings that spread by 3 %, and one of them by 5.2 %: t of 20 degrees of freedom gives p = 0.007, of which
+    # Holm leaves 0.07.
+    same = [100.0, 100.0, 100.0]
+    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(3, 12)}
+    found = sweep_of(speeds | {4096: (same, [102.2, 105.2, 108.2])})
+    speedup = found.rows[-1].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
+    assert comparison_lines(found)[-1].endswith("1.05 [1.01, 1.09] ~")
+    assert find_verdict(found)[0] == (
+        f"{MIRRORED} and {DEFAULT} show no measurable difference for all 10 settings. By itself global_batch_size=4096 "
+        "would suggest one, which among 10 comparisons may be chance: more rounds (--repeats) may tell."
+    )
+
+
+def test_a_turning_point_of_which_one_side_is_only_suggested_is_suggested() -> None:
+    same = [100.0, 100.0, 100.0]
+    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(4, 12)} | {8: (same, [49.0, 50.0, 51.0])}
+    verdict = find_verdict(sweep_of(speeds | {4096: (same, [102.2, 105.2, 108.2])}))
+    assert verdict[0] == (
+        f"Suggested, and not supported by all settings together: {DEFAULT} up to batch 8 and {MIRRORED} from 4,096 on. "
+        "More rounds (--repeats) may tell."
+    )
 
 
 def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:

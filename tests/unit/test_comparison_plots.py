@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from matplotlib.axes import Axes
 
+from floors import no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.measure.comparison import Comparison, Failure, compare
 from tfbench.report.comparison_layout import corner_rows, lay_out
@@ -15,10 +16,6 @@ from tfbench.sweep_plan import Arm
 BATCH, WIDTH = "training.global_batch_size", "model.hidden_units"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
 SPEEDUP = "speedup_mirrored-cpu-0-cpu-1.png"
-
-
-def no_floor(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
-    return None
 
 
 def sweep_of(sizes: tuple[int, ...] = (10, 20), batches: tuple[int, ...] = (32, 64), **options: Any) -> Comparison:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from builders import build_environment, build_recipe
-from searches import ARMS, COSTS, KEY, PlantedRuns, Watcher, build_search, forget, run_search
+from floors import no_floor
+from searches import ARMS, COSTS, KEY, PlantedRuns, Watcher, build_search, forget, pair, run_search
 from sweeps import build_plan
 from tfbench import briefs, session
 from tfbench.cli import devices
@@ -18,7 +20,7 @@ from tfbench.device_report import DeviceFacts
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, RecipeError
 from tfbench.machine import Gpu
 from tfbench.measure.crossover import Crossover, ValueRange
-from tfbench.measure.intervals import ArmComparison
+from tfbench.measure.judging import judge_family
 from tfbench.measure.step_model import StepModel
 from tfbench.recipe_file import to_tables
 from tfbench.report.crossover import crossover_lines, crossover_sentences, model_lines, point_line, search_lines
@@ -61,7 +63,9 @@ def test_the_planted_crossing_is_found_and_predicted() -> None:
     (crossing,) = result.found.crossings
     assert crossing.value == pytest.approx(2000 / 3, rel=0.05)
     assert result.models is not None
-    assert result.models.crossings == pytest.approx([2000 / 3], rel=0.05)
+    (predicted,) = result.models.crossings
+    assert predicted.value == pytest.approx(2000 / 3, rel=0.05)
+    assert predicted.low <= 2000 / 3 * 1.01 and predicted.high >= 2000 / 3 * 0.99
     first, second = result.models.arms
     assert (first.fixed, first.per_work) == pytest.approx((1e-3, 1e-5), rel=0.05)
     assert (second.fixed, second.per_work) == pytest.approx((5e-3, 4e-6), rel=0.05)
@@ -135,7 +139,7 @@ def test_arms_that_are_not_alike_are_told(monkeypatch: pytest.MonkeyPatch) -> No
         result = dataclasses.replace(outcome.result, environment=build_environment(hostname="other"))
         return dataclasses.replace(outcome, result=result)
 
-    result = search(build_search(), elsewhere, Watcher(), forget)
+    result = search(build_search(), elsewhere, Watcher(), forget, no_floor)
     assert [(one.name, one.a, one.b) for one in result.unequal] == [("hostname", "bench", "other")]
 
 
@@ -211,7 +215,7 @@ def test_findings_are_told_in_sentences() -> None:
         f"slower at {crossing.low}, and measurably faster at {crossing.high}."
     )
     assert crossover_lines(result.found, KEY, ARMS, 300) == ["Crossover", f"- {sentence}"]
-    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher(), forget)
+    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher(), forget, no_floor)
     assert "default cpu:0 falls behind mirrored cpu:0,cpu:1 at global_batch_size 6" in " ".join(
         crossover_sentences(backwards.found, KEY, ARMS[::-1])
     )
@@ -239,26 +243,25 @@ def test_no_crossing_is_told_as_what_it_is(
             outcome.summary.metrics["samples_per_second"] = 4096 / 0.05
         return outcome
 
-    result = search(build_search(), execute, Watcher(), forget)
+    result = search(build_search(), execute, Watcher(), forget, no_floor)
     assert said(result).startswith("None from global_batch_size 2 to 4,096: mirrored cpu:0,cpu:1 ")
     assert said(result).endswith(sentence)
 
 
 def test_a_change_that_is_not_measurable_is_told_as_that() -> None:
-    slower, unclear = (
-        ArmComparison(ratio=ratio, low=ratio / wide, high=ratio * wide, num=2)
-        for ratio, wide in ((0.5, 1.1), (1.4, 9.0))
-    )
+    same, off = [100.0] * 3, (0.97, 1.0, 1.03)
+    pairs = [pair(same, [50.0 * factor for factor in off])] * 2 + [pair(same, [104.5 * factor for factor in off])] * 2
     found = Crossover(
         values=ValueRange(low=1, high=8),
-        points={1: slower, 2: slower, 4: unclear, 8: unclear},
+        points=dict(zip((1, 2, 4, 8), judge_family(pairs), strict=True)),
         failures={},
         crossings=(),
         was_stopped=False,
     )
+    assert [found.points[value].is_suggested for value in (4, 8)] == [True, True]
     assert crossover_sentences(found, KEY, ("a", "b")) == [
-        "None from global_batch_size 1 to 8: b is slower from 1 to 2, not measurably different from 4 to 8. The faster "
-        "one seems to change between 2 and 4, but not measurably: more rounds (--repeats) may tell."
+        "None from global_batch_size 1 to 8: b is slower from 1 to 2, not measurably different from 4 to 8. At 4, 8 "
+        "its own interval suggests the contrary, which among 4 values may be chance: more rounds (--repeats) may tell."
     ]
 
 
@@ -289,11 +292,14 @@ def test_the_cost_models_are_told_with_their_errors_and_prediction() -> None:
     assert lines[0] == "Cost of a step, fitted to the runs"
     assert lines[1].startswith("  default cpu:0         1 ms + 10 us a sample (within 0.")
     assert lines[2].startswith("  mirrored cpu:0,cpu:1  5 ms + 4 us a sample (within 0.")
-    assert lines[3].startswith("  By it, both arms are equally fast at global_batch_size 66")
+    assert re.match(
+        r"  By it, both arms are equally fast at global_batch_size 66\d \(95 %: 6[56]\d to 6[67]\d\)\.", lines[3]
+    )
     assert lines[4] == (
         "  What the replicas exchange cannot be told apart from the rest by these runs, and is in its cost."
     )
-    assert "nowhere in the range that was measured." in model_lines(result.models.arms, (), KEY, ARMS, 300)[3]
+    (unbounded,) = model_lines(result.models.arms, (), KEY, ARMS, 300)[3:4]
+    assert unbounded == "  By it, it is not bounded where, or whether, both arms are equally fast."
 
 
 def test_the_plan_and_each_point_are_a_line() -> None:
@@ -304,9 +310,9 @@ def test_the_plan_and_each_point_are_a_line() -> None:
         "  runs      about 11 values x 2 arms x 2 rounds = 44 runs",
         "  time      about 5:52, until runs tell better",
     ]
-    found = ArmComparison(ratio=1.23456, low=1.2, high=1.27, num=3)
+    (found,) = judge_family([pair([100.0, 100.0, 100.0], [122.0, 123.0, 125.0])])
     assert point_line(KEY, 64, ARMS, found) == (
-        "global_batch_size=64: mirrored cpu:0,cpu:1 has 1.23 times the speed of default cpu:0 [1.2, 1.27], faster"
+        "global_batch_size=64: mirrored cpu:0,cpu:1 has 1.23 times the speed of default cpu:0 [1.2, 1.27]"
     )
     assert point_line(KEY, 64, ARMS, "default cpu:0: FAILED: x") == (
         "global_batch_size=64: too much: default cpu:0: FAILED: x"
@@ -369,7 +375,9 @@ def test_crossover_gives_json(tfbench: Cli, fake: Callable[..., PlantedRuns]) ->
     assert (document["between"], document["complete"], document["unequal"]) == (list(ARMS), True, [])
     assert document["largest_fit"] < 3000 < document["failures"][0]["value"]
     assert [model["unit"] for model in document["cost_models"]] == ["sample", "sample"]
-    assert document["predicted_crossings"] == pytest.approx([2000 / 3], rel=0.05)
+    (predicted,) = document["predicted_crossings"]
+    assert predicted["value"] == pytest.approx(2000 / 3, rel=0.05)
+    assert predicted["low"] < predicted["value"] < predicted["high"]
     assert len(document["points"]) + len(document["failures"]) == len(document["comparison"]["rows"])
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from searches import pair
 from tfbench.errors import MeasurementError
 from tfbench.measure.crossover import Crossover, SearchStopped, ValueRange, find_crossover, lead
-from tfbench.measure.intervals import ArmComparison, compare_paired
+from tfbench.measure.judging import Runs
 
 BATCHES = ValueRange(low=1, high=4096)
 ROUNDS = 3
@@ -40,7 +41,7 @@ class Planted:
         self._stops_after = stops_after
         self.asked: list[int] = []
 
-    def __call__(self, value: int, num_rounds: int) -> ArmComparison | str:
+    def __call__(self, value: int, num_rounds: int) -> tuple[Runs, Runs] | str:
         if len(self.asked) == self._stops_after:
             raise SearchStopped
         self.asked.append(value)
@@ -50,22 +51,20 @@ class Planted:
             [value / (fixed + slope * value) * math.exp(self._random.gauss(0, self._noise)) for _ in range(num_rounds)]
             for fixed, slope in self._costs
         ]
-        found = compare_paired(*speeds)
-        assert found is not None
-        return found
+        return pair(*speeds)
 
 
 def search(planted: Planted, values: ValueRange = BATCHES) -> Crossover:
     return find_crossover(values, planted, ROUNDS)
 
 
-def signed(signs: Callable[[int], int]) -> Callable[[int, int], ArmComparison]:
+def signed(signs: Callable[[int], int]) -> Callable[[int, int], tuple[Runs, Runs]]:
     """Returns arms of which the second is clearly the faster, 1, the slower, -1, or neither, 0, by value."""
 
-    def measure(value: int, num_rounds: int) -> ArmComparison:
+    def measure(value: int, num_rounds: int) -> tuple[Runs, Runs]:
         ratio = 1.5 ** signs(value)
-        wide = 1.2 if signs(value) == 0 else 1.01
-        return ArmComparison(ratio=ratio, low=ratio / wide, high=ratio * wide, num=num_rounds)
+        off = [1 + 0.01 * (number - (num_rounds - 1) / 2) for number in range(num_rounds)]
+        return pair([100.0] * num_rounds, [100.0 * ratio * factor for factor in off])
 
     return measure
 
@@ -165,7 +164,7 @@ def test_a_value_that_fails_on_the_way_ends_the_narrowing() -> None:
     measure = signed(lambda value: -1 if value < 300 else 1)
     asked: list[int] = []
 
-    def fails_in_between(value: int, num_rounds: int) -> ArmComparison | str:
+    def fails_in_between(value: int, num_rounds: int) -> tuple[Runs, Runs] | str:
         asked.append(value)
         return "crashed" if 64 < value < 512 else measure(value, num_rounds)
 

@@ -17,14 +17,18 @@ from builders import (
     build_span,
     build_usage,
 )
+from floors import floor_of_spread
 from tfbench.machine import Gpu
-from tfbench.measure.difference import RunDifference, compare_runs, find_unequal, flatten, is_above
+from tfbench.measure.difference import RunDifference, compare_runs
+from tfbench.measure.equality import find_unequal, flatten
+from tfbench.measure.judging import Runs, judge, judge_results
+from tfbench.measure.noise import NoiseFloor
 from tfbench.measure.summary import summarize
 from tfbench.report.difference import describe_speed, difference_json, difference_lines
 from tfbench.results import DatasetSummary, RunExit, RunResult, Summary
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-NOT_KNOWN = (None, None)
+NOT_KNOWN: tuple[NoiseFloor | None, NoiseFloor | None] = (None, None)
 
 
 def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
@@ -35,9 +39,13 @@ def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
     return first, build_result(request=request, **fields)
 
 
-def compare(a: RunResult, b: RunResult, *, limits: tuple[float | None, float | None] = NOT_KNOWN) -> RunDifference:
+def compare(
+    a: RunResult, b: RunResult, *, floors: tuple[NoiseFloor | None, NoiseFloor | None] = NOT_KNOWN
+) -> RunDifference:
     summaries = [summarize(result, warmup_steps=1) for result in (a, b)]
-    return compare_runs(a, summaries[0], b, summaries[1], limits=limits)
+    known = dict(zip((id(a), id(b)), floors, strict=True))
+    speedup = judge_results((a, summaries[0]), (b, summaries[1]), lambda result: known[id(result)])
+    return compare_runs(a, summaries[0], b, summaries[1], speedup=speedup)
 
 
 def recipe_with(**sections: Any) -> Any:
@@ -161,56 +169,53 @@ def build_pair_of_spans(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[Run
 def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio() -> None:
     a, b = build_pair()
     difference = compare_runs(
-        a, Summary(metrics={"test_loss": 0.0, "loss": 2.0}), b, Summary(metrics={"test_loss": 1.0}), limits=NOT_KNOWN
+        a, Summary(metrics={"test_loss": 0.0, "loss": 2.0}), b, Summary(metrics={"test_loss": 1.0}), speedup=None
     )
     assert [(entry.name, entry.a, entry.b, entry.ratio) for entry in difference.results] == [
         ("loss", 2.0, None, None),
         ("test_loss", 0.0, 1.0, None),  # nothing is a multiple of zero
     ]
-    assert difference.judgement is None
+    assert difference.speedup is None
     assert describe_speed(difference) == ""
 
 
 @pytest.mark.parametrize(
-    ("ratio", "limit", "above"),
-    [(1.031, 0.031, False), (1.032, 0.031, True), (1 / 1.031, 0.0311, False), (0.9690, 0.031, True), (1.0, 0.0, False)],
-)
-def test_a_floor_holds_both_ways(ratio: float, limit: float, above: bool) -> None:
-    assert is_above(ratio, limit) is above
-
-
-@pytest.mark.parametrize(
-    ("limits", "judgement", "text"),
+    ("floors", "judgement", "text"),
     [
         (
-            (0.031, 0.031),
-            "above the floor",
-            "samples_per_second: B is 25 % faster, above the floor of 3.1 %.",
+            (floor_of_spread(0.01), floor_of_spread(0.01)),
+            "faster",
+            "samples_per_second: B is 25 % faster than A (95 %, with the noise floor: 21 to 29 %).",
         ),
         (
-            (0.1, 0.3),  # the noisier of the two decides
-            "below the floor",
-            "samples_per_second: no measurable difference (25 %, below the floor of 30 %).",
+            (floor_of_spread(0.01), floor_of_spread(0.1)),
+            "no measurable difference",
+            "samples_per_second: no measurable difference: B is 25 % faster than A (95 %, with the noise floor: 0.73 % "
+            "slower to 57 % faster).",
         ),
         (
-            (0.031, None),
-            "floor not known",
-            "samples_per_second: B is 25 % faster, which may be noise: its floor is not known. "
-            "`tfbench calibrate test`, with the options of the run, measures it.",
+            (floor_of_spread(0.01), None),
+            "not judged",
+            "samples_per_second: B is 25 % faster than A, which may be noise: its floor is not known. "
+            "`tfbench calibrate test`, with the options of the runs, measures it.",
         ),
     ],
 )
 def test_a_difference_of_speed_is_held_against_the_floor(
-    limits: tuple[float | None, float | None], judgement: str, text: str
+    floors: tuple[NoiseFloor | None, NoiseFloor | None], judgement: str, text: str
 ) -> None:
-    difference = compare(*build_pair_of_spans((0.5, 0.5), (0.4, 0.4)), limits=limits)
-    assert difference.judgement == judgement
+    difference = compare(*build_pair_of_spans((0.5, 0.5), (0.4, 0.4)), floors=floors)
+    assert difference.speedup is not None
+    assert difference.speedup.judgement == judgement
     assert describe_speed(difference) == text
 
 
 def test_says_which_of_the_two_is_faster() -> None:
-    difference = compare(*build_pair_of_spans((0.4, 0.4), (0.8, 0.8)), limits=(0.1, 0.1))
-    assert describe_speed(difference) == "samples_per_second: A is 100 % faster, above the floor of 10 %."
+    floor = floor_of_spread(0.01)
+    difference = compare(*build_pair_of_spans((0.4, 0.4), (0.8, 0.8)), floors=(floor, floor))
+    assert describe_speed(difference).startswith(
+        "samples_per_second: B is 50 % slower than A (95 %, with the noise floor: "
+    )
 
 
 def test_causes_come_from_recipe_placement_settings_environment_and_data() -> None:
@@ -254,7 +259,7 @@ def test_only_cautions_of_one_run_are_named() -> None:
         Summary(metrics={}, cautions=("both", "only a")),
         b,
         Summary(metrics={}, cautions=("only b", "both")),
-        limits=NOT_KNOWN,
+        speedup=None,
     )
     assert (difference.a.cautions, difference.b.cautions) == (("only a",), ("only b",))
 
@@ -298,7 +303,7 @@ def build_unlike() -> RunDifference:
         Summary(metrics=figures[0], cautions=(caution,)),
         second,
         Summary(metrics=figures[1] | {"flops_per_second": 1.25e9}),
-        limits=(0.031, 0.02),
+        speedup=judge(*(Runs(arm="x", speeds=(speed,), floor=floor_of_spread(0.01)) for speed in (640.0, 800.0))),
     )
 
 
@@ -318,16 +323,17 @@ def test_the_text_is_as_agreed() -> None:
 
 def test_json_has_units_directions_and_the_judgement() -> None:
     written = json.loads(json.dumps(difference_json(build_unlike()), allow_nan=False))
-    assert written["a"]["noise_limit"] == 0.031
     assert written["b"] == {
         "run_id": "b" * 12,
         "name": "test-mixed",
         "status": "FAILED",
         "recipe": "test",
-        "noise_limit": 0.02,
         "cautions": [],
     }
-    assert (written["noise_limit"], written["judgement"]) == (0.031, "above the floor")
+    assert (written["speedup"]["noise_limit"], written["speedup"]["judgement"]) == (
+        pytest.approx(0.033, abs=1e-3),
+        "faster",
+    )
     assert written["unequal"][0] == {"name": "precision", "a": "float32", "b": "mixed_float16"}
     assert written["results"][0] == {
         "name": "samples_per_second",

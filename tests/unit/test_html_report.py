@@ -2,6 +2,7 @@ import html.parser
 from typing import Any
 
 from builders import build_environment
+from floors import no_floor
 from sweeps import TWO_ARMS, build_brief, build_plan
 from tfbench import __version__
 from tfbench.machine import Gpu
@@ -10,7 +11,6 @@ from tfbench.measure.verdict import find_verdict
 from tfbench.report.html import Image, ReportContents, describe_environment, group_cautions, render_report
 from tfbench.report.html_page import GENERATOR
 from tfbench.report.references import DISCLAIMER
-from tfbench.run_brief import RunBrief
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
@@ -46,10 +46,6 @@ class Page(html.parser.HTMLParser):
     def of(self, tag: str) -> list[dict[str, str | None]]:
         """Returns the attributes of every element of a kind."""
         return [attributes for name, attributes in self.elements if name == tag]
-
-
-def no_floor(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
-    return None
 
 
 def compared(**fields: Any) -> Comparison:

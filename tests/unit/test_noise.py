@@ -1,39 +1,16 @@
 import dataclasses
-import functools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from builders import build_environment, build_placement, build_recipe, build_request, build_result
+from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
+from floors import build_floor, build_key
 from tfbench.errors import RecipeError
 from tfbench.machine import Gpu
-from tfbench.measure.noise import NoiseFloor, NoiseKey, noise_key
+from tfbench.measure.noise import NoiseFloor, noise_key
 from tfbench.schema import build, to_plain
-
-
-@functools.cache
-def build_key() -> NoiseKey:
-    key = noise_key(build_result())
-    assert key is not None
-    return key
-
-
-def build_floor(**fields: Any) -> NoiseFloor:
-    return NoiseFloor(
-        **{
-            "group": "0123456789ab",
-            "created": 1_700_000_000.0,
-            "tfbench": "0.1.0",
-            "key": build_key(),
-            "steps": None,
-            "seconds": 5.0,
-            "first": (100.0, 200.0, 100.0),
-            "second": (200.0, 100.0, 200.0),
-        }
-        | fields
-    )
 
 
 def test_the_paired_limit_is_that_worked_out_by_hand() -> None:
@@ -98,9 +75,41 @@ def test_another_machine_placement_or_workload_is_another_key(fields: dict[str, 
     assert noise_key(build_result(**fields)) != noise_key(build_result())
 
 
-def test_the_length_of_the_training_is_not_in_the_key() -> None:
-    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 7}, measurement={"seconds": 3.0})
-    assert noise_key(build_result(request=build_request(recipe=recipe))) == noise_key(build_result())
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"settings": build_settings(precision="mixed_float16")},
+        {"settings": build_settings(jit_compile=True)},
+        {"settings": build_settings(intra_op_threads=1)},
+        {"settings": build_settings(steps_per_execution=10)},
+        {"environment": build_environment(cpu_quota_cores=1.5)},
+        {
+            "request": build_request(
+                recipe=build_recipe(dataset={"data": "real"}, training={"optimizer": {"name": "sgd"}})
+            )
+        },
+        {"request": build_request(recipe=build_recipe(dataset={"data": "real"}, measurement={"warmup_steps": 5}))},
+    ],
+)
+def test_other_settings_are_another_key(fields: dict[str, Any]) -> None:
+    assert noise_key(build_result(**fields)) != noise_key(build_result())
+
+
+def test_the_length_of_a_run_is_in_the_key() -> None:
+    def key(**sections: Any) -> object:
+        recipe = build_recipe(dataset={"data": "real"}, **sections)
+        return noise_key(build_result(request=build_request(recipe=recipe)))
+
+    lengths = [{"epochs": 7}, {"epochs": 8}, {"seconds": 3.0}, {"seconds": 4.0}, {"steps": 3}]
+    keys = {key(**{"training" if "epochs" in one else "measurement": one}) for one in lengths}
+    assert len(keys) == len(lengths)
+    limited = {"seconds": 3.0}
+    assert key(training={"epochs": 7}, measurement=limited) == key(training={"epochs": 8}, measurement=limited)
+
+
+@pytest.mark.parametrize("name", ["tfbench", "tensorflow", "keras"])
+def test_a_floor_outlives_an_update(name: str) -> None:
+    assert noise_key(build_result(environment=build_environment(**{name: "9.9"}))) == noise_key(build_result())
 
 
 def test_a_run_that_never_got_so_far_has_no_key() -> None:

@@ -35,7 +35,7 @@ def brief(speed: float = 100.0, **fields: Any) -> Any:
 
 
 def compared(*briefs: Any, own: dict[str, Any] | None = OWN, **options: Any) -> Comparison:
-    return compare(briefs, lambda a, b, n: None, own_settings=own, **options)
+    return compare(briefs, lambda brief: None, own_settings=own, **options)
 
 
 def said(*briefs: Any, own: dict[str, Any] | None = OWN) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
+from floors import floor_of_spread
 from tfbench.errors import ComparisonError
 from tfbench.machine import Gpu
 from tfbench.measure.intervals import compare_unpaired
+from tfbench.measure.noise import NoiseFloor
 from tfbench.measure.regression import (
     RegressionCheck,
     SpeedSample,
@@ -37,16 +39,16 @@ def scaled(factor: float) -> SpeedSample:
     return build_sample(*(factor * speed for speed in BASE), group="now")
 
 
-def check(factor: float, limit: float | None = None) -> RegressionCheck:
-    return judge(build_sample(*BASE), scaled(factor), limit)
+def check(factor: float, floor: NoiseFloor | None = None) -> RegressionCheck:
+    return judge(build_sample(*BASE), scaled(factor), (floor, floor))
 
 
 def test_a_slow_down_beyond_chance_is_a_regression() -> None:
     done = check(0.95)
     expected = compare_unpaired(BASE, [0.95 * speed for speed in BASE])
     assert expected is not None
-    assert (done.judgement, done.ratio) == ("regression", pytest.approx(0.95))
-    assert (done.low, done.high) == (expected.low, expected.high)
+    assert (done.judgement, done.speedup.ratio) == ("regression", pytest.approx(0.95))
+    assert (done.speedup.low, done.speedup.high) == pytest.approx((expected.low, expected.high))
     assert judgement_sentence(done) == "regression: 5.0 % slower than the baseline (95 %: 3.9 to 6.1 %)"
 
 
@@ -65,28 +67,30 @@ def test_what_chance_explains_is_no_difference() -> None:
 
 
 def test_what_the_noise_floor_hides_is_no_difference() -> None:
-    assert check(0.95, 0.02).judgement == "regression"
-    assert judgement_sentence(check(0.95, 0.02)).endswith("(95 %: 3.9 to 6.1 %), above the noise floor of 2.0 %")
-    hidden = check(0.95, 0.06)
-    assert hidden.judgement == "no measurable difference"
+    # Both spread by 0.79 %, with 8 degrees of freedom, the floor by 5.22 % with 11: together 4.01 % with 19, for which
+    # t is 2.093; of five runs against five it hides exp(2.093 * 4.01 % * sqrt(2 / 5)) - 1.
+    hidden = check(0.95, floor_of_spread(0.05))
+    assert (hidden.judgement, hidden.speedup.uses_floor) == ("no measurable difference", True)
+    assert hidden.speedup.noise_limit == pytest.approx(0.0545, abs=1e-4)
     assert judgement_sentence(hidden) == (
-        "no measurable difference: 5.0 % slower than the baseline (95 %: 3.9 to 6.1 %), below the noise floor of 6.0 %"
+        "no measurable difference: 5.0 % slower than the baseline (95 %, with the noise floor: 9.9 % slower to "
+        "0.17 % faster)"
     )
-    assert judgement_sentence(check(0.995, 0.02)).endswith("to 0.65 % faster)")  # chance explains it anyhow
+    assert check(0.95, floor_of_spread(0.01)).judgement == "regression"
 
 
 def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
     base, now = build_sample(100.0), build_sample(94.0, group="now")
-    done = judge(base, now, 0.04)
-    assert (done.judgement, done.low, done.high) == ("regression", None, None)
-    assert judgement_sentence(done) == ("regression: 6.0 % slower than the baseline, above the noise floor of 4.0 %")
-    assert judgement_sentence(judge(base, build_sample(97.0, group="now"), 0.04)) == (
-        "no measurable difference: 3.0 % slower than the baseline, below the noise floor of 4.0 %"
-    )
+    floor = floor_of_spread(0.01)  # 1.04 % with 11 degrees of freedom: t is 2.201, of two single runs 3.3 %
+    done = judge(base, now, (floor, floor))
+    assert done.judgement == "regression"
+    assert done.speedup.noise_limit == pytest.approx(floor.unpaired_limit()) == pytest.approx(0.033, abs=1e-3)
+    assert judge(base, build_sample(97.0, group="now"), (floor, floor)).judgement == "no measurable difference"
+    assert judge(base, build_sample(*BASE), (None, None)).judgement == "no measurable difference"  # one against five
     with pytest.raises(
         ComparisonError, match=r"single run: one run says nothing of chance, .* `tfbench calibrate test`"
     ):
-        judge(base, build_sample(*BASE), None)
+        judge(base, now, (None, floor))
 
 
 def test_false_alarms_and_misses_are_as_rare_as_promised() -> None:
@@ -99,7 +103,7 @@ def test_false_alarms_and_misses_are_as_rare_as_promised() -> None:
 
     def judgement(factor: float) -> str:
         then, now = (dataclasses.replace(base, samples_per_second=tuple(draw(scale))) for scale in (1.0, factor))
-        return judge(then, now, None).judgement
+        return judge(then, now, (None, None)).judgement
 
     equal = [judgement(1.0) for _ in range(400)]
     alarms = [one != "no measurable difference" for one in equal]
@@ -112,7 +116,7 @@ def test_versions_and_commit_may_change_and_are_named() -> None:
     base = build_sample(*BASE)
     now = build_sample(*BASE, group="now", environment=environment)
     assert find_unequal(base, now) == ()
-    done = judge(base, now, None)
+    done = judge(base, now, (None, None))
     assert {(one.name, one.a, one.b) for one in done.changed} == {
         ("tfbench", "0.1.0", "0.2.0"),
         ("tensorflow", "2.20.0", "2.21.0"),
@@ -124,7 +128,9 @@ def test_versions_and_commit_may_change_and_are_named() -> None:
 
 def test_the_length_of_the_runs_may_change_and_is_named() -> None:
     request = build_request(recipe=build_recipe(measurement={"seconds": 2.0}))
-    done = judge(build_sample(*BASE), make_sample([(build_result(request=request), 1.0)] * 2, group="now"), None)
+    done = judge(
+        build_sample(*BASE), make_sample([(build_result(request=request), 1.0)] * 2, group="now"), (None, None)
+    )
     assert [(one.name, one.a, one.b) for one in done.changed] == [("measurement.seconds", 5.0, 2.0)]
 
 
@@ -190,12 +196,14 @@ def test_a_gpu_driver_is_a_circumstance() -> None:
     drivers = [build_environment(gpus=(Gpu(name="A GPU", driver=driver),)) for driver in ("550.1", "560.2")]
     then, now = (build_sample(*BASE, environment=environment) for environment in drivers)
     assert find_unequal(then, now) == ()
-    assert [(one.name, one.a, one.b) for one in judge(then, now, None).changed] == [("driver", ["550.1"], ["560.2"])]
+    assert [(one.name, one.a, one.b) for one in judge(then, now, (None, None)).changed] == [
+        ("driver", ["550.1"], ["560.2"])
+    ]
 
 
 def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
-    done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other), None)
+    done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other), (None, None))
     assert check_lines(done, "baseline.json", 2, 200) == [
         "Check of test against baseline.json, of 2023-11-14 22:13 UTC",
         "  baseline  99.9975 samples/s +- 0.98 %, 5 processes",
@@ -209,11 +217,14 @@ def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
 
 
 def test_a_check_is_one_json_object() -> None:
-    done = check(0.95, 0.02)
+    done = check(0.95, floor_of_spread(0.01))
     document = check_to_json(done, "baseline.json", 1, [{"run_id": "x"}])
-    assert (document["judgement"], document["noise_limit"], document["num_failed"]) == ("regression", 0.02, 1)
-    assert (document["low"], document["high"], document["confidence"]) == (done.low, done.high, 0.95)
-    assert document["method"] == "Welch's t on the logarithms of the processes' values"
+    speedup = document["speedup"]
+    assert (document["judgement"], speedup["judgement"], document["num_failed"]) == ("regression", "slower", 1)
+    assert (speedup["low"], speedup["high"], speedup["confidence"]) == (done.speedup.low, done.speedup.high, 0.95)
+    assert speedup["method"] == (
+        "Student's t on the logarithms of the processes' speeds, and the noise floor; 19 degrees of freedom"
+    )
     assert document["baseline"]["source"] == "baseline.json"
     assert document["baseline"]["samples_per_second"] == list(BASE)
     assert document["current"]["run_ids"] == [f"now{number}" for number in range(5)]

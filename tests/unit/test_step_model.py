@@ -1,15 +1,11 @@
 import math
 import random
+from typing import Any
 
 import pytest
 
-from tfbench.measure.step_model import (
-    StepModel,
-    StepWork,
-    describe_work,
-    fit_step_model,
-    predict_crossings,
-)
+from tfbench.measure.step_model import StepModel, StepWork, describe_work, fit_step_model
+from tfbench.measure.step_prediction import bound_crossings, predict_crossings
 
 MLP = {"global_batch_size": 100.0, "num_parameters": 1000.0, "flops_per_sample": 2000.0, "num_replicas": 2.0}
 
@@ -94,7 +90,7 @@ def test_two_sizes_are_too_few() -> None:
 def test_the_predicted_crossing_is_where_both_models_take_the_same_time() -> None:
     steps = {batch: step(batch) for batch in (1, 8, 64, 512, 4096)}
     arms = (model(1e-3, 1e-5), model(5e-3, 4e-6))
-    assert predict_crossings(arms, (steps, steps)) == pytest.approx([2000 / 3], rel=1e-3)
+    assert predict_crossings(arms, (steps, steps)) == [(pytest.approx(2000 / 3, rel=1e-3), True)]
     assert predict_crossings((arms[0], model(2e-3, 2e-5)), (steps, steps)) == []
 
 
@@ -105,4 +101,42 @@ def test_the_network_is_interpolated_between_the_sizes_that_were_measured() -> N
     exchanged = {width: step(2.0 * width**2, 4.0 * width**2) for width in widths}
     # 1 + 2 w**2 1e-4 = 1.5 + 2 w**2 2e-5 + 4 w**2 1e-5: w**2 = 0.5 / 1.2e-4
     found = predict_crossings((model(1.0, 1e-4), model(1.5, 2e-5, 1e-5)), (work, exchanged))
-    assert found == pytest.approx([math.sqrt(0.5 / 1.2e-4)], rel=1e-3)
+    assert found == [(pytest.approx(math.sqrt(0.5 / 1.2e-4), rel=1e-3), True)]
+
+
+def drawn(rng: random.Random, *costs: tuple[float, float]) -> tuple[list[Any], list[Any]]:
+    """Returns step times of two arms at five batch sizes, three runs each, off by some 5 %."""
+    first, second = (
+        [
+            (step(batch), (fixed + per_sample * batch) * math.exp(rng.gauss(0, 0.05)))
+            for batch in (1, 8, 64, 512, 4096)
+            for _ in range(3)
+        ]
+        for fixed, per_sample in costs
+    )
+    return first, second
+
+
+def test_a_crossing_of_models_is_told_with_an_interval_that_holds_it() -> None:
+    steps = {batch: step(batch) for batch in (1, 8, 64, 512, 4096)}
+    rng = random.Random(0)
+    found = [bound_crossings(drawn(rng, (1e-3, 1e-5), (5e-3, 4e-6)), (steps, steps)) for _ in range(40)]
+    held = [one[0].low <= 2000 / 3 <= one[0].high for one in found if one]
+    assert len(held) >= 38
+    assert sum(held) / len(held) >= 0.9
+
+
+def test_models_of_equal_arms_cross_nowhere_that_is_bounded() -> None:
+    steps = {batch: step(batch) for batch in (1, 8, 64, 512, 4096)}
+    rng = random.Random(0)
+    found = [bound_crossings(drawn(rng, (1e-3, 1e-5), (1e-3, 1e-5)), (steps, steps)) for _ in range(60)]
+    assert sum(map(bool, found)) <= 3
+
+
+def test_models_that_fit_exactly_as_many_values_as_they_have_costs_bound_nothing() -> None:
+    steps = {batch: step(batch, 4.0 * batch**1.5) for batch in (1, 8, 64)}
+    first, second = (
+        [(steps[batch], fixed + slope * batch + 1e-8 * steps[batch].exchanged_bytes) for batch in steps]
+        for fixed, slope in ((1e-3, 1e-5), (1.2e-3, 4e-6))
+    )
+    assert bound_crossings((first, second), (steps, steps)) == []

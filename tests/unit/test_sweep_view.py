@@ -13,7 +13,7 @@ from tfbench.cli import ui
 from tfbench.cli._measuring import Measuring
 from tfbench.cli._runs import RunMaker
 from tfbench.errors import TrackingError
-from tfbench.measure.comparison import ARM_TAG
+from tfbench.measure.rounds import ARM_TAG
 from tfbench.sweep_log import CellResult, new_log, read_sweep
 from tfbench.sweep_plan import Cell, SweepPlan
 from tfbench.sweep_result import compare_sweep

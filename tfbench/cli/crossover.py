@@ -18,7 +18,7 @@ from tfbench.cli._runs import RunMaker
 
 if TYPE_CHECKING:
     from tfbench.crossover import SearchPlan, SearchResult
-    from tfbench.measure.intervals import ArmComparison
+    from tfbench.measure.judging import Speedup
     from tfbench.results import RunRequest
     from tfbench.session import RunLimits, RunOutcome
     from tfbench.sweep_plan import Arm
@@ -148,6 +148,7 @@ def _find_step(first: "Arm", second: "Arm") -> int:
 
 
 def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult":
+    from tfbench.calibrations import find_noise_floor
     from tfbench.crossover import search
     from tfbench.report.crossover import point_line
     from tfbench.sweep_log import replaced_log
@@ -162,7 +163,7 @@ def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult
         def begin(self, value: int, arm: "Arm", round_number: int) -> None:
             self.label = f"  {plan.key.rpartition('.')[2]}={value}, {arm.label}, round {round_number}"
 
-        def end(self, value: int, found: "ArmComparison | str") -> None:
+        def end(self, value: int, found: "Speedup | str") -> None:
             click.echo(point_line(plan.key, value, labels, found), err=runs.as_json)
 
     watcher = Watcher()
@@ -171,7 +172,7 @@ def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult
         return runs.make_brief(request, watcher.label, limits)
 
     with replaced_log(store, plan.sweep.sweep_id) as keep:
-        return search(plan, execute, watcher, keep)
+        return search(plan, execute, watcher, keep, lambda result: find_noise_floor(store, result))
 
 
 def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int, *, as_json: bool) -> None:

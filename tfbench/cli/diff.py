@@ -27,6 +27,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     """
     from tfbench.calibrations import find_noise_floor
     from tfbench.measure.difference import compare_runs
+    from tfbench.measure.judging import judge_results
     from tfbench.measure.summary import summarize
 
     store = open_store(store_root)
@@ -34,11 +35,10 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     a, b = results
     if a.request.run_id == b.request.run_id:
         raise click.UsageError(f"{first} and {second} are the same run, {a.request.run_id}. Name two.")
-    floors = [find_noise_floor(store, result) for result in results]
     warn_of_damaged_floors(store)
     a_summary, b_summary = (summarize(r, warmup_steps=r.request.recipe.measurement.warmup_steps) for r in results)
-    a_limit, b_limit = (floor.unpaired_limit() if floor else None for floor in floors)
-    difference = compare_runs(a, a_summary, b, b_summary, limits=(a_limit, b_limit))
+    speedup = judge_results((a, a_summary), (b, b_summary), lambda result: find_noise_floor(store, result))
+    difference = compare_runs(a, a_summary, b, b_summary, speedup=speedup)
     if output_format == "json":
         import json
 

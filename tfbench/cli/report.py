@@ -134,7 +134,7 @@ def _name(contents: "ReportContents") -> tuple[str, dict[str, str]]:
     """Returns what the report's run in MLflow is called, the same for the same runs, and its tags."""
     import hashlib
 
-    from tfbench.measure.comparison import SWEEP_TAG
+    from tfbench.measure.rounds import SWEEP_TAG
 
     if contents.plan:
         sweep_id = contents.plan.sweep_id

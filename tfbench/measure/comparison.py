@@ -3,19 +3,18 @@
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
-from tfbench.measure.difference import Difference, find_unequal_values, is_above
-from tfbench.measure.intervals import Interval, compare_paired, compare_unpaired, geometric_mean, log_interval
+from tfbench.measure.equality import Difference, find_unequal_values
+from tfbench.measure.intervals import Interval, geometric_mean, log_interval
+from tfbench.measure.judging import Runs, Speedup, judge_family
+from tfbench.measure.noise import NoiseFloor
+from tfbench.measure.rounds import ARM_TAG, SWEEP_TAG, round_of
 from tfbench.run_brief import RunBrief
 
-Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
+# Returns the noise floor of runs like one, if there is one.
+FindFloor = Callable[[RunBrief], NoiseFloor | None]
 
-# Given runs of two arms and the number of rounds that are paired (None: they are not), returns the relative difference
-# that noise hides; None: it is not known.
-NoiseLimit = Callable[[RunBrief, RunBrief, int | None], float | None]
-
-SWEEP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.round", "tfbench.arm"
 BATCH_KEY = "training.global_batch_size"
 
 
@@ -27,23 +26,6 @@ class Failure:
     arm: str
     outcome: str
     reason: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Speedup:
-    """An arm's speed over the baseline's; without `low` and `high` it rests on one run each.
-
-    `is_paired`: by rounds in which both were run. `noise_limit` is the relative difference that noise hides; None: not
-    calibrated.
-    """
-
-    ratio: float
-    low: float | None
-    high: float | None
-    num: int
-    is_paired: bool
-    noise_limit: float | None
-    judgement: Judgement
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +90,7 @@ class Comparison:
 
 def compare(
     briefs: Sequence[RunBrief],
-    noise_limit: NoiseLimit,
+    find_floor: FindFloor,
     *,
     keys: Sequence[str] | None = None,
     settings: Sequence[Mapping[str, Any]] = (),
@@ -123,7 +105,7 @@ def compare(
 
     Args:
         briefs: Runs that are over, of one recipe or of several that are to be compared.
-        noise_limit: Says which differences noise hides.
+        find_floor: Finds noise floors.
         keys: Dotted keys that tell rows apart, or "threads"; None: all in which the runs differ.
         settings: The rows, in their order; others, and all without it, come by network size and batch size.
         arms: The columns, in their order; None: as they come.
@@ -151,11 +133,10 @@ def compare(
         named.setdefault(repr(failure.setting), failure.setting)
         ended.setdefault(repr(failure.setting), {}).setdefault(failure.arm, failure)
     rows = [
-        _make_row(
-            setting, groups.get(name, {}), ended.get(name, {}), arms, chosen, noise_limit, allows_unequal, compared
-        )
+        _make_row(setting, groups.get(name, {}), ended.get(name, {}), arms, chosen, allows_unequal, compared)
         for name, setting in named.items()
     ]
+    rows = _judge(rows, chosen, find_floor, allows_unequal)
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
         keys=tuple(keys),
@@ -199,7 +180,6 @@ def _make_row(
     failures: Mapping[str, Failure],
     arms: Sequence[str],
     baseline: str,
-    noise_limit: NoiseLimit,
     allows_unequal: bool,
     compared: Collection[str],
 ) -> Row:
@@ -226,8 +206,6 @@ def _make_row(
         base = groups.get(baseline, [])  # the baseline comes first, so that only what is kept of it is left there
         if base and arm != baseline:
             unequal = find_unequal_values(base[0].equals, group[0].equals, compared=compared)
-            if not unequal or allows_unequal:
-                entry = dataclasses.replace(entry, speedup=_find_speedup(base, group, noise_limit))
             entry = dataclasses.replace(entry, unequal=unequal)
         entries[arm] = entry
     sizes = [brief.metrics.get("num_parameters") for brief in runs]
@@ -250,39 +228,31 @@ def _split_unequal(group: Sequence[RunBrief]) -> tuple[list[RunBrief], list[RunB
     )
 
 
-def _find_speedup(base: Sequence[RunBrief], runs: Sequence[RunBrief], noise_limit: NoiseLimit) -> Speedup:
-    first, second = ({brief.tags.get(ROUND_TAG): brief.speed or math.nan for brief in group} for group in (base, runs))
-    rounds = [number for number in first if number is not None and number in second]
-    is_paired = len(rounds) >= 2 and len(rounds) == len(base) == len(runs)
-    if is_paired:
-        found = compare_paired([first[number] for number in rounds], [second[number] for number in rounds])
-    else:
-        found = compare_unpaired(
-            [brief.speed or math.nan for brief in base], [brief.speed or math.nan for brief in runs]
-        )
-    limit = noise_limit(base[0], runs[0], len(rounds) if is_paired else None)
-    if found is None:
-        ratio = (runs[0].speed or math.nan) / (base[0].speed or math.nan)
-        judgement: Judgement = "not judged"
-        if limit is not None:
-            judgement = _judge(ratio, limit)
-        return Speedup(ratio=ratio, low=None, high=None, num=1, is_paired=False, noise_limit=limit, judgement=judgement)
-    judgement = _judge(found.ratio, limit or 0.0) if found.excludes_one else "no measurable difference"
-    return Speedup(
-        ratio=found.ratio,
-        low=found.low,
-        high=found.high,
-        num=found.num,
-        is_paired=is_paired,
-        noise_limit=limit,
-        judgement=judgement,
+def _judge(rows: Sequence[Row], baseline: str, find_floor: FindFloor, allows_unequal: bool) -> list[Row]:
+    """Puts in the speed-ups over the baseline, of all settings and arms at once."""
+    places = [
+        (place, arm)
+        for place, row in enumerate(rows)
+        for arm, entry in row.entries.items()
+        if arm != baseline and entry.runs and row.entries[baseline].runs and (allows_unequal or not entry.unequal)
+    ]
+    pairs = [
+        (_runs_of(rows[place].entries[baseline], find_floor), _runs_of(rows[place].entries[arm], find_floor))
+        for place, arm in places
+    ]
+    judged = [dict(row.entries) for row in rows]
+    for (place, arm), speedup in zip(places, judge_family(pairs), strict=True):
+        judged[place][arm] = dataclasses.replace(judged[place][arm], speedup=speedup)
+    return [dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)]
+
+
+def _runs_of(entry: Entry, find_floor: FindFloor) -> Runs:
+    return Runs(
+        arm=entry.arm,
+        speeds=tuple(brief.speed or math.nan for brief in entry.runs),
+        rounds=tuple(round_of(brief.tags) for brief in entry.runs),
+        floor=find_floor(entry.runs[0]),
     )
-
-
-def _judge(ratio: float, limit: float) -> Judgement:
-    if not is_above(ratio, limit):
-        return "no measurable difference"
-    return "faster" if ratio > 1 else "slower"
 
 
 def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:

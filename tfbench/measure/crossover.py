@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping
 
 from tfbench.errors import MeasurementError
-from tfbench.measure.intervals import ArmComparison
+from tfbench.measure.judging import Runs, Speedup, judge_family
 
 NUM_GRID_POINTS = 5
 # A crossing is searched until the values on both sides of it, at which the arms differ measurably, are as near as this;
@@ -17,9 +17,8 @@ _NEAR_UNCLEAR = 1.1
 _FIT_RANGE = 2.0  # a crossing is read off the points up to this factor away from it
 _NUM_FITTED = 3
 
-# Given a value and a number of rounds, returns how the second arm compares with the first at it, or why it could not be
-# measured.
-Measure = Callable[[int, int], ArmComparison | str]
+# Given a value and a number of rounds, returns the runs of both arms at it, or why it could not be measured.
+Measure = Callable[[int, int], tuple[Runs, Runs] | str]
 
 
 class SearchStopped(Exception):  # noqa: N818 - a request, no error
@@ -96,7 +95,7 @@ class Crossover:
     """What a search found. `points` and `failures` are by value, in ascending order."""
 
     values: ValueRange
-    points: dict[int, ArmComparison]  # the second arm's speed over the first's
+    points: dict[int, Speedup]  # the second arm's speed over the first's, all values judged together
     failures: dict[int, str]
     crossings: tuple[Crossing, ...]
     was_stopped: bool
@@ -115,7 +114,7 @@ def find_crossover(values: ValueRange, measure: Measure, num_rounds: int) -> Cro
     largest that can be is found by bisection. Then every pair of neighbouring points at which the arms differ
     measurably, in opposite directions, is narrowed by bisection on a logarithmic scale: to 5 %, or, where no difference
     is measurable in between, until both ends are within 10 % of that. What crosses twice between two points of the
-    grid is not seen.
+    grid is not seen. After each value all are judged anew, together, as a sweep over them is.
 
     Args:
         values: The range.
@@ -125,7 +124,7 @@ def find_crossover(values: ValueRange, measure: Measure, num_rounds: int) -> Cro
     Raises:
         MeasurementError: The smallest value could not be measured.
     """
-    points: dict[int, ArmComparison] = {}
+    runs: dict[int, tuple[Runs, Runs]] = {}
     failures: dict[int, str] = {}
 
     def try_value(value: int) -> bool:
@@ -133,21 +132,21 @@ def find_crossover(values: ValueRange, measure: Measure, num_rounds: int) -> Cro
         if isinstance(found, str):
             failures[value] = found
         else:
-            points[value] = found
-        return value in points
+            runs[value] = found
+        return value in runs
 
     was_stopped = False
     try:
         all(try_value(value) for value in values.grid(NUM_GRID_POINTS))
-        if not points:
+        if not runs:
             raise MeasurementError(f"the smallest value, {values.first}, cannot be measured: {failures[values.first]}")
-        while failures and (middle := values.between(max(points), min(failures), _NEAR)):
+        while failures and (middle := values.between(max(runs), min(failures), _NEAR)):
             try_value(middle)
-        while (middle := _find_gap(values, points)) is not None and try_value(middle):
+        while (middle := _find_gap(values, _judge(runs))) is not None and try_value(middle):
             pass
     except SearchStopped:
         was_stopped = True
-    points = dict(sorted(points.items()))
+    points = _judge(runs)
     return Crossover(
         values=values,
         points=points,
@@ -157,18 +156,24 @@ def find_crossover(values: ValueRange, measure: Measure, num_rounds: int) -> Cro
     )
 
 
-def lead(comparison: ArmComparison) -> int:
+def lead(speedup: Speedup) -> int:
     """Returns 1 where the second arm is measurably the faster, -1 where the slower, 0 where no difference is seen."""
-    return 0 if not comparison.excludes_one else 1 if comparison.ratio > 1 else -1
+    return {"faster": 1, "slower": -1}.get(speedup.judgement, 0)
 
 
-def _find_brackets(points: Mapping[int, ArmComparison]) -> list[tuple[int, int]]:
+def _judge(runs: Mapping[int, tuple[Runs, Runs]]) -> dict[int, Speedup]:
+    """Returns what is known at each value, in ascending order."""
+    values = sorted(runs)
+    return dict(zip(values, judge_family([runs[value] for value in values]), strict=True))
+
+
+def _find_brackets(points: Mapping[int, Speedup]) -> list[tuple[int, int]]:
     """Returns the pairs of values between which the lead changes, with nothing measurable in between."""
     clear = [value for value in sorted(points) if lead(points[value])]
     return [(low, high) for low, high in itertools.pairwise(clear) if lead(points[low]) != lead(points[high])]
 
 
-def _find_gap(values: ValueRange, points: Mapping[int, ArmComparison]) -> int | None:
+def _find_gap(values: ValueRange, points: Mapping[int, Speedup]) -> int | None:
     """Returns the value to measure next: in the middle of the widest gap that is still to be narrowed."""
     gaps: list[tuple[float, int]] = []
     for low, high in _find_brackets(points):
@@ -180,7 +185,7 @@ def _find_gap(values: ValueRange, points: Mapping[int, ArmComparison]) -> int | 
     return max(gaps)[1] if gaps else None
 
 
-def _read_crossing(points: Mapping[int, ArmComparison], low: int, high: int) -> Crossing:
+def _read_crossing(points: Mapping[int, Speedup], low: int, high: int) -> Crossing:
     """Reads a crossing off a straight line through the ratios around it, both on logarithmic scales."""
     logs = {math.log(value): math.log(points[value].ratio) for value in points}
     within = [math.log(value) for value in points if low <= value <= high]

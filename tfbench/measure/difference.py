@@ -1,53 +1,16 @@
 """What differs between two runs: first what must be equal for them to be compared, then results, then causes."""
 
 import dataclasses
-import math
-from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from tfbench import recipe_file
+from tfbench.measure.equality import Difference, find_unequal, flatten
+from tfbench.measure.judging import Speedup
 from tfbench.metrics import METRICS, Better
 from tfbench.results import RunResult, Summary
 from tfbench.schema import to_plain
 
-Judgement = Literal["below the floor", "above the floor", "floor not known"]
-
 JUDGED_METRIC = "samples_per_second"  # what the noise floor is of
-
-# What a comparison of devices takes to be equal, beside model, data, training and clock: see `find_unequal`.
-_EQUAL_SETTINGS = (
-    "jit_compile",
-    "precision",
-    "tensor_float_32",
-    "image_data_format",
-    "intra_op_threads",
-    "inter_op_threads",
-    "deterministic",
-    "steps_per_execution",
-    "xla_flags",
-)
-_SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
-_EQUAL_IN_ENVIRONMENT = (
-    "tensorflow_onednn",
-    "thread_variables",
-    "tfbench",
-    "tensorflow",
-    "keras",
-    "hostname",
-    "cpu_model",
-    "usable_cores",
-    "cpu_quota_cores",
-)
-_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """One thing that two runs do not have in common; None: the run has none, or it is not known."""
-
-    name: str
-    a: Any
-    b: Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +35,6 @@ class Side:
     name: str
     status: str
     recipe: str
-    noise_limit: float | None  # relative difference that its noise floor hides; None: not calibrated
     cautions: tuple[str, ...]  # that the other run does not have
 
 
@@ -86,12 +48,7 @@ class RunDifference:
     results: tuple[ResultDifference, ...]
     causes: dict[str, tuple[Difference, ...]]  # by "recipe", "placement", ...; none is empty
     num_compared: int
-
-    @property
-    def noise_limit(self) -> float | None:
-        """Relative difference of speeds that shows nothing: the larger of both runs' own; None if one is not known."""
-        limits = [limit for limit in (self.a.noise_limit, self.b.noise_limit) if limit is not None]
-        return max(limits) if len(limits) == 2 else None
+    speedup: Speedup | None  # B's speed over A's; None where one has none
 
     @property
     def speed(self) -> ResultDifference | None:
@@ -99,28 +56,9 @@ class RunDifference:
         found = [entry for entry in self.results if entry.name == JUDGED_METRIC and entry.ratio is not None]
         return found[0] if found else None
 
-    @property
-    def judgement(self) -> Judgement | None:
-        """What the difference of the speeds is beside the noise floor; None without one."""
-        if self.speed is None or self.speed.ratio is None:
-            return None
-        if self.noise_limit is None:
-            return "floor not known"
-        return "above the floor" if is_above(self.speed.ratio, self.noise_limit) else "below the floor"
-
-
-def is_above(ratio: float, limit: float) -> bool:
-    """Says whether two speeds differ by more than a noise floor hides, whichever of them is the faster.
-
-    Args:
-        ratio: One over the other, positive.
-        limit: Relative difference, 0.02 for 2 %.
-    """
-    return abs(math.log(ratio)) > math.log1p(limit)
-
 
 def compare_runs(
-    a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary, *, limits: tuple[float | None, float | None]
+    a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary, *, speedup: Speedup | None
 ) -> RunDifference:
     """Finds everything in which two runs differ.
 
@@ -129,87 +67,19 @@ def compare_runs(
         a_summary: Its figures.
         b: Another run.
         b_summary: Its figures.
-        limits: Of each of them, the relative difference in speed below which two runs like it show nothing.
+        speedup: B's speed over A's, judged; None where one has no speed.
     """
     causes, num_causes = _find_causes(a, b)
     results, num_results = _find_results(a_summary, b_summary)
     return RunDifference(
-        a=_describe(a, a_summary, b_summary, limits[0]),
-        b=_describe(b, b_summary, a_summary, limits[1]),
+        a=_describe(a, a_summary, b_summary),
+        b=_describe(b, b_summary, a_summary),
         unequal=find_unequal(a, b),
         results=results,
         causes=causes,
         num_compared=num_causes + num_results,
+        speedup=speedup,
     )
-
-
-def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) -> tuple[Difference, ...]:
-    """Returns what two runs differ in although it must be equal for their devices or strategies to be compared.
-
-    That is model, data, batch size, optimizer, loss and clock; all that changes what is computed for the same recipe
-    (XLA, precision, layout, threads, determinism, oneDNN); versions and machine. Soft placement must be equal between
-    devices of one kind; tfbench switches it off on the CPU alone, so that it is otherwise part of what is compared.
-
-    Args:
-        a: A run.
-        b: Another run.
-        compared: Names that may differ, since they are what is compared: "precision", "global_batch_size", or "model"
-            for all of its keys.
-    """
-    return find_unequal_values(equal_values(a), equal_values(b), compared=compared)
-
-
-def equal_values(result: RunResult) -> dict[str, Any]:
-    """Returns what must be the same in all runs whose devices are compared, as plain values: see `find_unequal`.
-
-    "settings" and "environment" are None for a run that never got so far.
-    """
-    values = _list_recipe_equals(result)
-    for name, fields in (("settings", (*_EQUAL_SETTINGS, _SOFT_PLACEMENT)), ("environment", _EQUAL_IN_ENVIRONMENT)):
-        record = getattr(result, name)
-        values[name] = None if record is None else {field: getattr(record, field) for field in fields}
-    kinds = {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
-    return values | {"device_kinds": sorted(kinds)}
-
-
-def find_unequal_values(
-    a: Mapping[str, Any], b: Mapping[str, Any], *, compared: Collection[str] = ()
-) -> tuple[Difference, ...]:
-    """Returns what two runs differ in that must be equal, from what `equal_values` returned of each."""
-    records = ("settings", "environment")
-    pairs = {name: (a.get(name), b.get(name)) for name in {**a, **b} if name not in (*records, "device_kinds")}
-    for name in records:
-        first, second = a.get(name), b.get(name)
-        if first is None or second is None:  # where only one run got so far, that alone is said
-            pairs[name] = (None if first is None else "known", None if second is None else "known")
-        else:
-            pairs |= {field: (first[field], second[field]) for field in first}
-    if a.get("device_kinds") != b.get("device_kinds"):
-        pairs.pop(_SOFT_PLACEMENT, None)
-    return tuple(
-        Difference(name=name, a=_plain(one), b=_plain(other))
-        for name, (one, other) in pairs.items()
-        if one != other and not any(name == key or name.startswith(f"{key}.") for key in compared)
-    )
-
-
-def flatten(value: object, prefix: str = "") -> dict[str, Any]:
-    """Returns tables within tables under dotted keys; in an array of tables these are their places. Empty ones go."""
-    if isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value):
-        value = dict(enumerate(value))
-    if not isinstance(value, Mapping):
-        return {prefix: value}
-    parts = [flatten(item, f"{prefix}.{key}" if prefix else str(key)) for key, item in value.items()]
-    return {key: item for part in parts for key, item in part.items()}
-
-
-def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
-    tables = recipe_file.to_tables(result.request.recipe)
-    values = flatten({"model": tables["model"], "dataset": tables["dataset"]})
-    values |= flatten({name: tables["training"][name] for name in _EQUAL_IN_TRAINING})
-    if result.dataset:  # a set may have been found with fewer samples than were published
-        values["dataset.train_samples"] = result.dataset.train_samples
-    return values | {name: tables["measurement"][name] for name in ("clock", "warmup_steps")}
 
 
 def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...], int]:
@@ -267,16 +137,11 @@ def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
     return groups
 
 
-def _describe(result: RunResult, summary: Summary, other: Summary, limit: float | None) -> Side:
+def _describe(result: RunResult, summary: Summary, other: Summary) -> Side:
     return Side(
         run_id=result.request.run_id,
         name=result.request.name,
         status=result.status,
         recipe=result.request.recipe.name,
-        noise_limit=limit,
         cautions=tuple(caution for caution in summary.cautions if caution not in other.cautions),
     )
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value

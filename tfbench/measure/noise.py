@@ -3,20 +3,29 @@
 import hashlib
 import json
 import math
-import statistics
+from collections.abc import Mapping
+from typing import Any
 
-from tfbench import recipe_file
+from tfbench.measure.equality import VERSIONS, equal_values
 from tfbench.measure.intervals import log_ratios, t_quantile
+from tfbench.measure.spread_estimate import Estimate, estimate, estimate_about_zero
 from tfbench.recipe import Recipe
 from tfbench.results import RunResult
 from tfbench.schema import Count, PositiveNumber, schema
 
 MIN_ROUNDS = 3
 
+_NAMED = ("hostname", "cpu_model", "usable_cores")  # what has a field of its own
+_APART = ("settings", "environment", "device_kinds", "global_batch_size")
+
 
 @schema
 class NoiseKey:
-    """What a noise floor holds for: machine, devices, workload and batch size."""
+    """What a noise floor holds for: runs of this machine, these devices, this workload, these settings, this length.
+
+    `settings` are those in effect that change what a step takes; versions are none of them, so that a floor outlives an
+    update. `length` says when such runs end: after so many steps or seconds, or else epochs.
+    """
 
     hostname: str
     cpu_model: str
@@ -25,8 +34,10 @@ class NoiseKey:
     strategy: str
     devices: tuple[str, ...]
     recipe: str
-    workload_sha256: str  # of the keys of [model] and [dataset]
+    workload_sha256: str  # of all of the recipe that must be equal in runs that are compared
     global_batch_size: Count
+    settings: tuple[str, ...]  # "jit_compile=False", ...
+    length: tuple[str, ...]  # "seconds=5.0", ...
 
 
 @schema
@@ -40,8 +51,6 @@ class NoiseFloor:
     created: float  # seconds since 1970, UTC
     tfbench: str  # version
     key: NoiseKey
-    steps: int | None  # what a run was limited to after its warm-up
-    seconds: float | None
     first: tuple[PositiveNumber, ...]
     second: tuple[PositiveNumber, ...]
 
@@ -57,39 +66,41 @@ class NoiseFloor:
         """Rounds that it rests on."""
         return len(self.first)
 
-    def paired_limit(self, num_rounds: int = 1) -> float:
-        """Returns the relative difference below which a comparison paired by round shows nothing (0.02: 2 %).
+    @property
+    def of_ratios(self) -> Estimate:
+        """How the logarithm of a round's ratio scatters; its true mean is 0, and no round is spent on that."""
+        return estimate_about_zero(log_ratios(self.first, self.second))
 
-        exp(t r / sqrt(num_rounds)) - 1, where r is the root mean square of the logarithms of the n rounds' ratios,
-        whose true mean is 0, and t the 97.5 % quantile of Student's t with n degrees of freedom: none was spent on a
-        mean.
+    @property
+    def of_runs(self) -> Estimate:
+        """How the logarithm of a run's speed scatters, whichever arm and round it is of.
 
-        Args:
-            num_rounds: Rounds of the comparison that is judged.
+        It is the least: what changes on the machine from one hour, or day, to the next is not in it.
         """
-        ratios = log_ratios(self.first, self.second)
-        spread = math.sqrt(statistics.fmean(ratio**2 for ratio in ratios))
-        return math.expm1(t_quantile(len(ratios)) * spread / math.sqrt(num_rounds))
+        return estimate([math.log(value) for value in (*self.first, *self.second)])
+
+    def paired_limit(self, num_rounds: int = 1) -> float:
+        """Returns the relative difference that so many rounds of two arms hide by this floor alone (0.02: 2 %)."""
+        return _limit(self.of_ratios, num_rounds)
 
     def unpaired_limit(self, num_runs: int = 1) -> float:
-        """Returns the relative difference below which two runs that did not take turns show nothing (0.02: 2 %).
+        """Returns the relative difference that so many runs on each side, not in turns, hide by this floor alone."""
+        known = self.of_runs
+        return _limit(Estimate(2 * known.variance, known.degrees_of_freedom), num_runs)
 
-        It is the least such difference: what changes on the machine from one hour, or day, to the next is not in it.
-        exp(t s sqrt(2 / num_runs)) - 1, where s is the standard deviation of the logarithms of all 2n speeds, whichever
-        arm and round they are of, and t the 97.5 % quantile of Student's t with 2n - 1 degrees of freedom.
 
-        Args:
-            num_runs: Runs on each side; above 1, their geometric means are compared.
-        """
-        logs = [math.log(value) for value in (*self.first, *self.second)]
-        return math.expm1(t_quantile(len(logs) - 1) * statistics.stdev(logs) * math.sqrt(2 / num_runs))
+def _limit(known: Estimate, num: int) -> float:
+    return math.expm1(t_quantile(known.degrees_of_freedom) * math.sqrt(known.variance / num))
 
 
 def noise_key(result: RunResult) -> NoiseKey | None:
     """Returns what a run must have in common with a noise floor; None for a run that never got so far."""
     environment, placement = result.environment, result.placement
-    if environment is None or placement is None:
+    values = equal_values(result)
+    if environment is None or placement is None or values["settings"] is None:
         return None
+    machine = {name: value for name, value in values["environment"].items() if name not in VERSIONS}
+    settings = values["settings"] | {name: value for name, value in machine.items() if name not in _NAMED}
     return NoiseKey(
         hostname=environment.hostname,
         cpu_model=environment.cpu_model,
@@ -98,12 +109,20 @@ def noise_key(result: RunResult) -> NoiseKey | None:
         strategy=placement.strategy,
         devices=placement.devices,
         recipe=result.request.recipe.name,
-        workload_sha256=_hash_workload(result.request.recipe),
+        workload_sha256=_hash({name: value for name, value in values.items() if name not in _APART}),
         global_batch_size=placement.global_batch_size,
+        settings=tuple(f"{name}={value}" for name, value in settings.items()),
+        length=_describe_length(result.request.recipe),
     )
 
 
-def _hash_workload(recipe: Recipe) -> str:
-    tables = recipe_file.to_tables(recipe)
-    text = json.dumps({name: tables[name] for name in ("model", "dataset")}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def _describe_length(recipe: Recipe) -> tuple[str, ...]:
+    measurement = recipe.measurement
+    values: dict[str, float | None] = {"steps": measurement.steps, "seconds": measurement.seconds}
+    if not measurement.is_limited:
+        values = {"epochs": recipe.training.epochs}
+    return tuple(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+def _hash(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()

@@ -2,15 +2,15 @@
 
 import dataclasses
 import json
-import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from tfbench.errors import ComparisonError
-from tfbench.measure.difference import Difference, equal_values, flatten, is_above
-from tfbench.measure.intervals import CONFIDENCE, compare_unpaired, geometric_mean
-from tfbench.measure.noise import NoiseKey, noise_key
+from tfbench.measure.equality import Difference, equal_values, flatten
+from tfbench.measure.intervals import geometric_mean
+from tfbench.measure.judging import Runs, Speedup
+from tfbench.measure.judging import judge as judge_runs
+from tfbench.measure.noise import NoiseFloor, NoiseKey, noise_key
 from tfbench.results import RunRequest, RunResult
 from tfbench.schema import PositiveNumber, Text, schema
 
@@ -65,26 +65,21 @@ class SpeedSample:
 class RegressionCheck:
     """What became of a recipe's speed since a baseline.
 
-    `ratio` is that of the geometric means, now over then; without `low` and `high` one of them is a single run.
-    `noise_limit` is the relative difference that noise hides; None: not calibrated.
+    `speedup` is that of now over then.
     """
 
     baseline: SpeedSample
     current: SpeedSample
-    ratio: float
-    low: float | None
-    high: float | None
-    method: str | None
-    noise_limit: float | None
-    judgement: Judgement
+    speedup: Speedup
     unequal: tuple[Difference, ...]  # although it must be equal
     changed: tuple[Difference, ...]  # of the circumstances
-    confidence: float = CONFIDENCE
 
     @property
-    def excludes_one(self) -> bool:
-        """Whether the speeds differ by more than chance explains."""
-        return self.low is not None and self.high is not None and not self.low <= 1.0 <= self.high
+    def judgement(self) -> Judgement:
+        """The same as the speed-up's, in the words of a check."""
+        if self.speedup.judgement == "slower":
+            return "regression"
+        return "faster" if self.speedup.judgement == "faster" else "no measurable difference"
 
 
 def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> SpeedSample:
@@ -154,55 +149,48 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
         )
 
 
-def require_enough(num_runs: int, noise_limit: float | None, recipe: str, source: str) -> None:
-    """Refuses a comparison that has too few runs to say anything.
+def require_enough(nums: Collection[int], has_floor: bool, recipe: str, source: str) -> None:
+    """Refuses to judge what only single runs tell, and no noise floor.
 
     Args:
-        num_runs: On the side that has fewer.
-        noise_limit: The relative difference that noise hides, if it is known.
-        recipe: What is run.
+        nums: Runs of each side.
+        has_floor: Whether the noise floor of both is known.
+        recipe: Which one, for the message.
         source: What has so few runs, for the message.
 
     Raises:
-        ComparisonError: It is one run, and the noise floor is not known.
+        ComparisonError: It is one run each, and the noise floor is not known.
     """
-    if num_runs < 2 and noise_limit is None:
+    if max(nums) < 2 and not has_floor:
         raise ComparisonError(f"{source}: {_TOO_FEW.format(recipe)}")
 
 
-def judge(baseline: SpeedSample, current: SpeedSample, noise_limit: float | None) -> RegressionCheck:
-    """Says whether speeds have changed since a baseline: by more than chance explains, and than noise hides.
+def judge(
+    baseline: SpeedSample, current: SpeedSample, floors: tuple[NoiseFloor | None, NoiseFloor | None]
+) -> RegressionCheck:
+    """Says whether speeds have changed since a baseline, by the rule of `tfbench.measure.judging`.
 
     Args:
         baseline: Speeds then.
         current: Speeds now.
-        noise_limit: The relative difference that noise hides; None: not known.
+        floors: The noise floors of runs like those of either; None: not known.
 
     Raises:
-        ComparisonError: One of them is a single run, and the noise floor is not known.
+        ComparisonError: Both are a single run, and the noise floor is not known.
     """
-    require_enough(min(baseline.num, current.num), noise_limit, current.recipe, "a comparison with a single run")
-    found = compare_unpaired(baseline.samples_per_second, current.samples_per_second)
-    ratio = math.exp(_mean_log(current) - _mean_log(baseline))
-    judgement: Judgement = "no measurable difference"
-    if (found is None or found.excludes_one) and is_above(ratio, noise_limit or 0.0):
-        judgement = "faster" if ratio > 1 else "regression"
+    nums = (baseline.num, current.num)
+    require_enough(nums, None not in floors, current.recipe, "a comparison with a single run")
+    then, now = (
+        Runs(arm=name, speeds=sample.samples_per_second, floor=floor)
+        for name, sample, floor in zip(("then", "now"), (baseline, current), floors, strict=True)
+    )
     return RegressionCheck(
         baseline=baseline,
         current=current,
-        ratio=ratio,
-        low=found.low if found else None,
-        high=found.high if found else None,
-        method=found.method if found else None,
-        noise_limit=noise_limit,
-        judgement=judgement,
+        speedup=judge_runs(then, now),
         unequal=find_unequal(baseline, current),
         changed=_find_differences(baseline.circumstances, current.circumstances),
     )
-
-
-def _mean_log(sample: SpeedSample) -> float:
-    return statistics.fmean(math.log(speed) for speed in sample.samples_per_second)
 
 
 def _find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Difference, ...]:

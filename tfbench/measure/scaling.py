@@ -4,7 +4,8 @@ import dataclasses
 from typing import Literal, NamedTuple
 
 from tfbench.measure.causes import exchanged_bytes, input_share
-from tfbench.measure.comparison import Comparison, Entry, Judgement, shares_cores
+from tfbench.measure.comparison import Comparison, Entry, shares_cores
+from tfbench.measure.judging import Judgement
 
 Kind = Literal["strong", "weak"]
 

@@ -61,7 +61,7 @@ def _is_lost(point: ScalingPoint, scaling: Scaling) -> bool:
     speedup = point.entry.speedup
     if scaling.shares_cores or speedup is None or speedup.high is None:
         return point.judgement == "slower"
-    return speedup.high < point.num_replicas * (1 - (speedup.noise_limit or 0.0))
+    return speedup.high < point.num_replicas
 
 
 def _describe_input(point: ScalingPoint) -> str:

@@ -1,7 +1,6 @@
 """A small cost model of a training step: what it takes in any case, for its work, and for what replicas exchange."""
 
 import dataclasses
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,7 +11,6 @@ Unit = Literal["sample", "operation", "parameter"]
 BYTES_PER_PARAMETER = 4  # of a gradient, as replicas exchange it
 MIN_VALUES = 3  # as many as there are costs fit anything
 _LARGEST_CONDITION = 100.0  # of what costs are fitted to, each scaled to 1; beyond it, they grow alike
-_NUM_PREDICTED = 2000  # places at which a prediction is looked at
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +42,11 @@ class StepModel:
     exchanges_untold: bool  # whether replicas exchange something whose cost is in those of the rest
     num_values: int
     largest_error: float  # of the fitted step times at the values, as a share
+
+    @property
+    def num_costs(self) -> int:
+        """How many costs were fitted, those that came out as nothing among them."""
+        return 2 if self.per_byte is None else 3
 
     def predict(self, step: StepWork) -> float:
         """Returns the step time that it comes to, in seconds."""
@@ -114,39 +117,6 @@ def fit_step_model(measured: Sequence[tuple[StepWork, float]]) -> StepModel | No
         largest_error=0.0,
     )
     return dataclasses.replace(model, largest_error=_find_largest_error(model, measured))
-
-
-def predict_crossings(
-    models: tuple[StepModel, StepModel], steps: tuple[Mapping[int, StepWork], Mapping[int, StepWork]]
-) -> list[float]:
-    """Returns the values at which two arms are predicted to take the same time for a step, in ascending order.
-
-    Args:
-        models: Of each arm.
-        steps: For each arm, what a step is made of at each value that was measured, at least two; in between it is
-            interpolated.
-    """
-    known = sorted(steps[0].keys() & steps[1].keys())
-    places = np.geomspace(known[0], known[-1], _NUM_PREDICTED)
-    ratio = np.log(_predict_all(models[0], steps[0], known, places) / _predict_all(models[1], steps[1], known, places))
-    found = []
-    for index, (before, after) in enumerate(itertools.pairwise(ratio)):
-        if before * after < 0 or (before == 0 != after):
-            share = before / (before - after)
-            found.append(float(places[index] * (places[index + 1] / places[index]) ** share))
-    return found
-
-
-def _predict_all(model: StepModel, steps: Mapping[int, StepWork], known: Sequence[int], places: Any) -> Any:
-    work = _interpolate(places, known, [steps[value].work for value in known])
-    exchanged = np.array([steps[value].exchanged_bytes for value in known])
-    byte_costs = 0.0 if not exchanged.all() else _interpolate(places, known, exchanged) * (model.per_byte or 0.0)
-    return model.fixed + work * model.per_work + byte_costs
-
-
-def _interpolate(places: Any, known: Sequence[int], values: Any) -> Any:
-    """Interpolates on logarithmic scales, on which what grows as a power of the value is a straight line."""
-    return np.exp(np.interp(np.log(places), np.log(known), np.log(values)))
 
 
 def _can_be_told_apart(rows: Any) -> bool:

@@ -45,12 +45,24 @@ def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
             cause = _cause(rows, arm, comparison.baseline) if judgement == "slower" else ""
             yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{cause}"
     if rows := judged.get("no measurable difference", []):
-        yield f"{arm} and {baseline} show no measurable difference for {_name(rows, comparison)}."
+        yield f"{arm} and {baseline} show no measurable difference for {_name(rows, comparison)}.{_suggest(rows, arm)}"
     if rows := judged.get("not judged", []):
         yield (
             f"{arm} is not judged for {_name(rows, comparison)}: one run each says nothing of chance. Repeat them "
             "(--repeats 3), or measure the noise floor (tfbench calibrate)."
         )
+
+
+def _suggest(rows: Sequence[Row], arm: str) -> str:
+    """Names the settings whose own interval says more than all of them together support."""
+    found = [row for row in rows if (speedup := row.entries[arm].speedup) and speedup.is_suggested]
+    if not found:
+        return ""
+    num = max(speedup.num_family for row in found if (speedup := row.entries[arm].speedup))
+    return (
+        f" By itself {_list(found)} would suggest one, which among {num} comparisons may be chance: more rounds "
+        "(--repeats) may tell."
+    )
 
 
 def _cause(rows: Sequence[Row], arm: str, baseline: str) -> str:
@@ -79,7 +91,10 @@ def _winner(comparison: Comparison) -> Iterator[str]:
 
 
 def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Says between which batch sizes an arm overtakes, for each network in which it does so once."""
+    """Says between which batch sizes an arm overtakes, for each network in which it does so once.
+
+    Where one of the two sides is only suggested, so is the turning point; where both are, nothing is said.
+    """
     if BATCH_KEY not in comparison.keys:
         return
     networks: dict[str, list[Row]] = {}
@@ -88,22 +103,40 @@ def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row]) -> Ite
         networks.setdefault(describe_setting(rest), []).append(row)
     for network, own in networks.items():
         own = sorted(own, key=lambda row: row.global_batch_size or 0)
-        signs = [_sign(row.entries[arm]) for row in own]
-        clear = [(row, sign) for row, sign in zip(own, signs, strict=True) if sign]
-        turns = [(before, after) for before, after in itertools.pairwise(clear) if before[1] != after[1]]
-        if len(turns) == 1:
+        where = f" with {network}" if network else ""
+        for counts_suggested in (False, True):
+            turns = _turns([(row, _sign(row.entries[arm], counts_suggested=counts_suggested)) for row in own])
+            if len(turns) != 1:
+                continue
             (last, sign), (first, _) = turns[0]
+            if not any(_sign(row.entries[arm], counts_suggested=False) for row in (last, first)):
+                continue
             better, worse = (comparison.baseline, arm) if sign < 0 else (arm, comparison.baseline)
-            where = f" with {network}" if network else ""
-            yield (
-                f"Use {better} up to batch {last.global_batch_size:,}{where} and {worse} from "
-                f"{first.global_batch_size:,} on; in between it was not measured, or shows no difference."
-            )
+            if counts_suggested:
+                yield (
+                    f"Suggested, and not supported by all settings together: {better} up to batch "
+                    f"{last.global_batch_size:,}{where} and {worse} from {first.global_batch_size:,} on. More rounds "
+                    "(--repeats) may tell."
+                )
+            else:
+                yield (
+                    f"Use {better} up to batch {last.global_batch_size:,}{where} and {worse} from "
+                    f"{first.global_batch_size:,} on; in between it was not measured, or shows no difference."
+                )
+            break
 
 
-def _sign(entry: Entry) -> int:
-    judgement = entry.speedup.judgement if entry.speedup else ""
-    return {"faster": 1, "slower": -1}.get(judgement, 0)
+def _turns(signed: Sequence[tuple[Row, int]]) -> list[tuple[tuple[Row, int], tuple[Row, int]]]:
+    clear = [(row, sign) for row, sign in signed if sign]
+    return [(before, after) for before, after in itertools.pairwise(clear) if before[1] != after[1]]
+
+
+def _sign(entry: Entry, *, counts_suggested: bool) -> int:
+    if entry.speedup is None:
+        return 0
+    if counts_suggested and entry.speedup.is_suggested:
+        return 1 if entry.speedup.ratio > 1 else -1
+    return {"faster": 1, "slower": -1}.get(entry.speedup.judgement, 0)
 
 
 def _missing(comparison: Comparison) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tfbench.measure.references import match_references, published_epoch_seconds
 from tfbench.measure.scaling import find_scaling
 from tfbench.report.references import describe_match, name_reference, reference_markdown, references_json
 from tfbench.report.scaling import scaling_json
-from tfbench.report.speeds import speed_text, speedup_text
+from tfbench.report.speeds import speed_text, speedup_json, speedup_text
 from tfbench.sweep_plan import format_value
 
 FORMAT_VERSION = 1
@@ -50,7 +50,7 @@ def comparison_csv(comparison: Comparison) -> str:
     """
     file = io.StringIO()
     names = ["num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"]
-    names += ["speedup", "speedup_low", "speedup_high", "judgement", "reason"]
+    names += ["speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason"]
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*comparison.keys, *names])
     for row in comparison.rows:
@@ -72,6 +72,7 @@ def comparison_csv(comparison: Comparison) -> str:
                     speedup.low if speedup else None,
                     speedup.high if speedup else None,
                     speedup.judgement if speedup else None,
+                    str(speedup.is_suggested).lower() if speedup else None,
                     entry.reason,
                 ]
             )
@@ -91,7 +92,7 @@ def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:
         setting = [format_value(pair.setting.get(key)) if pair else None for key in comparison.keys]
         sizes = [figures.get("num_parameters"), (comparison.own_settings or {}).get(BATCH_KEY)]
         name = f"published: {name_reference(match.reference)}"
-        yield [*setting, *sizes, name, "PUBLISHED", speed, *[None] * 7, describe_match(match)]
+        yield [*setting, *sizes, name, "PUBLISHED", speed, *[None] * 8, describe_match(match)]
 
 
 def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
@@ -135,17 +136,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         if interval is None
         else {"low": interval.low, "high": interval.high, "method": interval.method},
         "runs": [{"run_id": run.run_id, "samples_per_second": run.speed} for run in entry.runs],
-        "speedup": None
-        if speedup is None
-        else {
-            "ratio": speedup.ratio,
-            "low": speedup.low,
-            "high": speedup.high,
-            "num": speedup.num,
-            "paired": speedup.is_paired,
-            "noise_limit": speedup.noise_limit,
-            "judgement": speedup.judgement,
-        },
+        "speedup": speedup_json(speedup) if speedup else None,
         "unequal": [{"name": one.name, "baseline": one.a, "arm": one.b} for one in entry.unequal],
     }
 

@@ -24,7 +24,7 @@ from tfbench.report.figures import (
 )
 from tfbench.report.limits import ledger_shares
 from tfbench.report.scaling_plot import plot_scaling
-from tfbench.report.speeds import MARKS, outcome_word
+from tfbench.report.speeds import MARKS, mark, outcome_word
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -198,7 +198,7 @@ class _Paint:
         if entry.speedup:
             color = self._colors(self._norm(math.log2(entry.speedup.ratio)))
             ink = "black" if 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 0.5 else "white"
-            text = f"{entry.speedup.ratio:.2f} {MARKS[entry.speedup.judgement]}"
+            text = f"{entry.speedup.ratio:.2f} {mark(entry.speedup)}"
         else:
             words = "unequal" if entry.unequal else outcome_word(entry) if entry.speed is None else "no baseline"
             text, font_size = "\n".join(textwrap.wrap(words, 8)), font_size - 1.5

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfbench.measure.crossover import Crossing, Crossover, ValueRange, lead
-from tfbench.measure.difference import Difference
-from tfbench.measure.intervals import ArmComparison
+from tfbench.measure.equality import Difference
+from tfbench.measure.judging import Speedup
 from tfbench.measure.step_model import StepModel
+from tfbench.measure.step_prediction import PredictedCrossing
+from tfbench.report.speeds import speedup_json
 from tfbench.report.tables import format_clock, wrap
 from tfbench.sweep_plan import SweepPlan, estimate_seconds
 
@@ -38,14 +40,12 @@ def search_lines(plan: SweepPlan, key: str, values: ValueRange, width: int) -> l
     return lines
 
 
-def point_line(key: str, value: int, arms: tuple[str, str], found: ArmComparison | str) -> str:
-    """Returns what was found at one value."""
+def point_line(key: str, value: int, arms: tuple[str, str], found: Speedup | str) -> str:
+    """Returns what was found at one value; how it is judged, all values together tell at the end."""
     if isinstance(found, str):
         return f"{_short(key)}={value}: too much: {found}"
-    return (
-        f"{_short(key)}={value}: {arms[1]} has {found.ratio:.3g} times the speed of {arms[0]} "
-        f"[{found.low:.3g}, {found.high:.3g}], {_LEADS[lead(found)]}"
-    )
+    interval = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
+    return f"{_short(key)}={value}: {arms[1]} has {found.ratio:.3g} times the speed of {arms[0]}{interval}"
 
 
 def crossover_sentences(found: Crossover, key: str, arms: tuple[str, str]) -> list[str]:
@@ -74,15 +74,22 @@ def crossover_lines(found: Crossover, key: str, arms: tuple[str, str], width: in
 
 
 def model_lines(
-    models: tuple[StepModel, StepModel], predicted: Sequence[float], key: str, arms: tuple[str, str], width: int
+    models: tuple[StepModel, StepModel],
+    predicted: Sequence[PredictedCrossing],
+    key: str,
+    arms: tuple[str, str],
+    width: int,
 ) -> list[str]:
     """Returns the cost models of both arms, and where they are predicted to be equally fast."""
-    where = ", ".join(f"{value:,.0f}" for value in predicted) or "nowhere in the range that was measured"
     lines = ["Cost of a step, fitted to the runs"]
     label_width = max(map(len, arms))
     for arm, model in zip(arms, models, strict=True):
         lines += wrap(_describe_model(model), width, first=f"  {arm:{label_width}}  ")
-    lines += wrap(f"By it, both arms are equally fast at {_short(key)} {where}.", width, first="  ")
+    where = "By it, it is not bounded where, or whether, both arms are equally fast."
+    if predicted:
+        ends = "; ".join(f"{one.value:,.0f} (95 %: {one.low:,.0f} to {one.high:,.0f})" for one in predicted)
+        where = f"By it, both arms are equally fast at {_short(key)} {ends}."
+    lines += wrap(where, width, first="  ")
     if any(model.exchanges_untold for model in models):
         remark = "What the replicas exchange cannot be told apart from the rest by these runs, and is in its cost."
         lines += wrap(remark, width, first="  ")
@@ -93,7 +100,7 @@ def crossover_to_json(
     found: Crossover,
     *,
     models: tuple[StepModel, StepModel] | None,
-    predicted: Sequence[float],
+    predicted: Sequence[PredictedCrossing],
     unequal: Sequence[Difference],
     key: str,
     arms: tuple[str, str],
@@ -110,14 +117,11 @@ def crossover_to_json(
             {"value": one.value, "low": one.low, "high": one.high, "second_leads_above": one.second_leads_above}
             for one in found.crossings
         ],
-        "points": [
-            {"value": value, "ratio": one.ratio, "low": one.low, "high": one.high, "num": one.num}
-            for value, one in found.points.items()
-        ],
+        "points": [{"value": value} | speedup_json(one) for value, one in found.points.items()],
         "failures": [{"value": value, "reason": reason} for value, reason in found.failures.items()],
         "largest_fit": found.largest_fit,
         "cost_models": None if models is None else [_model_to_json(model) for model in models],
-        "predicted_crossings": list(predicted),
+        "predicted_crossings": [{"value": one.value, "low": one.low, "high": one.high} for one in predicted],
         "unequal": [{"name": one.name, "first": one.a, "second": one.b} for one in unequal],
         "sentences": crossover_sentences(found, key, arms),
     }
@@ -147,17 +151,18 @@ def _describe_none(found: Crossover, key: str, arms: tuple[str, str]) -> str:
         return f"{start} is {_LEADS[stretches[0][0]]} than {first} everywhere, at {ends} times its speed."
     parts = [f"{_LEADS[sign]} {_describe_values(begin, end)}" for sign, begin, end in stretches]
     text = f"{start} is {', '.join(parts)}."
-    turns = [pair for pair in itertools.pairwise(found.points) if _turns(found, *pair)]
-    if not turns:
+    supported = {sign for sign, _, _ in stretches if sign}
+    against = [
+        value
+        for value, one in found.points.items()
+        if one.is_suggested and (1 if one.ratio > 1 else -1) not in supported
+    ]
+    if not against:
         return text
     return (
-        f"{text} The faster one seems to change between {turns[0][0]:,} and {turns[0][1]:,}, but not measurably: more "
-        "rounds (--repeats) may tell."
+        f"{text} At {', '.join(f'{value:,}' for value in against)} its own interval suggests the contrary, which among "
+        f"{len(found.points)} values may be chance: more rounds (--repeats) may tell."
     )
-
-
-def _turns(found: Crossover, low: int, high: int) -> bool:
-    return (found.points[low].ratio > 1) != (found.points[high].ratio > 1)
 
 
 def _find_stretches(found: Crossover) -> Iterator[tuple[int, int, int]]:

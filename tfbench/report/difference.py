@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tfbench.measure.difference import Difference, ResultDifference, RunDifference, Side
+from tfbench.measure.difference import JUDGED_METRIC, ResultDifference, RunDifference, Side
+from tfbench.measure.equality import Difference
 from tfbench.metrics import METRICS
+from tfbench.report.speeds import change_text, interval_text, speedup_json
 from tfbench.report.tables import caution_lines, format_bytes, format_flops, format_number, format_time, wrap
-from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
@@ -34,8 +35,8 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
     lines += ["", *wrap(_describe_unequal(difference.unequal), width)]
     if difference.results:
         lines += ["", *_result_lines(difference.results)]
-    if difference.judgement:
-        lines += wrap(describe_speed(difference), width)
+    if sentence := describe_speed(difference):
+        lines += wrap(sentence, width)
     for group, causes in difference.causes.items():
         name_width = max(len(cause.name) for cause in causes)
         lines += ["", _HEADINGS[group]]
@@ -47,27 +48,25 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
 
 
 def describe_speed(difference: RunDifference) -> str:
-    """Says whether two runs differ in speed by more than the noise floor hides; "" where one has no speed."""
-    speed, limit = difference.speed, difference.noise_limit
-    if speed is None or speed.ratio is None:
+    """Says whether two runs differ in speed by more than noise explains; "" where one has none, or both the same."""
+    speedup = difference.speedup
+    if speedup is None or speedup.ratio == 1:
         return ""
-    factor = max(speed.ratio, 1 / speed.ratio)
-    change = f"{'B' if speed.ratio > 1 else 'A'} is {format_share(factor - 1)} faster"
-    if limit is None:
-        sides = [side for side in (difference.a, difference.b) if side.noise_limit is None]
-        commands = " and ".join(dict.fromkeys(f"`tfbench calibrate {side.recipe}`" for side in sides))
+    change = f"B is {change_text(speedup.ratio)} than A"
+    if speedup.judgement == "not judged":
+        recipes = dict.fromkeys(side.recipe for side in (difference.a, difference.b))
+        commands = " and ".join(f"`tfbench calibrate {recipe}`" for recipe in recipes)
         return (
-            f"{speed.name}: {change}, which may be noise: its floor is not known. {commands}, with the options of the "
-            "run, measures it."
+            f"{JUDGED_METRIC}: {change}, which may be noise: its floor is not known. {commands}, with the options of "
+            "the runs, measures it."
         )
-    if difference.judgement == "below the floor":
-        below = f"{format_share(factor - 1)}, below the floor of {format_share(limit)}"
-        return f"{speed.name}: no measurable difference ({below})."
-    return f"{speed.name}: {change}, above the floor of {format_share(limit)}."
+    if speedup.judgement == "no measurable difference":
+        return f"{JUDGED_METRIC}: no measurable difference: {change}{interval_text(speedup)}."
+    return f"{JUDGED_METRIC}: {change}{interval_text(speedup)}."
 
 
 def difference_json(difference: RunDifference) -> dict[str, Any]:
-    """Returns the same as plain tables; "noise_limit" is a relative difference, 0.02 for 2 %."""
+    """Returns the same as plain tables; "speedup" is B's speed over A's, judged."""
     sides = {"a": difference.a, "b": difference.b}
     return {
         "format_version": FORMAT_VERSION,
@@ -77,7 +76,6 @@ def difference_json(difference: RunDifference) -> dict[str, Any]:
                 "name": side.name,
                 "status": side.status,
                 "recipe": side.recipe,
-                "noise_limit": side.noise_limit,
                 "cautions": list(side.cautions),
             }
             for key, side in sides.items()
@@ -94,8 +92,7 @@ def difference_json(difference: RunDifference) -> dict[str, Any]:
             }
             for entry in difference.results
         ],
-        "noise_limit": difference.noise_limit,
-        "judgement": difference.judgement,
+        "speedup": speedup_json(difference.speedup) if difference.speedup else None,
         "causes": {group: [_plain(entry) for entry in entries] for group, entries in difference.causes.items()},
         "num_compared": difference.num_compared,
     }

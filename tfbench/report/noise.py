@@ -33,9 +33,9 @@ def noise_lines(floor: NoiseFloor, num_failed: int, width: int) -> list[str]:
     lines = [f"Noise floor of {key.recipe}: {where}; {rounds} rounds of two runs {_describe_length(floor)}"]
     lines += [f"  {format_share(limit):>7}  between {what}" for what, limit in limits]
     remark = (
-        "Both arms were the same, so all of it is noise: speeds that differ by less, at this batch size and on these "
-        f"devices, show no measurable difference ({100 * CONFIDENCE:g} %). What differs from one hour or day to the "
-        "next is not in it: for runs that lie further apart, take it as the least."
+        "Both arms were the same, so all of it is noise: by this alone, speeds that differ by less show no measurable "
+        f"difference ({100 * CONFIDENCE:g} %). It counts beside the runs' own scatter, for runs with the same "
+        "settings, batch size, devices and length. What differs from one hour or day to the next is not in it."
     )
     if num_failed:
         remark += f" Runs that failed: {num_failed}; their rounds are left out."
@@ -82,9 +82,10 @@ def to_json(
 
 
 def _describe_length(floor: NoiseFloor) -> str:
-    limits = [f"{floor.steps:,} steps"] if floor.steps is not None else []
-    limits += [f"{floor.seconds:g} s"] if floor.seconds is not None else []
-    return f"of {' or '.join(limits)}" if limits else "of the recipe's epochs"
+    values = dict(part.split("=") for part in floor.key.length)
+    limits = [f"{int(values['steps']):,} steps"] if "steps" in values else []
+    limits += [f"{float(values['seconds']):g} s"] if "seconds" in values else []
+    return f"of {' or '.join(limits)}" if limits else f"of {values.get('epochs', '')} epochs"
 
 
 def _row(floor: NoiseFloor) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench.measure.difference import Difference
+from tfbench.measure.equality import Difference
 from tfbench.measure.intervals import log_interval
 from tfbench.measure.regression import RegressionCheck, SpeedSample
+from tfbench.report.speeds import change_text, interval_text, speedup_json
 from tfbench.report.tables import format_number, wrap
 from tfbench.schema import to_plain
 from tfbench.wording import format_share
@@ -37,7 +38,7 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
         remarks.append(f"Changed since: {_describe(check.changed)}.")
     if num_failed:
         remarks.append(f"Runs that failed: {num_failed}; they are left out.")
-    if check.noise_limit is None:
+    if not check.speedup.uses_floor:
         remarks.append(
             f"No noise floor is stored for this; `tfbench calibrate {check.current.recipe}`, with the same options, "
             "measures one."
@@ -48,15 +49,8 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
 
 def judgement_sentence(check: RegressionCheck) -> str:
     """Returns, for example, "regression: 5.3 % slower than the baseline (95 %: 3.9 to 6.7 %)"."""
-    text = f"{check.judgement}: {_describe_change(check.ratio)} than the baseline"
-    if check.low is not None and check.high is not None:
-        text += f" ({100 * check.confidence:g} %: {_describe_range(check.low, check.high)})"
-    if check.noise_limit is None:
-        return text
-    floor = f"the noise floor of {format_share(check.noise_limit)}"
-    if check.judgement != "no measurable difference":
-        return f"{text}, above {floor}"
-    return f"{text}, below {floor}" if check.low is None or check.excludes_one else text
+    change = f"{change_text(check.speedup.ratio)} than the baseline{interval_text(check.speedup)}"
+    return f"{check.judgement}: {change}"
 
 
 def baseline_lines(sample: SpeedSample, path: Path) -> list[str]:
@@ -79,12 +73,7 @@ def check_to_json(
         "format_version": FORMAT_VERSION,
         "judgement": check.judgement,
         "sentence": judgement_sentence(check),
-        "ratio": check.ratio,
-        "low": check.low,
-        "high": check.high,
-        "confidence": check.confidence,
-        "method": check.method,
-        "noise_limit": check.noise_limit,
+        "speedup": speedup_json(check.speedup),
         "baseline": {"source": source} | to_plain(check.baseline),
         "current": to_plain(check.current),
         "unequal": _differences_to_json(check.unequal),
@@ -111,19 +100,6 @@ def _describe_speeds(sample: SpeedSample) -> str:
     if interval:
         text += f" +- {format_share(interval.relative_half_width)}"
     return f"{text}, {processes}"
-
-
-def _describe_change(ratio: float) -> str:
-    return f"{format_share(1 - ratio)} slower" if ratio < 1 else f"{format_share(ratio - 1)} faster"
-
-
-def _describe_range(low: float, high: float) -> str:
-    """Returns "3.9 to 6.7 %" where both ends are slower, or both faster; otherwise says which is which."""
-    if low > 1:
-        return f"{format_share(low - 1).removesuffix(' %')} to {format_share(high - 1)}"
-    if high < 1:
-        return f"{format_share(1 - high).removesuffix(' %')} to {format_share(1 - low)}"
-    return f"{_describe_change(low)} to {_describe_change(high)}"
 
 
 def _describe(differences: Sequence[Difference]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfbench import recipe_file
-from tfbench.measure.comparison import ARM_TAG, SWEEP_TAG
 from tfbench.measure.profile import summarize_profile
+from tfbench.measure.rounds import ARM_TAG, SWEEP_TAG
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.results import EpochRecord, RunResult, Summary
 from tfbench.schema import to_plain

@@ -3,7 +3,8 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from tfbench.measure.comparison import ARM_TAG, BATCH_KEY, ROUND_TAG, SWEEP_TAG
+from tfbench.measure.comparison import BATCH_KEY
+from tfbench.measure.rounds import ARM_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.metrics import SWEEP_METRICS
 from tfbench.recipe_file import THREADS
 from tfbench.sweep_plan import SweepPlan
