@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from tfbench.journal import read_records, read_run
-from tfbench.measure.intervals import compare_paired
+from tfbench.measure.judging import Runs, judge
 from tfbench.measure.noise import noise_key
 from tfbench.measure.summary import summarize
 from tfbench.tracking.store import Store
@@ -65,9 +65,11 @@ def count_alarms(pool: list[float], *, pairs: int, comparisons: int) -> int:
     alarms = 0
     for _ in range(comparisons):
         drawn = rng.sample(pool, 2 * pairs)
-        comparison = compare_paired(drawn[:pairs], drawn[pairs:])
-        assert comparison is not None
-        alarms += comparison.excludes_one
+        first, second = (
+            Runs(arm=arm, speeds=tuple(speeds), rounds=tuple(range(pairs)))
+            for arm, speeds in (("a", drawn[:pairs]), ("b", drawn[pairs:]))
+        )
+        alarms += judge(first, second).judgement != "no measurable difference"
     return alarms
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from floors import no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.cli.profile import command as profile
 from tfbench.measure.causes import profile_command
@@ -19,10 +20,6 @@ BATCH = "training.global_batch_size"
 GPUS = (Arm(strategy="one_device", devices=("gpu:0",)), Arm(strategy="mirrored", devices=("gpu:0", "gpu:1")))
 # 32 samples at 2667, 3472 and 3540 a second: steps of 12, 9.2 and 9.0 ms, their geometric mean one of 10.0 ms.
 SPEEDS = (32 / 0.012, 32 / 0.0092, 32 / 0.009045)
-
-
-def no_floor(a: RunBrief, b: RunBrief, num_rounds: int | None) -> float | None:
-    return None
 
 
 def compared(arms: tuple[Arm, Arm] = GPUS, headroom: float | None = None, **fields: Any) -> Comparison:

@@ -64,9 +64,9 @@ def command(
 ) -> None:
     """Say whether RECIPE has become slower than a baseline; exit code 3 if it has.
 
-    The recipe is run several times, and the speeds of the processes are held against those of the baseline, by Welch's
-    t on their logarithms. A regression is a difference that chance explains in one case of forty, and that is above the
-    noise floor, where `tfbench calibrate` has measured one. Versions of tfbench, TensorFlow and Keras, and the commit,
+    The recipe is run several times, and the speeds of the processes are held against those of the baseline, by
+    Student's t on their logarithms, with what `tfbench calibrate` has measured of how such runs scatter. A regression
+    is a slow-down that chance explains in one case of forty. Versions of tfbench, TensorFlow and Keras, and the commit,
     may have changed, and are named; recipe, settings, machine and devices must be the same. A machine is known by its
     host name, which a container should be given: docker run --hostname bench.
 
