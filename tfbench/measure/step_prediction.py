@@ -10,8 +10,8 @@ import numpy as np
 from tfbench.measure.intervals import CONFIDENCE
 from tfbench.measure.step_model import StepModel, StepWork, fit_step_model
 
-_NUM_PLACES = 500  # at which a prediction is looked at
-_NUM_DRAWS = 400
+_NUM_PLACES = 200  # at which a prediction is looked at
+_NUM_DRAWS = 200
 _SEED = 0
 
 Measured = Sequence[tuple[StepWork, float]]  # one a run: what its steps are made of, and what one took, in seconds
@@ -48,8 +48,11 @@ def bound_crossings(
     if len(found) != 1:
         return []
     value, rises = found[0]
+    spreads = [_find_spread(models[0], measured[0]), _find_spread(models[1], measured[1])]
+    if min(degrees for _, degrees in spreads) < 1:
+        return []  # nothing says how far off the models are
     generator = np.random.default_rng(_SEED)
-    draws = [_draw_crossings((models[0], models[1]), measured, steps, generator) for _ in range(_NUM_DRAWS)]
+    draws = [_draw_crossings((models[0], models[1]), spreads, steps, generator) for _ in range(_NUM_DRAWS)]
     like = [drawn[0][0] for drawn in draws if len(drawn) == 1 and drawn[0][1] == rises]
     if len(like) < CONFIDENCE * _NUM_DRAWS:
         return []
@@ -79,18 +82,14 @@ def predict_crossings(
 
 def _draw_crossings(
     models: tuple[StepModel, StepModel],
-    measured: tuple[Measured, Measured],
+    spreads: Sequence[tuple[float, int]],
     steps: tuple[Mapping[int, StepWork], Mapping[int, StepWork]],
     generator: np.random.Generator,
 ) -> list[tuple[float, bool]]:
-    """Returns the crossings of models fitted to drawn step times; none where nothing says how far off these are."""
+    """Returns the crossings of models fitted to drawn step times."""
     drawn = []
-    for model, of_arm in zip(models, measured, strict=True):
-        spread, degrees = _find_spread(model, of_arm)
-        if degrees < 1:
-            return []
+    for model, (spread, degrees), works in zip(models, spreads, (of_arm.values() for of_arm in steps), strict=True):
         spread *= float(np.sqrt(degrees / generator.chisquare(degrees)))
-        works = list(dict.fromkeys(step for step, _ in of_arm))
         fitted = fit_step_model(
             [(work, model.predict(work) * float(np.exp(generator.normal(0, spread)))) for work in works]
         )
