@@ -33,6 +33,7 @@ class ProfileRequest:
     kind: Literal["step", "trace", "variants"] = "step"
     seconds: float = 20.0  # after which no more rounds are begun, once there are enough
     variants: tuple[Variant, ...] = ()
+    builds: int = 1  # of each variant, and of the step without changes, one after another; 1: as older profiles have
 
 
 @schema
@@ -110,9 +111,13 @@ class ProfiledOperation:
 
 @schema
 class VariantSetup:
-    """A variant that was built: how its loss went, on the same batches from the same weights."""
+    """A variant that was built: how its loss went, on the same batches from the same weights.
+
+    Losses are known of the first build of each, and of the second one of the step without changes.
+    """
 
     name: str
+    build: int = 1
     losses: tuple[float | None, ...] = ()  # means over the steps of each execution; None: not finite
     refusal: str = ""  # why it could not be built
     layers: tuple[ProfiledLayer, ...] = ()  # empty: its layers cannot be told apart
@@ -121,8 +126,9 @@ class VariantSetup:
 
 @schema
 class VariantRound:
-    """One round over all variants: mean seconds of a step, and of traced calls, by a variant's name."""
+    """One round over all variants of a build: mean seconds of a step, and of traced calls, by a variant's name."""
 
+    build: int = 1
     seconds: dict[str, float]
     traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)
 

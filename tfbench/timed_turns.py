@@ -59,19 +59,21 @@ class TimedTurns:
         """Returns about how many seconds a step takes, as first seen."""
         return self._estimates[name]
 
-    def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
+    def rounds(self, seconds: float, restore: Call, *, min_rounds: int = _MIN_ROUNDS) -> Iterator[ProfileRound]:
         """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
 
         Args:
             seconds: After which no more rounds are begun.
             restore: Called before each round; functions may have trained for long in the one before.
+            min_rounds: However long they take; three are enough, at most, where they are out of all proportion.
         """
         start = time.perf_counter()
         for number in itertools.count(1):
             restore()
             yield self._round(list(self._calls) if number % 2 else list(reversed(self._calls)))
             elapsed = time.perf_counter() - start
-            enough = _FEWEST_ROUNDS if elapsed >= max(2 * seconds, _LONG_SECONDS) else _MIN_ROUNDS
+            is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
+            enough = min(_FEWEST_ROUNDS, min_rounds) if is_long else min_rounds
             if elapsed >= seconds and number >= enough:
                 return
 
