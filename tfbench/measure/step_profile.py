@@ -16,11 +16,16 @@ PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it wait
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
-    """A part of a step. "measured": timed by itself; "difference": of two functions that were timed."""
+    """A part of a step. "measured": timed by itself; "difference": of two functions that were timed.
+
+    `low` and `high`: the 95 % interval of `seconds`, over the rounds of one process; None for a single round.
+    """
 
     name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop" or "update+loop"
     seconds: float  # mean over the rounds
     best_seconds: float  # from the fastest round of each function
+    low: float | None = None
+    high: float | None = None
     how: Literal["measured", "difference"]
 
 
@@ -109,7 +114,9 @@ class StepProfile:
     num_slow_rounds: int  # left out
     phases: tuple[Phase, ...]
     full_seconds: float  # Keras's own step with its input pipeline
+    full_half_width: float | None  # of its 95 % interval
     full_best_seconds: float
+    difference_half_width: float | None  # of that of the phases' sum less the full step
     pipeline_seconds: float | None  # that the input pipeline alone needs for a batch
     layers: tuple[LayerTime, ...]  # empty: cannot be told apart
     loss_seconds: dict[Direction, float]
