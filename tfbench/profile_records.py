@@ -75,10 +75,16 @@ class TracedCall:
 
     `parts` tells for how long operations ran, by what they belong to: "forward/3" and "backward/3" for the layer of
     that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
+
+    `active_seconds`: for how long anything was at work, an operation that the trace names or not: TensorFlow's executor
+    on the host, any kernel or copy on a GPU. None: not told, as in older profiles. `on_device`: parts ran on a GPU, and
+    took their own time; on the host a trace makes them longer.
     """
 
     seconds: float
     parts: dict[str, float]
+    active_seconds: float | None = None
+    on_device: bool = False
 
 
 @schema
@@ -145,5 +151,8 @@ class Profile:
     operations: tuple[ProfiledOperation, ...] = ()
     num_traced_steps: int = 0
     traced_step_seconds: float | None = None
+    host_waits: tuple[ProfiledOperation, ...] | None = (
+        None  # copies to the host and waits for a GPU; None: not looked for
+    )
     setups: tuple[VariantSetup, ...] = ()
     variant_rounds: tuple[VariantRound, ...] = ()

@@ -94,9 +94,15 @@ def _trace_call(call: Call, num: int) -> TracedCall:
     from tfbench.profiled_step import part_of
 
     took: list[float] = []
-    operations = op_trace.trace(lambda: took.append(time_calls(call, num)))
-    parts = op_trace.apportion(operations, part_of)
-    return TracedCall(seconds=took[0], parts={name: seconds / num for name, seconds in parts.items()})
+    found = op_trace.trace(lambda: took.append(time_calls(call, num)))
+    parts = op_trace.apportion(found.operations, part_of)
+    active = found.active_seconds
+    return TracedCall(
+        seconds=took[0],
+        parts={name: seconds / num for name, seconds in parts.items()},
+        active_seconds=None if active is None else active / num,
+        on_device=found.on_device,
+    )
 
 
 def time_calls(call: Call, num: int) -> float:

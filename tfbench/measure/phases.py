@@ -66,7 +66,7 @@ class KeptRounds:
             for value, is_kept in zip(values, self._is_kept, strict=True)
         ]
         # A round that was left out counts for where it stands, not for how slow it was: no more is known of it.
-        error = math.sqrt(sum(one**2 for one in influences) / len(values) / len(values))
+        error = math.hypot(*influences) / len(values)
         error *= math.sqrt(len(self.rounds) / (len(self.rounds) - 1))
         return t_quantile(len(self.rounds) - 1) * error
 
@@ -75,7 +75,7 @@ class KeptRounds:
         kept = [
             (total, value) for total, value, is_kept in zip(self._totals, values, self._is_kept, strict=True) if is_kept
         ]
-        totals, own = zip(*kept, strict=True)
+        totals, own = [total for total, _ in kept], [value for _, value in kept]
         middle, mean = statistics.fmean(totals), statistics.fmean(own)
         spread = sum((total - middle) ** 2 for total in totals)
         if spread == 0:

@@ -14,6 +14,7 @@ from tfbench.measure.step_profile import (
     HOST_OVERHEAD,
     LOSS,
     PIPELINE,
+    UNNAMED,
     Bottleneck,
     Direction,
     LayerTime,
@@ -60,6 +61,7 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         loss_seconds=loss_seconds,
         optimizer_seconds=optimizer,
         checks=checks,
+        on_device=any(call.on_device for one in rounds for call in one.traced.values()),
         tracing_slowdown=statistics.fmean(slowdowns) if slowdowns else None,
         peak_flops_per_second=peak,
         bytes_per_second=bandwidth,
@@ -92,6 +94,7 @@ def _find_bottleneck(
     add(PIPELINE, min(full_seconds - sum(phase.seconds for phase in phases), pipeline_seconds or 0.0))
     for check in checks:
         add(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
+        add(f"{UNNAMED} of {check.phase}", check.unnamed_seconds or 0.0)
     for direction, seconds in loss_seconds.items():
         add(f"{direction} of the {LOSS}", seconds)
     if optimizer_seconds is not None:

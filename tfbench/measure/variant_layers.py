@@ -34,7 +34,8 @@ class LayerDifference:
 def read_layers(profile: Profile, setup: VariantSetup) -> LayerReadings:
     """Returns how long each direction of a layer takes in each build; nothing without a trace.
 
-    A trace makes a call longer: its times are scaled to those of the call without it, where that was timed.
+    A trace makes a call longer on the host: its times are scaled to those of the call without it, where that was timed.
+    What ran on a GPU took its own time.
     """
     by_build: dict[int, list[dict[str, float]]] = {}
     for one in profile.variant_rounds:
@@ -94,7 +95,8 @@ def _p_value(base: Mapping[int, float], other: Mapping[int, float]) -> float | N
 
 def _scale(traced: TracedCall, untraced_seconds: float) -> dict[str, float]:
     """Returns how long the parts of a traced call take in one without a trace."""
-    return {part: seconds * untraced_seconds / traced.seconds for part, seconds in traced.parts.items()}
+    factor = 1.0 if traced.on_device else untraced_seconds / traced.seconds
+    return {part: seconds * factor for part, seconds in traced.parts.items()}
 
 
 def _name_uses(layers: Sequence[ProfiledLayer]) -> Iterator[str]:
