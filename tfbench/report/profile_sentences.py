@@ -27,8 +27,8 @@ _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
 _OUTWEIGHS = 2  # times the bottleneck, from which what all layers of a kind take is said beside it
 _ABOUT_ALL = 1.1  # of a peak, within which the peak's own measurement may be that much too low
 _UNNAMED_HINT = (
-    "The trace leaves out operations that are short, such as those in the loop of a recurrent layer: they belong to "
-    "layers, whose times are too short by as much."
+    "That is operations too short to be recorded, such as those in the loop of a recurrent layer, and what carrying "
+    "them out costs: layers, loss and optimizer may take longer than is shown, by up to as much."
 )
 _SMALL = (
     "It is paid for each step, however many samples it has: larger batches pay, or several steps a call: "
@@ -120,7 +120,7 @@ def profile_cautions(profile: StepProfile) -> list[str]:
 
 def _trace_cautions(profile: StepProfile) -> Iterator[str]:
     """Yields of which phases the traces name too little for their layers to be trusted."""
-    least = _MIN_SHARE * profile.full_seconds
+    least, has_unnamed = _MIN_SHARE * profile.full_seconds, False
     for check in profile.checks:
         missing = check.phase_seconds - check.named_seconds
         if check.phase_seconds <= 0 or missing <= least:
@@ -133,7 +133,9 @@ def _trace_cautions(profile: StepProfile) -> Iterator[str]:
             if not names_half:
                 yield f"{head}, and does not tell whether anything was at work in the rest: layers may take longer."
         elif unnamed > max(MAX_UNNAMED * check.phase_seconds, least):
-            yield f"{head}; for {format_seconds(unnamed)} something else was at work. {_UNNAMED_HINT}"
+            hint = "" if has_unnamed else f" {_UNNAMED_HINT}"
+            yield f"{head}; for {format_seconds(unnamed)} something else was at work.{hint}"
+            has_unnamed = True
         elif not names_half and missing > _STANDS_OUT * profile.full_seconds:
             yield f"{head}; for {format_seconds(idle)} nothing was at work, if the trace is whole: host overhead."
 
