@@ -348,6 +348,8 @@ def test_work_that_is_not_named_has_a_row_of_its_own_where_there_is_any() -> Non
     assert "  host overhead                     0.100     0.300     0.100   8.3 %" in text
     assert "Not named: something was at work that the trace names no operation of." in flat(text)
     assert "not named" not in show(build_profiled()).lower()
+    at_most = "Of forward and backward the trace names too little: GFLOP/s and shares are what they are at most."
+    assert (at_most in flat(text), at_most in flat(show(build_profiled()))) == (True, False)
     older = flat(show(traced_in_part("not told")))
     assert "Host overhead: moments in which no operation runs, or one that the trace left out." in older
     result = traced_in_part("at work")

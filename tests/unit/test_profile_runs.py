@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -275,6 +276,22 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
         result, summary_of(result), None, "/mlruns/journals/x.jsonl", ["/mlruns/journals/x.files/profile.png"]
     )
     return stream.getvalue()
+
+
+def test_each_build_of_variants_has_its_share_of_the_time() -> None:
+    shown: list[tuple[int, float, float]] = []
+    console: Any = SimpleNamespace(profile_round=lambda *figures: shown.append(figures))
+    profile = ProfileRequest(kind="variants", seconds=20.0, builds=4)
+    progress = RunProgress()
+    progress.start(build_profile_run(build_profile_request(profile=profile)), 90.0)
+    for begin in (100.0, 200.0):
+        progress.begin_stage(begin)
+        progress.advance_profile(console, time_=begin + 2.0)
+    assert shown == [(1, 3.0, 5.0), (2, 3.0, 5.0)]
+    request = build_profile_request(profile=profile)
+    assert "0 variants of the step, in turns, 4 builds of each; about 20 s of rounds" in " ".join(
+        " ".join(header_lines(build_profile_run(request), 200)).split()
+    )
 
 
 def test_elsewhere_than_on_a_terminal_each_stage_is_a_line_and_no_round_is() -> None:

@@ -11,6 +11,7 @@ from tfbench.measure.step_profile import (
     UPDATE_AND_LOOP,
     Bottleneck,
     LayerTime,
+    PhaseCheck,
     StepProfile,
     Work,
 )
@@ -19,7 +20,7 @@ from tfbench.results import RunResult
 from tfbench.wording import format_share
 
 MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a caution
-MAX_UNNAMED = 0.2  # of a phase, that the trace may not name before a caution
+_MAX_UNNAMED = 0.2  # of a phase, that the trace may not name before a caution
 _LEAST_NAMED = 0.5  # of a phase, below which it is one, too
 _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _MIN_LOOP_SHARE = 0.05
@@ -132,12 +133,17 @@ def _trace_cautions(profile: StepProfile) -> Iterator[str]:
         if unnamed is None:
             if not names_half:
                 yield f"{head}, and does not tell whether anything was at work in the rest: layers may take longer."
-        elif unnamed > max(MAX_UNNAMED * check.phase_seconds, least):
+        elif names_too_little(check) and unnamed > least:
             hint = "" if has_unnamed else f" {_UNNAMED_HINT}"
             yield f"{head}; for {format_seconds(unnamed)} something else was at work.{hint}"
             has_unnamed = True
         elif not names_half and missing > _STANDS_OUT * profile.full_seconds:
             yield f"{head}; for {format_seconds(idle)} nothing was at work, if the trace is whole: host overhead."
+
+
+def names_too_little(check: PhaseCheck) -> bool:
+    """Says whether so much was at work in a phase without being named that times of its layers are lower bounds."""
+    return (check.unnamed_seconds or 0.0) > _MAX_UNNAMED * max(0.0, check.phase_seconds)
 
 
 def format_seconds(seconds: float) -> str:

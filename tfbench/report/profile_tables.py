@@ -17,7 +17,7 @@ from tfbench.measure.step_profile import (
     Work,
 )
 from tfbench.profile_records import COPY_CALL, ProfiledLayer
-from tfbench.report.profile_sentences import format_seconds
+from tfbench.report.profile_sentences import format_seconds, names_too_little
 from tfbench.report.references import format_figure
 from tfbench.report.tables import wrap
 from tfbench.results import RunResult
@@ -147,6 +147,11 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
         "bytes that must move at least. Bound by what takes longer at this machine's peaks, with the share of that "
         "peak; over 100 %: caches hold part of the bytes, or there is a shorter way to compute."
     )
+    unsure = [check.phase for check in profile.checks if names_too_little(check) and check.phase != "update"]
+    if unsure:
+        remark += (
+            f" Of {' and '.join(unsure)} the trace names too little: GFLOP/s and shares are what they are at most."
+        )
     return [*lines, *wrap(remark, width, first="  ")]
 
 
