@@ -58,9 +58,36 @@ def build_round(factor: float = 1.0, *, traced: bool = True, **milliseconds: flo
 def build_call(name: str, factor: float = 1.0, **parts: float) -> TracedCall:
     """Builds a traced call that takes twice as long as one without a trace; `parts` in ms without a trace."""
     scale = SLOWDOWN * factor * MS
+    found = {part: scale * value for part, value in (PARTS[name] | parts).items()}
     return TracedCall(
-        seconds=scale * CALLS[name], parts={part: scale * value for part, value in (PARTS[name] | parts).items()}
+        seconds=scale * CALLS[name],
+        parts=found,
+        active_seconds=sum(found.values()),
     )
+
+
+def build_partly_traced(rest: str, *, on_device: bool = False) -> ProfileRound:
+    """Builds a round whose traces name operations for a tenth of each phase: 0.1, 0.3 and 0.1 ms of 1, 3 and 1.
+
+    Args:
+        rest: "at work": for 0.8, 2.4 and 0.8 ms something else was, and for 0.1, 0.3 and 0.1 nothing. "idle": nothing
+            was for 0.9, 2.7 and 0.9. "not told": that the traces do not tell.
+        on_device: Whether a GPU did all that.
+    """
+    parts, unnamed = dict[str, float](), 0.0
+    scale = MS if on_device else SLOWDOWN * MS
+    calls = {}
+    for call, part, named in (
+        ("forward", "forward/0", 0.1),
+        ("backward", "backward/1", 0.3),
+        ("update", "update", 0.1),
+    ):
+        parts, unnamed = parts | {part: scale * named}, unnamed + 8 * scale * named
+        active = {"at work": sum(parts.values()) + unnamed, "idle": sum(parts.values()), "not told": None}[rest]
+        calls[call] = TracedCall(
+            seconds=SLOWDOWN * MS * CALLS[call], parts=parts, active_seconds=active, on_device=on_device
+        )
+    return ProfileRound(seconds=build_round().seconds, traced=calls)
 
 
 def build_round_without_update(**milliseconds: float) -> ProfileRound:

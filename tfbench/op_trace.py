@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,24 @@ _PS = 1e-12
 _OPERATION = re.compile(r"([^:\s][^:]*):([A-Za-z_]\w*)")
 
 
+# What carries operations out on the host, those included that are too short to be recorded.
+_EXECUTOR = "ExecutorState::Process"
+# Copies from a GPU to the host, and calls that wait for a GPU, as CUDA, ROCm and their tracers name them.
+_WAITS = re.compile(
+    r"(cu|hip)?\w*Memcpy\w*(DtoH|D2H|DeviceToHost)\w*|(cu|cuda|hip)(Stream|Event|Ctx|Context|Device)Synchronize\w*"
+)
+# Lines of a device's plane that tell again what its streams tell.
+_SUMMARIES = {
+    "Steps",
+    "XLA Modules",
+    "XLA Ops",
+    "XLA TraceMe",
+    "TensorFlow Ops",
+    "TensorFlow Name Scope",
+    "Source code",
+}
+
+
 class TracedOperation(NamedTuple):
     """An operation that ran, in picoseconds of the trace's clock."""
 
@@ -24,7 +42,27 @@ class TracedOperation(NamedTuple):
     kind: str
 
 
-def trace(work: Callable[[], None], folder: Path | None = None) -> list[TracedOperation]:
+class Trace(NamedTuple):
+    """What a trace tells.
+
+    `others` were at work without a name of an operation: TensorFlow's executor on the host, kernels and copies of no
+    operation on a GPU. `waits`: copies from a GPU to the host, and calls of the host that wait for a GPU.
+    """
+
+    operations: list[TracedOperation]
+    others: list[TracedOperation]
+    waits: list[TracedOperation]
+    on_device: bool  # operations are those of a GPU
+
+    @property
+    def active_seconds(self) -> float | None:
+        """For how long anything was at work; None where the trace tells of nothing but operations."""
+        if not self.others and not self.on_device:
+            return None
+        return sum(apportion([*self.operations, *self.others], lambda _: (0, "")).values())
+
+
+def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     """Does something with TensorFlow's profiler on.
 
     Args:
@@ -32,10 +70,10 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> list[TracedOp
         folder: Where the trace is kept as TensorBoard and XProf read it; None: it is not kept.
 
     Returns:
-        The operations that ran.
+        What ran.
 
     Raises:
-        MeasurementError: TensorFlow recorded none.
+        MeasurementError: TensorFlow recorded no operation.
     """
     import tensorflow as tf
 
@@ -48,17 +86,18 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> list[TracedOp
             work()
         finally:
             tf.profiler.experimental.stop()
-        found = [operation for path in sorted(target.rglob("*.xplane.pb")) for operation in read_operations(path)]
+        found = [read_trace(path) for path in sorted(target.rglob("*.xplane.pb"))]
     finally:
         if folder is None:
             shutil.rmtree(target, ignore_errors=True)
-    if not found:
+    if not any(one.operations for one in found):
         raise MeasurementError("TensorFlow's profiler recorded no operation. Is another profiler attached to it?")
-    return found
+    (only,) = found  # TensorFlow writes one file a host
+    return only
 
 
-def read_operations(path: Path) -> list[TracedOperation]:
-    """Reads the operations of a trace: those of GPUs, where there are any, else those of the host.
+def read_trace(path: Path) -> Trace:
+    """Reads a trace: the operations of GPUs, where there are any, else those of the host.
 
     Args:
         path: A file *.xplane.pb.
@@ -72,10 +111,19 @@ def read_operations(path: Path) -> list[TracedOperation]:
         raise MeasurementError(f"this version of TensorFlow cannot read its own traces: {error}.") from error
     space = xplane_pb2.XSpace()
     space.ParseFromString(path.read_bytes())
-    devices = [plane for plane in space.planes if plane.name.startswith("/device:GPU:")]
+    of_devices, of_host = list[TracedOperation](), list[TracedOperation]()
+    for plane in space.planes:
+        is_device = plane.name.startswith("/device:GPU:")
+        (of_devices if is_device else of_host).extend(_read_plane(plane, is_device=is_device))
     # The host's events of a GPU's operations are those of their launch.
-    found = [operation for plane in devices for operation in _read_plane(plane, _name_by_statistic)]
-    return found or [operation for plane in space.planes for operation in _read_plane(plane, _name_by_event)]
+    on_device = any(event.kind for event in of_devices)
+    chosen = of_devices if on_device else of_host
+    return Trace(
+        operations=[event for event in chosen if event.kind],
+        others=[event for event in chosen if not event.kind and (on_device or event.name == _EXECUTOR)],
+        waits=[event for event in (*of_devices, *of_host) if not event.kind and _WAITS.fullmatch(event.name)],
+        on_device=on_device,
+    )
 
 
 def apportion(operations: Iterable[TracedOperation], part_of: Callable[[str], tuple[int, str]]) -> dict[str, float]:
@@ -137,22 +185,24 @@ def sum_up(operations: Sequence[TracedOperation], num_steps: int) -> list[Profil
     return sorted(found, key=lambda one: -one.own_seconds)
 
 
-def _read_plane(plane: Any, name_of: Callable[[Any, Any], str]) -> Sequence[TracedOperation]:
-    found = []
+def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
+    """Yields the events of operations, with their kind, and others that matter, by their own name and of no kind."""
+    names = {number: str(one.name).partition("#")[0] for number, one in plane.event_metadata.items()}
     for line in plane.lines:
+        if line.name in _SUMMARIES:
+            continue
         for event in line.events:
-            match = _OPERATION.fullmatch(name_of(plane, event))
-            if match:
-                start = line.timestamp_ns * 1000 + event.offset_ps
-                found.append(TracedOperation(start, start + event.duration_ps, match[1], match[2]))
-    return found
+            start = line.timestamp_ns * 1000 + event.offset_ps
+            end, name = start + event.duration_ps, names[event.metadata_id]
+            # An operation's own name may have a number sign in it.
+            whole = _find_operation(plane, event) if is_device else str(plane.event_metadata[event.metadata_id].name)
+            if match := _OPERATION.fullmatch(whole):
+                yield TracedOperation(start, end, match[1], match[2])
+            elif is_device or name == _EXECUTOR or _WAITS.fullmatch(name):
+                yield TracedOperation(start, end, name, "")
 
 
-def _name_by_event(plane: Any, event: Any) -> str:
-    return str(plane.event_metadata[event.metadata_id].name)
-
-
-def _name_by_statistic(plane: Any, event: Any) -> str:
+def _find_operation(plane: Any, event: Any) -> str:
     """Returns the operation that a kernel was launched for: CUPTI's events are named after the kernel."""
     for statistic in event.stats:
         if plane.stat_metadata[statistic.metadata_id].name == "tf_op":

@@ -33,6 +33,7 @@ class ProfileRequest:
     kind: Literal["step", "trace", "variants"] = "step"
     seconds: float = 20.0  # after which no more rounds are begun, once there are enough
     variants: tuple[Variant, ...] = ()
+    builds: int = 1  # of each variant, and of the step without changes, one after another; 1: as older profiles have
 
 
 @schema
@@ -74,10 +75,16 @@ class TracedCall:
 
     `parts` tells for how long operations ran, by what they belong to: "forward/3" and "backward/3" for the layer of
     that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
+
+    `active_seconds`: for how long anything was at work, an operation that the trace names or not: TensorFlow's executor
+    on the host, any kernel or copy on a GPU. None: not told, as in older profiles. `on_device`: parts ran on a GPU, and
+    took their own time; on the host a trace makes them longer.
     """
 
     seconds: float
     parts: dict[str, float]
+    active_seconds: float | None = None
+    on_device: bool = False
 
 
 @schema
@@ -110,9 +117,13 @@ class ProfiledOperation:
 
 @schema
 class VariantSetup:
-    """A variant that was built: how its loss went, on the same batches from the same weights."""
+    """A variant that was built: how its loss went, on the same batches from the same weights.
+
+    Losses are known of the first build of each, and of the second one of the step without changes.
+    """
 
     name: str
+    build: int = 1
     losses: tuple[float | None, ...] = ()  # means over the steps of each execution; None: not finite
     refusal: str = ""  # why it could not be built
     layers: tuple[ProfiledLayer, ...] = ()  # empty: its layers cannot be told apart
@@ -121,8 +132,9 @@ class VariantSetup:
 
 @schema
 class VariantRound:
-    """One round over all variants: mean seconds of a step, and of traced calls, by a variant's name."""
+    """One round over all variants of a build: mean seconds of a step, and of traced calls, by a variant's name."""
 
+    build: int = 1
     seconds: dict[str, float]
     traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)
 
@@ -139,5 +151,8 @@ class Profile:
     operations: tuple[ProfiledOperation, ...] = ()
     num_traced_steps: int = 0
     traced_step_seconds: float | None = None
+    host_waits: tuple[ProfiledOperation, ...] | None = (
+        None  # copies to the host and waits for a GPU; None: not looked for
+    )
     setups: tuple[VariantSetup, ...] = ()
     variant_rounds: tuple[VariantRound, ...] = ()

@@ -39,6 +39,7 @@ class ProfileReplay:
             case "profile_operations":
                 self._values |= {
                     "operations": tuple(build(ProfiledOperation, one, "operation") for one in record["operations"]),
+                    "host_waits": _read_waits(record.get("host_waits")),
                     "num_traced_steps": record["num_steps"],
                     "traced_step_seconds": record["step_seconds"],
                 }
@@ -55,3 +56,8 @@ class ProfileReplay:
             variant_rounds=tuple(self._variant_rounds),
             **self._values,
         )
+
+
+def _read_waits(records: list[Any] | None) -> tuple[ProfiledOperation, ...] | None:
+    """Returns None for an older profile, which did not look for any."""
+    return None if records is None else tuple(build(ProfiledOperation, one, "host wait") for one in records)

@@ -11,7 +11,8 @@ from tfbench.profile_records import Variant
 from tfbench.recipe import Recipe, TrainingConfig
 
 BASE = "as it stands"  # the step without changes; no variant can be called so, since a key has no blanks
-CONTROL = "the same again"  # built a second time: what it differs by is noise
+CONTROL = "the same again"  # of older profiles, which built nothing but the step without changes a second time
+DEFAULT_BUILDS = 5
 
 _TRAINING_KEYS = ("jit_compile", "steps_per_execution", "precision", "head")
 _MIXED_PRECISION = "mixed_precision"

@@ -84,14 +84,14 @@ def _profile_step(
             text=f"with {step.num_layers} uses of a layer, compiling takes long: the whole step is compiled as Keras's "
             "own alone, so that the update of the weights is not told apart from the rest of that.",
         )
-    functions.add("keras", *step.keras_call(batches.iterator(strategy)))
+    functions.add("keras", *step.keras_call(batches.iterator(strategy), waits=True))
     functions.add("pipeline", _draw(iter(batches.dataset)), num_before=_DRAINING_CALLS)
     pipeline, limit = iterate(batches.dataset, strategy), _FAST_PIPELINE * functions.estimate("keras")
     num_before = _DRAINING_CALLS if functions.estimate("pipeline") > limit else 1
     functions.add("full", *step.keras_call(pipeline), num_before=num_before)
     # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time their making.
     functions.add("take", step.take_call(batches.iterator(strategy, num_ahead=input_pipeline.PREFETCHED_BATCHES)))
-    if prepared.gpu_names:
+    if prepared.gpu_names and holds_copy(next(batches.iterator(strategy)), prepared.device):
         functions.add(COPY_CALL, _copy(batches, prepared.device))
     ledger.switch("steady")
     journal.append("stage", name="timing phases and layers in turns")
@@ -133,11 +133,12 @@ def _trace_steps(
     took: list[float] = []
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    operations = op_trace.trace(lambda: took.append(time_calls(_mark_steps(call), num_calls)), folder)
-    found = op_trace.sum_up(operations, num_calls * num_steps)
+    found = op_trace.trace(lambda: took.append(time_calls(_mark_steps(call), num_calls)), folder)
+    operations, waits = (op_trace.sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
     journal.append(
         "profile_operations",
-        operations=[to_plain(one) for one in found],
+        operations=[to_plain(one) for one in operations],
+        host_waits=[to_plain(one) for one in waits],
         num_steps=num_calls * num_steps,
         step_seconds=took[0] / num_steps,
     )
@@ -185,6 +186,18 @@ class _EpochClock:
 
     def end(self) -> None:
         self.seconds = time.perf_counter() - self._start
+
+
+def holds_copy(batch: Any, device: str) -> bool:
+    """Says whether a step has to bring its batch to the device: not where the iterator gives it there already.
+
+    Args:
+        batch: As an iterator gives it, eagerly; of one replica.
+        device: Of the step, as TensorFlow names it: "/device:GPU:0".
+    """
+    import keras
+
+    return any(not str(tensor.device).endswith(device) for tensor in keras.tree.flatten(batch))
 
 
 def _draw(iterator: Any) -> Call:

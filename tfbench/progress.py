@@ -24,7 +24,8 @@ class RunProgress:
         self._started_at = time_
         self._steps_per_epoch = result.steps_per_epoch or 1
         self._limit_seconds = recipe.measurement.seconds
-        self._profile_seconds = result.request.profile.seconds if result.request.profile else None
+        profile = result.request.profile
+        self._profile_seconds = profile.seconds / profile.builds if profile else None
         if not recipe.measurement.is_limited:
             self._epochs_before = len(result.epochs)
             self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)

@@ -10,7 +10,7 @@ from tfbench.timed_turns import Call
 class StepCalls:
     """A compiled model's step and what it is made of, as functions without arguments.
 
-    Each but Keras's own waits until the device has done it.
+    Each waits until the device has done it, by reading its result; Keras's own does so if it is asked to.
     """
 
     def __init__(self, model: Any, batches: ProfiledBatches, strategy: Any) -> None:
@@ -33,18 +33,23 @@ class StepCalls:
 
         def call() -> None:
             result = function(*next(cycle))
-            (result[0] if isinstance(result, tuple) else result).numpy()
+            _read(result[0] if isinstance(result, tuple) else result)
 
         return call
 
-    def keras_call(self, iterator: Any) -> tuple[Call, int]:
+    def keras_call(self, iterator: Any, *, waits: bool = False) -> tuple[Call, int]:
         """Returns one call of Keras's training function, and the steps that it does.
 
-        It does not wait for a device, as `fit` does not either.
+        Args:
+            iterator: Of its batches.
+            waits: Whether it ends as calls of phases do, so that it differs from them by what it does, and not by what
+                the host does beside a device; `fit` does not wait for each step.
         """
 
         def call() -> None:
-            self.model.train_function(iterator)
+            logs = self.model.train_function(iterator)
+            if waits:
+                _read(logs["loss"])
 
         return call, self._keras_steps
 
@@ -58,7 +63,7 @@ class StepCalls:
         function = self._profiled.build_take()
 
         def call() -> None:
-            function(iterator).numpy()
+            _read(function(iterator))
 
         return call
 
@@ -80,3 +85,8 @@ class StepCalls:
                 "--set training.jit_compile=false shows them as TensorFlow alone computes them."
             )
         return ""
+
+
+def _read(result: Any) -> None:
+    """Waits until the device has a number, and what was to be done before it, and copies it to the host."""
+    result.numpy()

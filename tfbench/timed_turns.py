@@ -59,19 +59,21 @@ class TimedTurns:
         """Returns about how many seconds a step takes, as first seen."""
         return self._estimates[name]
 
-    def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
+    def rounds(self, seconds: float, restore: Call, *, min_rounds: int = _MIN_ROUNDS) -> Iterator[ProfileRound]:
         """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
 
         Args:
             seconds: After which no more rounds are begun.
             restore: Called before each round; functions may have trained for long in the one before.
+            min_rounds: However long they take; three are enough, at most, where they are out of all proportion.
         """
         start = time.perf_counter()
         for number in itertools.count(1):
             restore()
             yield self._round(list(self._calls) if number % 2 else list(reversed(self._calls)))
             elapsed = time.perf_counter() - start
-            enough = _FEWEST_ROUNDS if elapsed >= max(2 * seconds, _LONG_SECONDS) else _MIN_ROUNDS
+            is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
+            enough = min(_FEWEST_ROUNDS, min_rounds) if is_long else min_rounds
             if elapsed >= seconds and number >= enough:
                 return
 
@@ -92,9 +94,15 @@ def _trace_call(call: Call, num: int) -> TracedCall:
     from tfbench.profiled_step import part_of
 
     took: list[float] = []
-    operations = op_trace.trace(lambda: took.append(time_calls(call, num)))
-    parts = op_trace.apportion(operations, part_of)
-    return TracedCall(seconds=took[0], parts={name: seconds / num for name, seconds in parts.items()})
+    found = op_trace.trace(lambda: took.append(time_calls(call, num)))
+    parts = op_trace.apportion(found.operations, part_of)
+    active = found.active_seconds
+    return TracedCall(
+        seconds=took[0],
+        parts={name: seconds / num for name, seconds in parts.items()},
+        active_seconds=None if active is None else active / num,
+        on_device=found.on_device,
+    )
 
 
 def time_calls(call: Call, num: int) -> float:

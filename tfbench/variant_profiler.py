@@ -1,5 +1,6 @@
-"""How variants of a step compare: each is built and trained for its losses; then all of them take turns."""
+"""How variants of a step compare: all are built several times over, and those of a build take turns."""
 
+import gc
 import math
 import time
 from typing import Any
@@ -10,81 +11,124 @@ from tfbench.errors import RecipeError, TfbenchError
 from tfbench.foreign_model import reason_of
 from tfbench.journal import Journal, plain_fields
 from tfbench.measure.ledger import Ledger
-from tfbench.profile_records import ProfileRequest, VariantRound, VariantSetup
-from tfbench.profile_variants import BASE, CONTROL, apply_variant
+from tfbench.profile_records import ProfiledLayer, ProfileRequest, VariantRound, VariantSetup
+from tfbench.profile_variants import BASE, apply_variant
 from tfbench.profiled_batches import ProfiledBatches
 from tfbench.recipe import Recipe
 from tfbench.results import RunRequest
 from tfbench.schema import to_plain
 from tfbench.step_calls import StepCalls
-from tfbench.timed_turns import TimedTurns
+from tfbench.timed_turns import Call, TimedTurns
 
 _LOSS_STEPS, _LOSS_SECONDS = 60, 8.0
+_STEP = "/step"  # what the name of a step that is traced, too, ends with
+_MIN_ROUNDS = 2  # of a build, which is one figure of the sample however many rounds it has: one each way
 
 
 def compare_variants(
     request: RunRequest, profile: ProfileRequest, prepared: Prepared, journal: Journal, ledger: Ledger
 ) -> None:
-    """Builds the step as it stands, the same again, and its variants; then all of them take turns.
+    """Builds the step as it stands and its variants, which take turns; then all of them again, and so on.
+
+    One build after another is held in memory. Every second one goes through the variants backwards.
 
     Args:
         request: The run.
         profile: What it asks for.
         prepared: What was built for it.
-        journal: Receives a "profile_setup" of each variant, and "profile_variant_round" records.
+        journal: Receives a "profile_setup" of each variant and build, and "profile_variant_round" records.
         ledger: As of `run_benchmark`.
     """
-    ledger.switch("first_step")
-    batches = ProfiledBatches(prepared)
-    recipes: dict[str, Recipe | TfbenchError] = {BASE: request.recipe, CONTROL: request.recipe}
-    for variant in profile.variants:
-        try:
-            recipes[variant.name] = apply_variant(request.recipe, variant)
-        except RecipeError as error:
-            recipes[variant.name] = error
-    journal.append("stage", name="building and compiling the variants")
-    functions = TimedTurns()
-    steps: dict[str, StepCalls] = {}
-    weights: list[Any] = []
-    sizes = [one.training.steps_per_execution for one in recipes.values() if isinstance(one, Recipe)]
-    num_loss_steps = max(_LOSS_STEPS, math.lcm(*sizes))  # so that executions of all sizes end at the same step
-    changes_model = any(isinstance(one, Recipe) and one.model != request.recipe.model for one in recipes.values())
-    for name, recipe in recipes.items():
-        try:
-            if isinstance(recipe, TfbenchError):
-                raise recipe
-            model = prepared.model if name == BASE else _build(recipe, prepared, request)
-            weights = weights or [weight.numpy() for weight in model.weights]
-            has_same = [weight.shape for weight in model.weights] == [weight.shape for weight in weights]
-            if has_same:
-                model.set_weights(weights)
-            step = StepCalls(model, batches, prepared.resolved.strategy)
-            call, num_steps = step.keras_call(batches.iterator(prepared.resolved.strategy))
-            functions.add(name, call, num_steps)
-            losses = _train_losses(step, batches.iterator(prepared.resolved.strategy), num_loss_steps)
-            layers = []
-            if changes_model and not step.why_not_apart:
-                layers = step.describe_layers(recipe.training.global_batch_size)
-                functions.add(f"{name}/step", step.call("update"), is_traced=True)
-            setup = VariantSetup(name=name, losses=tuple(losses), layers=tuple(layers), has_same_weights=has_same)
-            steps[name] = step
-        except Exception as error:  # TensorFlow raises what it likes where a variant cannot be had on a device
-            if name in (BASE, CONTROL):
-                raise
-            functions.discard(name)
-            setup = VariantSetup(name=name, refusal=_reason_of(error))
-        journal.append("profile_setup", **plain_fields(setup=setup))
-    ledger.switch("steady")
-    journal.append("stage", name="timing the variants in turns")
-
-    def restore() -> None:
-        for step in steps.values():
-            step.restore()
-
-    for one in functions.rounds(profile.seconds, restore):
-        traced = {name.removesuffix("/step"): call for name, call in one.traced.items()}
-        journal.append("profile_variant_round", round=to_plain(VariantRound(seconds=one.seconds, traced=traced)))
+    builder = _Builder(request, profile, prepared, journal)
+    for number in range(1, profile.builds + 1):
+        which = f", build {number} of {profile.builds}"
+        ledger.switch("first_step")
+        journal.append("stage", name=f"building and compiling the variants{which}")
+        functions, restore = builder.build_all(number)
+        ledger.switch("steady")
+        journal.append("stage", name=f"timing the variants in turns{which}")
+        for one in functions.rounds(profile.seconds / profile.builds, restore, min_rounds=_MIN_ROUNDS):
+            traced = {name.removesuffix(_STEP): call for name, call in one.traced.items()}
+            record = VariantRound(build=number, seconds=one.seconds, traced=traced)
+            journal.append("profile_variant_round", round=to_plain(record))
+        del functions, restore
+        gc.collect()  # Keras's models are in cycles; the next build needs their memory
     ledger.switch(None)
+
+
+class _Builder:
+    """Builds the step without changes and its variants, all from the same weights and on the same batches."""
+
+    def __init__(self, request: RunRequest, profile: ProfileRequest, prepared: Prepared, journal: Journal) -> None:
+        self._request, self._prepared, self._journal = request, prepared, journal
+        self._batches = ProfiledBatches(prepared)
+        self._recipes: dict[str, Recipe | TfbenchError] = {BASE: request.recipe}
+        for variant in profile.variants:
+            try:
+                self._recipes[variant.name] = apply_variant(request.recipe, variant)
+            except RecipeError as error:
+                self._recipes[variant.name] = error
+        known = [one for one in self._recipes.values() if isinstance(one, Recipe)]
+        # So that executions of all sizes end at the same step.
+        self._num_loss_steps = max(_LOSS_STEPS, math.lcm(*(one.training.steps_per_execution for one in known)))
+        self._changes_model = any(one.model != request.recipe.model for one in known)
+        self._weights: list[Any] = []
+
+    def build_all(self, number: int) -> tuple[TimedTurns, Call]:
+        """Builds whatever has not been refused yet.
+
+        Args:
+            number: Of the build, from 1.
+
+        Returns:
+            The steps, ready to be timed in turns, and what gives all of them the weights of the beginning.
+        """
+        functions, steps = TimedTurns(), list[StepCalls]()
+        names = list(self._recipes) if number % 2 else list(reversed(self._recipes))
+        for name in names:
+            try:
+                setup = self._build_one(name, number, functions, steps)
+            except Exception as error:  # TensorFlow raises what it likes where a variant cannot be had on a device
+                if name == BASE:
+                    raise
+                functions.discard(name)
+                del self._recipes[name]
+                setup = VariantSetup(name=name, build=number, refusal=_reason_of(error))
+            self._journal.append("profile_setup", **plain_fields(setup=setup))
+
+        def restore() -> None:
+            for step in steps:
+                step.restore()
+
+        return functions, restore
+
+    def _build_one(self, name: str, number: int, functions: TimedTurns, steps: list[StepCalls]) -> VariantSetup:
+        recipe, prepared = self._recipes[name], self._prepared
+        if isinstance(recipe, TfbenchError):
+            raise recipe
+        is_given = name == BASE and number == 1
+        model = prepared.model if is_given else _build(recipe, prepared, self._request)
+        self._weights = self._weights or [weight.numpy() for weight in model.weights]
+        has_same = [weight.shape for weight in model.weights] == [weight.shape for weight in self._weights]
+        if has_same:
+            model.set_weights(self._weights)
+        strategy = prepared.resolved.strategy
+        step = StepCalls(model, self._batches, strategy)
+        functions.add(name, *step.keras_call(self._batches.iterator(strategy)))
+        losses, layers = list[float | None](), list[ProfiledLayer]()
+        if number == 1 or (name == BASE and number == 2):  # the latter: whether the step repeats its own loss
+            losses = _train_losses(step, self._batches.iterator(strategy), self._num_loss_steps)
+        if self._changes_model and not step.why_not_apart:
+            layers = step.describe_layers(recipe.training.global_batch_size)
+            functions.add(f"{name}{_STEP}", step.call("update"), is_traced=True)
+        steps.append(step)
+        return VariantSetup(
+            name=name,
+            build=number,
+            losses=tuple(losses),
+            layers=tuple(layers) if number == 1 else (),
+            has_same_weights=has_same,
+        )
 
 
 def _build(recipe: Recipe, prepared: Prepared, request: RunRequest) -> Any:

@@ -108,9 +108,21 @@ def test_variants_are_read_from_all_lists(tfbench: Cli, profiles: Profiles) -> N
     ]
 
 
+@pytest.mark.parametrize(("arguments", "builds"), [((), 5), (("--builds", "3"), 3)])
+def test_variants_are_built_several_times(
+    arguments: tuple[str, ...], builds: int, tfbench: Cli, profiles: Profiles
+) -> None:
+    assert profile(tfbench, "--try", "jit_compile=on", *arguments).exit_code == 0
+    (request,) = profiles.requests
+    assert request.profile is not None
+    assert request.profile.builds == builds
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--builds", "3"), "Received: no variant. Name some with --try"),
+        (("--try", "jit_compile=on", "--builds", "1"), "1 is not in the range 2<=x<=100"),
         (("--seconds", "0"), "must be more than 0"),
         (("--seconds", "nan"), "must be more than 0"),
         (("--try", "dataset.data=real"), "--try dataset.data=real"),

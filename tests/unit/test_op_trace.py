@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tfbench import op_trace
 from tfbench.errors import MeasurementError
-from tfbench.op_trace import TracedOperation, apportion, read_operations, sum_up, trace
+from tfbench.op_trace import Trace, TracedOperation, apportion, read_trace, sum_up, trace
 from tfbench.profile_records import ProfiledOperation
 
 SECOND = 10**12  # of a trace, in picoseconds
@@ -83,6 +84,7 @@ def write_trace(folder: Path, *, with_gpu: bool) -> Path:
     add_event(host, line, "model/dense/MatMul:MatMul", 500, 2000)
     add_event(host, line, "ThreadpoolListener::Record", 0, 9000)
     add_event(host, line, "train_function", 0, 9000)
+    add_event(host, line, "ExecutorState::Process#id=7#", 400, 3000)
     add_event(host, host.lines.add(timestamp_ns=4), "loop body/Sum:Sum", 0, 100)
     if with_gpu:
         gpu = space.planes.add(name="/device:GPU:0")
@@ -96,30 +98,82 @@ def write_trace(folder: Path, *, with_gpu: bool) -> Path:
         event.stats.add(metadata_id=1, str_value="model/dense/MatMul:MatMul")
         add_event(gpu, line, "bias_kernel", 900, 50).stats.add(metadata_id=1, ref_value=3)
         add_event(gpu, line, "MemcpyH2D", 950, 10)  # belongs to no operation
+        add_event(gpu, line, "MemcpyD2H", 1000, 20)
+        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Steps"), "7", 0, 9000)  # what the stream tells, summed up
+        add_event(host, host.lines.add(timestamp_ns=11), "cuStreamSynchronize#correlation=3#", 0, 400)
     path = folder / "machine.xplane.pb"
     path.write_bytes(space.SerializeToString())
     return path
 
 
 def test_operations_of_the_host_are_named_by_their_events(tmp_path: Path) -> None:
-    assert read_operations(write_trace(tmp_path, with_gpu=False)) == [
+    found = read_trace(write_trace(tmp_path, with_gpu=False))
+    assert not found.on_device
+    assert found.operations == [
         TracedOperation(3500, 5500, "model/dense/MatMul", "MatMul"),
         TracedOperation(4000, 4100, "loop body/Sum", "Sum"),
     ]
 
 
 def test_operations_of_a_gpu_are_named_by_what_launched_their_kernels_and_the_launches_left_out(tmp_path: Path) -> None:
-    assert read_operations(write_trace(tmp_path, with_gpu=True)) == [
+    found = read_trace(write_trace(tmp_path, with_gpu=True))
+    assert found.on_device
+    assert found.operations == [
         TracedOperation(10_100, 10_800, "model/dense/MatMul", "MatMul"),
         TracedOperation(10_900, 10_950, "model/dense/BiasAdd", "BiasAdd"),
     ]
+
+
+def test_what_was_at_work_without_a_name_is_told_from_moments_in_which_nothing_was(tmp_path: Path) -> None:
+    # The executor from 3.4 to 6.4 ns, with an operation of 2 ns in it; the product of the other thread is within that.
+    of_host = read_trace(write_trace(tmp_path, with_gpu=False))
+    assert [(one.start, one.end) for one in of_host.others] == [(3400, 6400)]
+    assert of_host.active_seconds == pytest.approx(3e-9)
+    # Kernels of 700 and 50 ps and copies of 10 and 20; the executor launches them.
+    of_gpu = read_trace(write_trace(tmp_path, with_gpu=True))
+    assert [one.name for one in of_gpu.others] == ["MemcpyH2D", "MemcpyD2H"]
+    assert of_gpu.active_seconds == pytest.approx(780e-12)
+
+
+def test_a_trace_of_operations_alone_does_not_tell_what_else_was_at_work() -> None:
+    operations = [operation(0, 1, "0/a")]
+    assert Trace(operations, [], [], on_device=False).active_seconds is None
+    assert Trace(operations, [], [], on_device=True).active_seconds == 1.0
+
+
+def test_copies_to_the_host_and_waits_for_a_gpu_are_found(tmp_path: Path) -> None:
+    of_gpu = read_trace(write_trace(tmp_path, with_gpu=True))
+    assert [(one.name, one.end - one.start) for one in of_gpu.waits] == [
+        ("MemcpyD2H", 20),
+        ("cuStreamSynchronize", 400),
+    ]
+    assert read_trace(write_trace(tmp_path, with_gpu=False)).waits == []
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("MemcpyD2H", True),
+        ("cuMemcpyDtoHAsync_v2", True),
+        ("hipMemcpyDtoHAsync", True),
+        ("cuStreamSynchronize", True),
+        ("cudaEventSynchronize", True),
+        ("cuCtxSynchronize", True),
+        ("cuMemcpyHtoDAsync_v2", False),
+        ("MemcpyH2D", False),
+        ("MemcpyD2D", False),
+        ("cuLaunchKernel", False),
+    ],
+)
+def test_which_events_fetch_from_a_gpu_or_wait_for_it(name: str, counts: bool) -> None:
+    assert bool(op_trace._WAITS.fullmatch(name)) == counts
 
 
 def test_a_missing_reader_of_the_format_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_trace(tmp_path, with_gpu=False)
     monkeypatch.setitem(sys.modules, "tensorflow.tsl.profiler.protobuf", None)
     with pytest.raises(MeasurementError, match=r"this version of TensorFlow cannot read its own traces: .+"):
-        read_operations(path)
+        read_trace(path)
 
 
 def test_a_trace_of_a_product_has_it_and_can_be_kept(tmp_path: Path) -> None:
@@ -133,7 +187,10 @@ def test_a_trace_of_a_product_has_it_and_can_be_kept(tmp_path: Path) -> None:
     matrix = tf.ones((64, 64))
     product(matrix)
     found = trace(lambda: product(matrix).numpy(), tmp_path / "kept")
-    assert [(one.kind, one.end > one.start) for one in found if one.name.endswith("here/square")] == [("MatMul", True)]
+    assert found.active_seconds is not None  # TensorFlow tells when its executor is at work
+    (square,) = (one for one in found.operations if one.name.endswith("here/square"))
+    assert square.kind in ("MatMul", "_MklMatMul")  # the latter where oneDNN computes it
+    assert square.end > square.start
     assert list((tmp_path / "kept").rglob("*.xplane.pb"))
 
 

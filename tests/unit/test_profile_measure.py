@@ -10,12 +10,14 @@ from profiles import (
     MS,
     POOL,
     build_call,
+    build_partly_traced,
     build_profile,
     build_profiled,
     build_round,
     build_round_without_update,
 )
 from tfbench.machine import PeakCheck
+from tfbench.measure.phases import KeptRounds
 from tfbench.measure.profile import summarize_profile
 from tfbench.measure.step_profile import PIPELINE, StepProfile
 from tfbench.profile_records import EpochCheck, Profile, ProfiledLayer, ProfileRound
@@ -134,6 +136,82 @@ def test_operations_and_host_overhead_are_held_against_each_phase() -> None:
     # Forward: 1.2 ms of which 0.8 are busy and 0.2 dispatch. Update: 0.7 of the optimizer, 0.1 of nothing's.
     assert found == {"forward": (0.8, 0.2, 1.0), "backward": (2.6, 0.4, 3.0), "update": (0.8, 0.2, 1.0)}
     assert all(abs(check.relative_difference) < 1e-9 for check in checks.values())
+
+
+def test_what_was_at_work_without_a_name_is_told_from_what_was_idle() -> None:
+    checks = {check.phase: check for check in summarize(rounds=(build_partly_traced("at work"),)).checks}
+    found = {
+        name: tuple(map(milliseconds, (check.named_seconds, check.unnamed_seconds or 0.0, check.overhead_seconds)))
+        for name, check in checks.items()
+    }
+    assert found == {"forward": (0.1, 0.8, 0.1), "backward": (0.3, 2.4, 0.3), "update": (0.1, 0.8, 0.1)}
+    assert [check.named_share for check in checks.values()] == pytest.approx([0.1] * 3)
+    assert [check.relative_difference for check in checks.values()] == pytest.approx([0.0] * 3, abs=1e-9)
+
+
+def test_what_the_trace_does_not_name_can_be_the_bottleneck() -> None:
+    found = summarize(rounds=(build_partly_traced("at work"),)).bottleneck
+    assert (found.name, milliseconds(found.seconds)) == ("not named of backward", 2.4)
+
+
+def test_an_older_profile_does_not_tell_them_apart() -> None:
+    checks = summarize(rounds=(build_partly_traced("not told"),)).checks
+    assert [check.unnamed_seconds for check in checks] == [None, None, None]
+    assert milliseconds(checks[1].overhead_seconds) == 2.7
+
+
+@pytest.mark.parametrize("rest", ["at work", "idle"])
+def test_times_of_a_gpu_are_its_own_however_much_the_trace_slows_the_host(rest: str) -> None:
+    # The host takes twice as long with the trace; the kernels as long as without.
+    of_gpu, of_host = (
+        summarize(rounds=(build_partly_traced(rest, on_device=on_device),)) for on_device in (True, False)
+    )
+    assert milliseconds(of_gpu.layers[0].forward.seconds) == 0.1
+    for one, other in zip(of_gpu.checks, of_host.checks, strict=True):
+        assert one.operations_seconds == pytest.approx(other.operations_seconds)
+        assert one.overhead_seconds == pytest.approx(other.overhead_seconds)
+        assert one.unnamed_seconds == pytest.approx(other.unnamed_seconds)
+
+
+def test_phases_have_intervals_over_their_paired_rounds() -> None:
+    # Forward 0.9, 1 and 1.1 ms: standard deviation 0.1, over the root of 3, by Student's t of two degrees of freedom.
+    profile = summarize()
+    forward = next(phase for phase in profile.phases if phase.name == "forward")
+    half = 0.1 / 3**0.5 * 4.302653
+    assert forward.low is not None and forward.high is not None
+    assert (1000 * forward.low, 1000 * forward.high) == (pytest.approx(1 - half), pytest.approx(1 + half))
+    assert profile.full_half_width == pytest.approx(6e-3 * half)
+    assert profile.difference_half_width == pytest.approx(0.1e-3 * half)
+
+
+def test_what_slows_a_whole_round_is_no_uncertainty_of_a_phase_that_it_leaves_alone() -> None:
+    # Each round begins 0, 1 or 2 ms later, in dispatch and all that comes after it.
+    calls = ("dispatch", "forward", "backward", "update", "keras", "full", "take")
+    rounds = tuple(
+        build_round(**{name: late + milliseconds(build_round().seconds[name]) for name in calls}) for late in (0, 1, 2)
+    )
+    phases = {phase.name: phase for phase in summarize(rounds=rounds).phases}
+    assert phases["backward"].high == pytest.approx(phases["backward"].seconds)
+    assert milliseconds((phases["dispatch"].high or 0) - phases["dispatch"].seconds) > 2
+
+
+def test_one_round_has_no_interval() -> None:
+    profile = summarize(rounds=(build_round(),))
+    assert {(phase.low, phase.high) for phase in profile.phases} == {(None, None)}
+    assert (profile.full_half_width, profile.difference_half_width) == (None, None)
+
+
+def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
+    # The step is one function, of 1 to 10 ms: the two longest are left out. Its mean is 4.5, and at the bound it is 8:
+    # influences are (x - 4.5 - 3.5 x 0.2) / 0.8 of those that are kept, and 3.5 of the others.
+    rounds = tuple(build_round(**dict.fromkeys(build_round().seconds, float(length))) for length in range(1, 11))
+    kept = KeptRounds(rounds)
+    influences = [(length - 5.2) / 0.8 for length in range(1, 9)] + [3.5, 3.5]
+    error = sum(one**2 for one in influences) ** 0.5 / 10 * (8 / 7) ** 0.5
+    half = kept.half_width(lambda seconds: seconds["full"])
+    assert milliseconds(kept.mean(lambda seconds: seconds["full"])) == 4.5
+    assert 1000 * (half or 0) == pytest.approx(2.364624 * error)
+    assert error > 2.449490 / 8**0.5  # that of the mean of the eight, as if nothing had chosen them
 
 
 def test_operations_that_take_longer_in_one_function_than_in_another_show_as_a_difference() -> None:

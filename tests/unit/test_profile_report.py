@@ -13,6 +13,7 @@ from profiles import (
     MS,
     PARTS,
     build_call,
+    build_partly_traced,
     build_profile,
     build_profiled,
     build_round,
@@ -103,16 +104,18 @@ def test_a_name_without_room_keeps_its_end() -> None:
 
 def test_a_copy_that_was_measured_is_a_phase() -> None:
     text = show(build_profiled(build_profile(rounds=(build_round(copy=0.25),))))
-    assert "  copy            0.250     0.250    4.2 %  measured" in text
+    assert "  copy           0.250            0.250    4.2 %  measured" in text
     assert "keras - update - input - copy" in text
     on_gpu = build_placement(devices=("gpu:0",), hardware=("Example GPU",), global_batch_size=8)
-    assert "  copy         not measured\n" in show(build_profiled(placement=on_gpu))
+    ahead = "  copy         none in the step, batches are brought to the device ahead of it\n"
+    assert ahead in show(build_profiled(placement=on_gpu))
+    assert "  copy         not measured\n" in show(build_profiled(placement=None))
 
 
 def test_a_step_that_was_compiled_as_keras_runs_it_alone_has_one_phase_behind_the_gradients() -> None:
     result = build_profiled(build_profile(rounds=(build_round_without_update(),)))
     text = show(result)
-    assert "  update+loop     1.400     1.400   23.3 %  keras - backward - input  #####\n" in text
+    assert "  update+loop    1.400            1.400   23.3 %  keras - backward - input  ##\n" in text
     assert "backward that and the gradients. keras: Keras's own step" in flat(text)
     assert "  difference                       +0.0 %    +0.0 %\n" in text
     assert "optimizer  " not in text
@@ -120,12 +123,12 @@ def test_a_step_that_was_compiled_as_keras_runs_it_alone_has_one_phase_behind_th
     labels, bars = read_bars(result)
     assert (labels[-1], bars["other phases"][-1]) == ("update+loop", 1.4)
     copied = show(build_profiled(build_profile(rounds=(build_round_without_update(copy=0.25),))))
-    assert "  update+loop     1.150     1.150   19.2 %  keras - backward - input - copy  ####\n" in copied
+    assert "  update+loop    1.150            1.150   19.2 %  keras - backward - input - copy  ##\n" in copied
 
 
 def test_what_rounds_to_nothing_has_no_sign() -> None:
     text = show(build_profiled(build_profile(rounds=(build_round(take=0.199),))))
-    assert "  input          -0.001    -0.001    0.0 %  take - dispatch\n" in text
+    assert "  input         -0.001           -0.001    0.0 %  take - dispatch\n" in text
 
 
 def test_rounds_that_are_left_out_are_counted() -> None:
@@ -284,7 +287,7 @@ def test_the_bottleneck_of_the_host_is_named() -> None:
     result = build_profiled(build_profile(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)))
     sentence = describe_bottleneck(result, summarize(result))
     assert sentence.startswith(
-        "Bottleneck: the host overhead of the phase update, moments in which no operation runs: 3.2 ms of a step's 9 ms"
+        "Bottleneck: the host overhead of the phase update, moments in which nothing is at work: 3.2 ms of a step's 9 "
     )
 
 
@@ -314,6 +317,85 @@ def test_where_layers_of_a_kind_outweigh_the_bottleneck_they_are_summed_beside_i
     )
     assert ": 1 ms of a step's 6.6 ms, 15 %. It is paid for each step" in sentence
     assert sentence.endswith(" The Conv2D layers together take 3 ms, 45 %.")
+
+
+def traced_in_part(rest: str) -> RunResult:
+    return build_profiled(build_profile(rounds=(build_partly_traced(rest),)))
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("at work", "; for 2.4 ms something else was at work."),
+        ("idle", "; for 2.7 ms nothing was at work, if the trace is whole: host overhead."),
+        ("not told", ", and does not tell whether anything was at work in the rest: layers may take longer."),
+    ],
+)
+def test_a_trace_that_holds_a_tenth_of_the_time_is_named_though_its_sums_close(rest: str, said: str) -> None:
+    profile = summarize(traced_in_part(rest))
+    assert all(abs(check.relative_difference) < 1e-9 for check in profile.checks)
+    cautions = profile_cautions(profile)
+    assert [text.partition(":")[0] for text in cautions] == ["forward", "backward", "update"]
+    assert sum("operations too short to be recorded" in text for text in cautions) == (rest == "at work")
+    head = "backward: the trace names operations for 10 % of the phase's 3 ms by the clock"
+    assert cautions[1].startswith(head + said)
+    assert "  operations of it                   10 %      10 %      10 %\n" in show(traced_in_part(rest))
+
+
+def test_work_that_is_not_named_has_a_row_of_its_own_where_there_is_any() -> None:
+    text = show(traced_in_part("at work"))
+    assert "  not named                         0.800     2.400     0.800  66.7 %" in text
+    assert "  host overhead                     0.100     0.300     0.100   8.3 %" in text
+    assert "Not named: something was at work that the trace names no operation of." in flat(text)
+    assert "not named" not in show(build_profiled()).lower()
+    at_most = "Of forward and backward the trace names too little: GFLOP/s and shares are what they are at most."
+    assert (at_most in flat(text), at_most in flat(show(build_profiled()))) == (True, False)
+    older = flat(show(traced_in_part("not told")))
+    assert "Host overhead: moments in which no operation runs, or one that the trace left out." in older
+    result = traced_in_part("at work")
+    start = (
+        "Bottleneck: work of the phase backward that the trace does not name: 2.4 ms of a step's 6 ms, 40 %. That is "
+    )
+    assert describe_bottleneck(result, summarize(result)).startswith(start)
+
+
+def test_the_uncertainty_of_phases_is_shown_and_in_json() -> None:
+    result = build_profiled()
+    assert "  forward        1.000   0.248    0.900   16.7 %  forward - dispatch" in show(result)
+    document = profile_to_json(result, summarize(result))["step"]
+    forward = next(phase for phase in document["phases"] if phase["name"] == "forward")
+    assert (forward["low"], forward["high"]) == (pytest.approx(0.752e-3, abs=1e-6), pytest.approx(1.248e-3, abs=1e-6))
+    assert document["full_half_width"] == pytest.approx(1.490e-3, abs=1e-6)
+    assert document["checks"][0]["named_share"] == pytest.approx(0.8)
+
+
+def test_a_sum_above_the_full_step_says_what_waiting_for_a_gpu_adds() -> None:
+    for on_device in (True, False):
+        one = build_partly_traced("idle", on_device=on_device)
+        one = dataclasses.replace(one, seconds=build_round(full=4.0).seconds)
+        (text,) = (
+            text
+            for text in profile_cautions(summarize(build_profiled(build_profile(rounds=(one,)))))
+            if text.startswith("the phases' sum")
+        )
+        assert ("Calls of phases wait for the GPU each, and steps of fit do not" in text) == on_device
+
+
+def test_what_a_step_fetches_from_a_gpu_is_listed_where_it_does() -> None:
+    operation = ProfiledOperation(name="a/MatMul", kind="MatMul", occurrences=1, seconds=1e-3, own_seconds=1e-3)
+    wait = ProfiledOperation(name="MemcpyD2H", kind="", occurrences=2.0, seconds=2e-5, own_seconds=2e-5)
+    for waits, shown in (((wait,), True), ((), False), (None, False)):
+        profile = Profile(operations=(operation,), num_traced_steps=2, traced_step_seconds=2e-3, host_waits=waits)
+        text = flat("\n".join(operation_lines(profile, 80)))
+        assert ("Copies to the host and waits for the GPU, in a step: MemcpyD2H 2 (20 us)." in text) == shown
+
+
+def test_times_of_a_gpu_are_said_to_be_its_own() -> None:
+    one = build_round()
+    traced = {name: dataclasses.replace(call, on_device=True) for name, call in one.traced.items()}
+    text = flat(show(build_profiled(build_profile(rounds=(dataclasses.replace(one, traced=traced),)))))
+    assert "as the GPU took for them; what runs beside" in text
+    assert "scaled to calls without; what runs beside" in flat(show(build_profiled()))
 
 
 @pytest.mark.parametrize(
@@ -369,7 +451,7 @@ def test_a_full_step_that_is_longer_than_its_phases_says_what_the_rest_is() -> N
         "processor with it."
     )
     text = show(build_profiled(build_profile(rounds=(build_round(full=10.0, pipeline=9.0),))))
-    assert "  sum - full     -4.100            -41.0 %" in text
+    assert "  sum - full    -4.100                   -41.0 %" in text
 
 
 def test_a_difference_that_the_pipeline_is_too_fast_for_is_not_put_down_to_it() -> None:

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tfbench.measure.profile import summarize_profile
 from tfbench.measure.summary import summarize
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.profile_records import Profile, ProfileRequest
+from tfbench.profile_replay import ProfileReplay
 from tfbench.progress import RunProgress
 from tfbench.projection import RecoveredRun, list_files, recover, write_files
 from tfbench.report import profile_plot
@@ -27,6 +29,7 @@ from tfbench.report.profile_console import ProfileConsole
 from tfbench.report.tables import header_lines
 from tfbench.requests import profile_request
 from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.schema import build
 from tfbench.sweep_result import compare_stored
 from tfbench.tracking import fields
 from tfbench.tracking.store import Store
@@ -275,6 +278,22 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
     return stream.getvalue()
 
 
+def test_each_build_of_variants_has_its_share_of_the_time() -> None:
+    shown: list[tuple[int, float, float]] = []
+    console: Any = SimpleNamespace(profile_round=lambda *figures: shown.append(figures))
+    profile = ProfileRequest(kind="variants", seconds=20.0, builds=4)
+    progress = RunProgress()
+    progress.start(build_profile_run(build_profile_request(profile=profile)), 90.0)
+    for begin in (100.0, 200.0):
+        progress.begin_stage(begin)
+        progress.advance_profile(console, time_=begin + 2.0)
+    assert shown == [(1, 3.0, 5.0), (2, 3.0, 5.0)]
+    request = build_profile_request(profile=profile)
+    assert "0 variants of the step, in turns, 4 builds of each; about 20 s of rounds" in " ".join(
+        " ".join(header_lines(build_profile_run(request), 200)).split()
+    )
+
+
 def test_elsewhere_than_on_a_terminal_each_stage_is_a_line_and_no_round_is() -> None:
     text = show(build_profile_run())
     assert text.startswith("loading data\nTest (test)\n")
@@ -329,3 +348,27 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     assert "\n  dense                 MatMul " in text
     assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
     assert "pip install xprof" in text
+
+
+def test_records_of_builds_and_of_older_profiles_are_read() -> None:
+    replay = ProfileReplay()
+    operations: dict[str, Any] = {"kind": "profile_operations", "operations": [], "num_steps": 2, "step_seconds": 0.1}
+    wait = {"name": "MemcpyD2H", "kind": "", "occurrences": 1.0, "seconds": 1e-5, "own_seconds": 1e-5}
+    replay.apply(operations | {"host_waits": [wait]})
+    replay.apply({"kind": "profile_setup", "setup": {"name": "a", "losses": [0.5]}})
+    replay.apply({"kind": "profile_setup", "setup": {"name": "a", "build": 2}})
+    replay.apply({"kind": "profile_variant_round", "round": {"seconds": {"a": 1.0}}})
+    call = {"seconds": 1.0, "parts": {"update": 0.5}}
+    told = call | {"active_seconds": 0.6, "on_device": True}
+    replay.apply({"kind": "profile_variant_round", "round": {"build": 2, "seconds": {"a": 1.0}, "traced": {"a": told}}})
+    replay.apply({"kind": "profile_round", "round": {"seconds": {"full": 1.0}, "traced": {"forward": call}}})
+    found = replay.result()
+    assert [(one.name, one.build) for one in found.setups] == [("a", 1), ("a", 2)]
+    assert [one.build for one in found.variant_rounds] == [1, 2]
+    assert found.variant_rounds[1].traced["a"].on_device
+    assert found.rounds[0].traced["forward"].active_seconds is None
+    assert [one.name for one in found.host_waits or ()] == ["MemcpyD2H"]
+    older = ProfileReplay()
+    older.apply(operations)
+    assert older.result().host_waits is None
+    assert build(ProfileRequest, {"kind": "variants", "seconds": 20.0, "variants": []}, "profile").builds == 1

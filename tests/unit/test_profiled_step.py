@@ -92,7 +92,8 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
     layers = {(layer.name, layer.index) for layer in step.describe_layers(BATCH)}
     update = step.build("update")
     update(x, y)
-    found = {part_of(operation.name)[1]: operation for operation in op_trace.trace(lambda: update(x, y).numpy())}
+    traced = op_trace.trace(lambda: update(x, y).numpy())
+    found = {part_of(operation.name)[1]: operation for operation in traced.operations}
     for name, index in layers:
         if name in ("conv", "pool", "norm", "shared", "inner", "logits"):  # the others may come to nothing
             assert f"forward/{index}" in found, name

@@ -82,6 +82,13 @@ def test_there_are_five_rounds_or_three_where_they_take_twice_the_time_and_long(
     assert len(rounds_of(functions, seconds)) == num_rounds
 
 
+@pytest.mark.parametrize(("seconds", "num_rounds"), [(0.1, 2), (48.0, 4)])
+def test_fewer_rounds_may_be_enough(clock: Clock, seconds: float, num_rounds: int) -> None:
+    functions = TimedTurns()
+    functions.add("a", clock.call("a", 6.0))
+    assert len(list(functions.rounds(seconds, lambda: None, min_rounds=2))) == num_rounds
+
+
 def test_batches_that_wait_are_used_up_before_each_turn_however_long_a_call_takes(clock: Clock) -> None:
     functions = TimedTurns()
     functions.add("full", clock.call("full", 0.5), num_before=7)

@@ -1,10 +1,18 @@
 """What variants are trained for, and what is said of one that failed."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from builders import build_recipe, build_request
 from tfbench import variant_profiler
+from tfbench.journal import Journal
+from tfbench.measure.ledger import Ledger
+from tfbench.profile_records import ProfileRequest
+from tfbench.profile_variants import parse_variants
 
 
 class Trained:
@@ -54,3 +62,90 @@ def test_losses_are_those_of_each_execution_and_the_weights_are_put_back(monkeyp
 )
 def test_a_variant_that_failed_says_in_one_line_of_what(text: str, reason: str) -> None:
     assert variant_profiler._reason_of(ValueError(text)) == reason
+
+
+class Steps:
+    """Stands in for the steps of models, whose calls and weights it writes down; the names of models are their own."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+        self.built: list[str] = []
+        self.fails: dict[str, int] = {}  # from which build on a variant cannot be had
+
+    def build(self, recipe: Any, *_: Any) -> Any:
+        name = "xla" if recipe.training.jit_compile else "ten" if recipe.training.steps_per_execution == 10 else "base"
+        self.built.append(name)
+        if name in self.fails and self.built.count(name) >= self.fails[name]:
+            raise ValueError(f"no more of {name}.")
+        return SimpleNamespace(name=name, weights=[], set_weights=lambda _: None)
+
+    def make(self, model: Any, *_: Any) -> Any:
+        def call() -> None:
+            self.called.append(model.name)
+
+        return SimpleNamespace(
+            model=model, keras_call=lambda _: (call, 1), restore=lambda: None, why_not_apart="one program"
+        )
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    found = Steps()
+    monkeypatch.setattr(variant_profiler, "ProfiledBatches", lambda _: SimpleNamespace(iterator=lambda _: None))
+    monkeypatch.setattr(variant_profiler, "_build", found.build)
+    monkeypatch.setattr(variant_profiler, "StepCalls", found.make)
+    monkeypatch.setattr(variant_profiler, "_train_losses", lambda *_: [0.5])
+    return found
+
+
+def compared(tmp_path: Path, steps: Steps, builds: int) -> list[dict[str, Any]]:
+    """Compares two variants, each round as short as can be; returns what the journal has of it."""
+    recipe = build_recipe()
+    profile = ProfileRequest(
+        kind="variants",
+        seconds=1e-9,
+        builds=builds,
+        variants=parse_variants(["jit_compile=on,steps_per_execution=10"], recipe),
+    )
+    given: Any = SimpleNamespace(model=steps.build(recipe), resolved=SimpleNamespace(strategy=None))
+    journal = Journal(tmp_path / "journal.jsonl")
+    variant_profiler.compare_variants(
+        build_request(recipe=recipe, profile=profile), profile, given, journal, Ledger(0.0)
+    )
+    journal.close()
+    return [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def of_kind(records: list[dict[str, Any]], kind: str, field: str) -> list[dict[str, Any]]:
+    return [record[field] for record in records if record["kind"] == kind]
+
+
+def test_all_are_built_as_often_as_asked_for_every_second_time_backwards(tmp_path: Path, steps: Steps) -> None:
+    records = compared(tmp_path, steps, 3)
+    assert steps.built == ["base", "xla", "ten", "ten", "xla", "base", "base", "xla", "ten"]
+    rounds = of_kind(records, "profile_variant_round", "round")
+    assert [one["build"] for one in rounds] == [1, 1, 2, 2, 3, 3]  # one each way, however short the time is
+    names = {"as it stands", "jit_compile=on", "steps_per_execution=10"}
+    assert all(set(one["seconds"]) == names for one in rounds)
+
+
+def test_losses_are_of_the_first_build_and_of_the_second_unchanged_one(tmp_path: Path, steps: Steps) -> None:
+    setups = of_kind(compared(tmp_path, steps, 3), "profile_setup", "setup")
+    trained = [(one["name"], one["build"]) for one in setups if one["losses"]]
+    assert trained == [("as it stands", 1), ("jit_compile=on", 1), ("steps_per_execution=10", 1), ("as it stands", 2)]
+
+
+def test_a_variant_that_fails_is_not_built_again_and_the_others_go_on(tmp_path: Path, steps: Steps) -> None:
+    steps.fails = {"xla": 2}
+    records = compared(tmp_path, steps, 3)
+    assert steps.built.count("xla") == 2
+    (refused,) = (one for one in of_kind(records, "profile_setup", "setup") if one["refusal"])
+    assert (refused["name"], refused["build"], refused["refusal"]) == ("jit_compile=on", 2, "no more of xla.")
+    rounds = of_kind(records, "profile_variant_round", "round")
+    assert ["jit_compile=on" in one["seconds"] for one in rounds] == [True, True, False, False, False, False]
+
+
+def test_a_step_that_cannot_be_built_again_without_changes_ends_the_profile(tmp_path: Path, steps: Steps) -> None:
+    steps.fails = {"base": 2}
+    with pytest.raises(ValueError, match="no more of base"):
+        compared(tmp_path, steps, 2)

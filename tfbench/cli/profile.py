@@ -35,7 +35,8 @@ _NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of eac
     type=DURATION,
     default="20",
     show_default=True,
-    help="Begin no more rounds after this time; there are at least five, or three where they take long.",
+    help="Begin no more rounds after this time; there are at least five, or three where they take long. With --try it "
+    "is shared among the builds, which have two rounds at least.",
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
 @click.option(
@@ -44,6 +45,12 @@ _NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of eac
     metavar="LIST",
     multiple=True,
     help="Compare the step with variants of it, such as jit_compile=on,mixed_precision. May be given several times.",
+)
+@click.option(
+    "--builds",
+    metavar="N",
+    type=click.IntRange(min=2, max=100),
+    help="Build the step and each variant so many times, for --try: the sample that a verdict is of.  [default: 5]",
 )
 @strategy_option
 @devices_option
@@ -58,6 +65,7 @@ def command(
     seconds: float,
     traces: bool,
     tried: tuple[str, ...],
+    builds: int | None,
     limits: Limits,
     measuring: Measuring,
     **direct: Any,
@@ -69,7 +77,8 @@ def command(
     beyond that; the profile is kept in the store like a run.
 
     --trace adds, from a process of its own, the operations that take longest, and a trace for TensorBoard or XProf.
-    --try compares the step with variants of it instead: each changes values of the recipe, and all take turns.
+    --try compares the step with variants of it instead: each changes values of the recipe. All are built several times
+    over and take turns; two builds of one step differ, so that the verdict is over builds.
 
     \b
     tfbench profile mnist_cnn --data synthetic
@@ -81,7 +90,7 @@ def command(
     from tfbench.series import run_series
 
     request = measuring.make_request(recipe, direct)
-    asked = _list_profiles(request, seconds, tried, traces=traces)
+    asked = _list_profiles(request, seconds, tried, builds, traces=traces)
 
     def next_profile(done: "Sequence[SeriesRun]") -> "tuple[RunRequest, str] | None":
         if len(done) == len(asked):
@@ -99,12 +108,17 @@ def command(
 
 
 def _list_profiles(
-    request: "RunRequest", seconds: float, tried: tuple[str, ...], *, traces: bool
+    request: "RunRequest", seconds: float, tried: tuple[str, ...], builds: int | None, *, traces: bool
 ) -> "list[ProfileRequest]":
     """Returns what is to be measured, each in a process of its own."""
     from tfbench.profile_records import ProfileRequest
-    from tfbench.profile_variants import parse_variants
+    from tfbench.profile_variants import DEFAULT_BUILDS, parse_variants
 
+    if builds is not None and not tried:
+        raise click.UsageError(
+            "--builds says how many times variants are built. Received: no variant. Name some with --try, or leave out "
+            "--builds."
+        )
     profiles = []
     if traces or not tried:
         profiles.append(ProfileRequest(kind="step", seconds=seconds))
@@ -112,7 +126,9 @@ def _list_profiles(
         profiles.append(ProfileRequest(kind="trace", seconds=seconds))
     if tried:
         variants = parse_variants(tried, request.recipe)
-        profiles.append(ProfileRequest(kind="variants", seconds=seconds, variants=variants))
+        profiles.append(
+            ProfileRequest(kind="variants", seconds=seconds, variants=variants, builds=builds or DEFAULT_BUILDS)
+        )
     return profiles
 
 

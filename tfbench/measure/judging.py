@@ -35,6 +35,7 @@ from tfbench.results import RunResult, Summary
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
 
 _ALPHA = 1 - CONFIDENCE
+_ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -281,8 +282,10 @@ def _p_value(value: float, squared_error: Estimate) -> float | None:
 
     if not squared_error.degrees_of_freedom:
         return None
+    if abs(value) <= _ROUNDING:
+        return 1.0
     if not squared_error.variance:
-        return 1.0 if value == 0 else 0.0
+        return 0.0
     return 2 * float(stdtr(squared_error.degrees_of_freedom, -abs(value) / math.sqrt(squared_error.variance)))
 
 

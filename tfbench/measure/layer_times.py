@@ -1,12 +1,14 @@
 """From traces of a step to its layers: how long each takes in either direction, what limits it, what is no layer's.
 
-A trace makes a call longer, so that its times are scaled to those of the calls without it, round by round. A moment in
-which no operation runs is host overhead.
+A trace makes a call longer on the host, so that what ran there is scaled to the calls without a trace, round by round;
+what ran on a GPU took its own time, and is taken as it is. Three things are held against a phase: operations that the
+trace names; what was at work by the trace without such a name; and host overhead, the moments in which nothing was.
 """
 
 import dataclasses
 import statistics
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tfbench.measure.step_profile import DIRECTIONS, LayerTime, Phase, PhaseCheck, Work
 from tfbench.profile_records import CALLS, PHASES, Profile, ProfileRound
@@ -22,9 +24,14 @@ def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
 def scale_parts(one: ProfileRound) -> dict[str, dict[str, float]]:
     """Returns for each traced function of a round how long its parts take in calls without a trace."""
     return {
-        call: {name: seconds * one.seconds[call] / traced.seconds for name, seconds in traced.parts.items()}
+        call: {name: seconds * _scale(one, call) for name, seconds in traced.parts.items()}
         for call, traced in one.traced.items()
     }
+
+
+def _scale(one: ProfileRound, call: str) -> float:
+    """Returns what times of a traced call are multiplied with; a GPU is not slowed by what the host writes down."""
+    return 1.0 if one.traced[call].on_device else one.seconds[call] / one.traced[call].seconds
 
 
 def _find_parts(scaled: dict[str, dict[str, float]]) -> dict[str, float]:
@@ -95,9 +102,10 @@ def _judge(
 def check_phases(
     rounds: Sequence[ProfileRound], phases: Sequence[Phase], parts: dict[str, float]
 ) -> Iterator[PhaseCheck]:
-    """Yields operations and host overhead of each phase, the latter less that of the call before."""
+    """Yields what the traces tell of each phase: of a function, less that of the one before."""
     traced = [one for one in rounds if one.traced]
-    idle = [_idle_seconds(one) for one in traced]
+    rest = [_find_rest(one) for one in traced]
+    tells_unnamed = all(call.active_seconds is not None for one in traced for call in one.traced.values())
     seconds_of = {phase.name: phase.seconds for phase in phases}
     before = CALLS[0]
     for name in PHASES:
@@ -109,7 +117,10 @@ def check_phases(
         yield PhaseCheck(
             phase=name,
             operations_seconds=operations,
-            overhead_seconds=statistics.fmean(one[name] - one[before] for one in idle),
+            unnamed_seconds=(
+                statistics.fmean(one[name].unnamed - one[before].unnamed for one in rest) if tells_unnamed else None
+            ),
+            overhead_seconds=statistics.fmean(one[name].idle - one[before].idle for one in rest),
             phase_seconds=seconds_of[name],
             slowdown_seconds=statistics.fmean(map(_slowdown_seconds, traced)) if name == "update" else 0.0,
         )
@@ -126,7 +137,17 @@ def _slowdown_seconds(one: ProfileRound) -> float:
     return with_update - without
 
 
-def _idle_seconds(one: ProfileRound) -> dict[str, float]:
-    """Returns for how long no operation runs in each function, in calls without a trace."""
-    busy = {call: sum(parts.values()) for call, parts in scale_parts(one).items()}
-    return {CALLS[0]: one.seconds[CALLS[0]]} | {call: one.seconds[call] - seconds for call, seconds in busy.items()}
+class _Rest(NamedTuple):
+    """What of a function's time is in no operation, in seconds of calls without a trace."""
+
+    idle: float  # nothing was at work
+    unnamed: float  # something was, that the trace does not name
+
+
+def _find_rest(one: ProfileRound) -> dict[str, _Rest]:
+    found = {CALLS[0]: _Rest(one.seconds[CALLS[0]], 0.0)}
+    for call, traced in one.traced.items():
+        named, scale = sum(traced.parts.values()), _scale(one, call)
+        active = named if traced.active_seconds is None else max(named, traced.active_seconds)
+        found[call] = _Rest(one.seconds[call] - active * scale, (active - named) * scale)
+    return found

@@ -1,28 +1,20 @@
 """From the readings of a profile to where a step's time goes: phases, layers, what limits them, and the bottleneck.
 
-A phase is the difference of two functions of which one does all that the other does, and more: dispatch, forward,
-forward and backward, the whole step. That way their sum is the step whatever the cost of a call. What runs at the same
-time as an earlier phase costs no time of its own, and is in none.
-
-Layers come from a trace of the same functions. A trace makes a call longer, so that its times are scaled to those of
-the calls without it, round by round. A moment in which no operation runs is host overhead.
-
-All figures are means over the same rounds, the four fifths that took least. Means add up, as medians do not, and rounds
-in which something else held the machine up are left out.
+Phases are of `tfbench.measure.phases`, layers of `tfbench.measure.layer_times`. All figures are means over the same
+rounds, the four fifths that took least.
 """
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 from tfbench.measure.layer_times import check_phases, time_layers, typical_parts
+from tfbench.measure.phases import KeptRounds, find_phases
 from tfbench.measure.step_profile import (
     DIRECTIONS,
     HOST_OVERHEAD,
-    KERAS_LOOP,
     LOSS,
     PIPELINE,
-    UPDATE_AND_LOOP,
+    UNNAMED,
     Bottleneck,
     Direction,
     LayerTime,
@@ -31,10 +23,7 @@ from tfbench.measure.step_profile import (
     StepProfile,
 )
 from tfbench.measure.work import find_peak
-from tfbench.profile_records import CALLS, COPY_CALL, ProfileRound
 from tfbench.results import RunResult
-
-_KEPT_ROUNDS, _FEWEST_ROUNDS = 0.8, 3
 
 
 def summarize_profile(result: RunResult) -> StepProfile | None:
@@ -42,8 +31,9 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
     profile = result.profile
     if profile is None or not profile.rounds:
         return None
-    rounds = _choose_rounds(profile.rounds)
-    phases = tuple(_find_phases(rounds))
+    kept = KeptRounds(profile.rounds)
+    rounds = kept.rounds
+    phases = tuple(find_phases(kept))
     full = [one.seconds["full"] for one in rounds]
     parts = typical_parts(rounds) if profile.layers else {}
     peak = find_peak(result.peak_checks)
@@ -62,12 +52,16 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         num_slow_rounds=len(profile.rounds) - len(rounds),
         phases=phases,
         full_seconds=full_seconds,
+        full_half_width=kept.half_width(lambda seconds: seconds["full"]),
         full_best_seconds=min(full),
+        # The phases add up to Keras's own step on batches at hand, and to taking one.
+        difference_half_width=kept.half_width(lambda seconds: seconds["keras"] - seconds["full"]),
         pipeline_seconds=pipeline_seconds,
         layers=layers,
         loss_seconds=loss_seconds,
         optimizer_seconds=optimizer,
         checks=checks,
+        on_device=any(call.on_device for one in rounds for call in one.traced.values()),
         tracing_slowdown=statistics.fmean(slowdowns) if slowdowns else None,
         peak_flops_per_second=peak,
         bytes_per_second=bandwidth,
@@ -75,49 +69,6 @@ def summarize_profile(result: RunResult) -> StepProfile | None:
         steps_per_epoch=result.steps_per_epoch,
         bottleneck=_find_bottleneck(phases, layers, checks, loss_seconds, optimizer, full_seconds, pipeline_seconds),
     )
-
-
-def _choose_rounds(rounds: Sequence[ProfileRound]) -> list[ProfileRound]:
-    """Returns the rounds that took least, four fifths of all, or as many as are needed for a mean of some."""
-    num = max(min(len(rounds), _FEWEST_ROUNDS), round(_KEPT_ROUNDS * len(rounds)))
-    kept = sorted(range(len(rounds)), key=lambda index: sum(rounds[index].seconds.values()))[:num]
-    return [rounds[index] for index in sorted(kept)]
-
-
-def _find_phases(rounds: Sequence[ProfileRound]) -> Iterator[Phase]:
-    dispatch, forward, backward, update = CALLS
-    has_copy = all(COPY_CALL in one.seconds for one in rounds)
-
-    def copy(seconds: dict[str, float]) -> float:
-        return seconds[COPY_CALL] if has_copy else 0.0
-
-    def beyond(seconds: dict[str, float], before: str) -> float:
-        """What Keras's own step takes beyond a function; it takes its batches itself, and copies them."""
-        return seconds["keras"] - seconds[before] - (seconds["take"] - seconds[dispatch]) - copy(seconds)
-
-    yield _phase("input", rounds, lambda s: s["take"] - s[dispatch], "difference")
-    if has_copy:
-        yield _phase("copy", rounds, copy, "measured")
-    yield _phase(dispatch, rounds, lambda s: s[dispatch], "measured")
-    yield _phase(forward, rounds, lambda s: s[forward] - s[dispatch], "difference")
-    yield _phase(backward, rounds, lambda s: s[backward] - s[forward], "difference")
-    if all(update in one.seconds for one in rounds):
-        yield _phase(update, rounds, lambda s: s[update] - s[backward], "difference")
-        yield _phase(KERAS_LOOP, rounds, lambda s: beyond(s, update), "difference")
-    else:
-        yield _phase(UPDATE_AND_LOOP, rounds, lambda s: beyond(s, backward), "difference")
-
-
-def _phase(
-    name: str,
-    rounds: Sequence[ProfileRound],
-    read: Callable[[dict[str, float]], float],
-    how: Literal["measured", "difference"],
-) -> Phase:
-    seconds = [read(one.seconds) for one in rounds]
-    # The least of differences would be that of a round in which the shorter function was held up.
-    fastest = {call: min(one.seconds[call] for one in rounds) for call in rounds[0].seconds}
-    return Phase(name=name, seconds=statistics.fmean(seconds), best_seconds=read(fastest), how=how)
 
 
 def _find_bottleneck(
@@ -143,6 +94,7 @@ def _find_bottleneck(
     add(PIPELINE, min(full_seconds - sum(phase.seconds for phase in phases), pipeline_seconds or 0.0))
     for check in checks:
         add(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
+        add(f"{UNNAMED} of {check.phase}", check.unnamed_seconds or 0.0)
     for direction, seconds in loss_seconds.items():
         add(f"{direction} of the {LOSS}", seconds)
     if optimizer_seconds is not None:

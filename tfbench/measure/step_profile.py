@@ -8,7 +8,8 @@ from tfbench.profile_records import EpochCheck, ProfiledLayer
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
 LOSS = "loss"
-HOST_OVERHEAD = "host overhead"
+HOST_OVERHEAD = "host overhead"  # nothing is at work
+UNNAMED = "not named"  # something is at work that the trace names no operation of
 KERAS_LOOP = "keras loop"
 UPDATE_AND_LOOP = "update+loop"  # where they were not told apart
 PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it waits for a batch, or shares the processor
@@ -16,11 +17,16 @@ PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it wait
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
-    """A part of a step. "measured": timed by itself; "difference": of two functions that were timed."""
+    """A part of a step. "measured": timed by itself; "difference": of two functions that were timed.
+
+    `low` and `high`: the 95 % interval of `seconds`, over the rounds of one process; None for a single round.
+    """
 
     name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop" or "update+loop"
     seconds: float  # mean over the rounds
     best_seconds: float  # from the fastest round of each function
+    low: float | None = None
+    high: float | None = None
     how: Literal["measured", "difference"]
 
 
@@ -70,19 +76,35 @@ class LayerTime:
 class PhaseCheck:
     """What a trace found in a phase, beside the phase's own time; operations are those of layers, loss and optimizer.
 
-    `slowdown_seconds`: operations of the passes take longer beside those of the update, by so much.
+    `unnamed_seconds`: something was at work that the trace names no operation of; None: the trace does not tell that
+    from overhead. `overhead_seconds`: nothing was at work. `slowdown_seconds`: operations of the passes take longer
+    beside those of the update, by so much.
+
+    What is named, unnamed and idle adds up to the call, whatever the trace holds: that the sum is the phase says that
+    calls are alike, and nothing of whether the trace is whole. `named_share` does.
     """
 
     phase: Literal["forward", "backward", "update"]
     operations_seconds: float
     overhead_seconds: float
     phase_seconds: float
+    unnamed_seconds: float | None = None
     slowdown_seconds: float = 0.0
 
     @property
     def sum_seconds(self) -> float:
-        """Operations, by how much others became slower, and host overhead."""
-        return self.operations_seconds + self.slowdown_seconds + self.overhead_seconds
+        """Operations, by how much others became slower, what is not named, and host overhead."""
+        return self.named_seconds + (self.unnamed_seconds or 0.0) + self.overhead_seconds
+
+    @property
+    def named_seconds(self) -> float:
+        """What operations of the trace explain."""
+        return self.operations_seconds + self.slowdown_seconds
+
+    @property
+    def named_share(self) -> float:
+        """How much of the phase that is."""
+        return self.named_seconds / self.phase_seconds if self.phase_seconds > 0 else float("nan")
 
     @property
     def relative_difference(self) -> float:
@@ -109,12 +131,15 @@ class StepProfile:
     num_slow_rounds: int  # left out
     phases: tuple[Phase, ...]
     full_seconds: float  # Keras's own step with its input pipeline
+    full_half_width: float | None  # of its 95 % interval
     full_best_seconds: float
+    difference_half_width: float | None  # of that of the phases' sum less the full step
     pipeline_seconds: float | None  # that the input pipeline alone needs for a batch
     layers: tuple[LayerTime, ...]  # empty: cannot be told apart
     loss_seconds: dict[Direction, float]
     optimizer_seconds: float | None
     checks: tuple[PhaseCheck, ...]
+    on_device: bool  # operations of the traces ran on a GPU
     tracing_slowdown: float | None  # a traced call of the most that was traced, over one without a trace
     peak_flops_per_second: float | None
     bytes_per_second: float | None  # that memory can move

@@ -1,89 +1,50 @@
 """From the readings of a step's variants to a verdict: which pay, what each does to the loss, and which layers change.
 
-All variants are timed in turns within one process, and the unchanged step twice: as it stands and the same again. What
-those two differ by is noise. A variant is faster or slower where its interval leaves out 1, and its ratio lies farther
-from 1 than either end of the interval of that pair.
+All variants and the step without changes are built several times. The members of a build take turns within one process,
+so that what the machine does in between slows all of them alike. Each build is reduced to one figure, the mean of the
+logarithms of its rounds' ratios; these are the sample. Rounds of one build say nothing of the next, which may lie
+otherwise in memory, and of a single build of each, however many rounds it has, nothing is judged.
+
+A variant is faster or slower where Student's t says so of its builds' ratios with all variants of the profile as one
+family, by Holm's adjustment: of variants that change nothing, a profile calls any faster or slower in one of 20 cases.
+`benchmarks/variants.py` simulates it.
 """
 
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from tfbench.measure.intervals import ArmComparison, compare_paired, compare_unpaired
-from tfbench.measure.step_profile import DIRECTIONS, Direction
-from tfbench.profile_records import Profile, ProfiledLayer, Variant, VariantRound, VariantSetup
+from tfbench.measure.holm import holm, mean_p_value
+from tfbench.measure.intervals import CONFIDENCE, ArmComparison, compare_paired, log_ratios
+from tfbench.measure.variant_layers import LayerDifference, LayerKey, find_changed_layers, read_layers
+from tfbench.measure.variant_losses import LossEffect, LossWindow, compare_losses, find_window
+from tfbench.profile_records import Profile, ProfileRequest, Variant, VariantRound, VariantSetup
 from tfbench.profile_variants import BASE, CONTROL
 from tfbench.results import RunResult
 
 Verdict = Literal["pays", "costs", "no measurable difference", "not judged", "failed"]
-LayerKey = tuple[Direction, str]  # "backward", "pool"
-LayerReadings = dict[LayerKey, tuple[float, ...]]  # seconds, one a round
-OTHER_WEIGHTS = "begins with other weights"
-OTHER_HEAD = "its head makes another loss"
-OTHER_STEPS = "its loss is known of executions of other steps"
 _EXECUTION_KEY = "training.steps_per_execution"
-TRACED_STEP = "{}/step"  # the call that was traced, without a trace
-_SAME_LOSS = 1e-6  # relative difference up to which losses are the same
-_LAYER_CHANGE = 0.2  # of a layer's own time, and
-_STEP_CHANGE = 0.02  # of the step, above which a layer's time has changed
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class LossEffect:
-    """Where the loss is after steps that all setups made, as a mean of the last ones: a quarter, or an execution.
-
-    None: not finite, or not known. `not_comparable`: why the two cannot be held against each other.
-    """
-
-    num_steps: int
-    num_last: int  # of them are in the mean
-    base: float | None
-    loss: float | None
-    not_comparable: str = ""
-
-    @property
-    def relative_change(self) -> float | None:
-        """By how much the variant's loss is above the base's, as a share of it; None: cannot be told."""
-        if self.not_comparable or self.base is None or self.loss is None:
-            return None
-        if self.base == 0:
-            return 0.0 if self.loss == 0 else None
-        return (self.loss - self.base) / abs(self.base)
-
-    @property
-    def is_same(self) -> bool:
-        """Whether the losses are equal but for rounding."""
-        change = self.relative_change
-        return change is not None and abs(change) <= _SAME_LOSS
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class LayerDifference:
-    """One direction of a layer that a variant makes faster or slower; 0 seconds: no operation of it was seen."""
-
-    layer: str
-    direction: Direction
-    base_seconds: float
-    seconds: float
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times as fast the variant is."""
-        return self.base_seconds / self.seconds if self.seconds > 0 else None
+_METHOD = "Student-t on the logarithms of the builds' ratios"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class VariantOutcome:
-    """What came of a variant; times in seconds a step, `ratio` that of the speeds."""
+    """What came of a variant; times in seconds a step, `ratio` that of the speeds.
+
+    `ratio` and its interval are of this variant alone; `adjusted_p_value` is of all variants together, and gives the
+    verdict. Of a single build, the interval is over its rounds.
+    """
 
     name: str
     values: dict[str, Any]
     verdict: Verdict
     refusal: str = ""
-    seconds: float | None = None  # median over the rounds
+    seconds: float | None = None  # geometric mean of the builds, each that of its rounds
     ratio: ArmComparison | None = None
+    p_value: float | None = None
+    adjusted_p_value: float | None = None
     loss: LossEffect | None = None
     layers: tuple[LayerDifference, ...] = ()
 
@@ -92,19 +53,32 @@ class VariantOutcome:
 class VariantComparison:
     """A step and its variants. `layer_seconds`: of each that was traced, by direction and layer."""
 
-    num_rounds: int
-    base_seconds: float | None
+    num_builds: int
+    num_rounds: int  # of all builds
+    base_build_seconds: tuple[float, ...]  # geometric means of the rounds of each build
     base_refusal: str
-    control: ArmComparison | None  # the same step again: what noise does in these rounds
-    control_seconds: float | None
-    control_loss: LossEffect | None
+    control_loss: LossEffect | None  # the same step again
     outcomes: tuple[VariantOutcome, ...]
     layer_seconds: dict[str, dict[LayerKey, float]]
 
     @property
-    def noise_limit(self) -> float | None:
-        """The relative difference that noise hides."""
-        return None if self.control is None else max(self.control.high, 1 / self.control.low) - 1
+    def base_seconds(self) -> float | None:
+        """Of the step without changes: the geometric mean of its builds."""
+        return statistics.geometric_mean(self.base_build_seconds) if self.base_build_seconds else None
+
+    @property
+    def build_spread(self) -> float | None:
+        """By how much builds of the step without changes differ: the standard deviation of their logarithms.
+
+        What the machine does from one build to the next is in it; in the ratios it is not.
+        """
+        logs = [math.log(seconds) for seconds in self.base_build_seconds]
+        return statistics.stdev(logs) if len(logs) > 1 else None
+
+    @property
+    def num_compared(self) -> int:
+        """Variants in the family that the verdicts are of."""
+        return sum(outcome.p_value is not None for outcome in self.outcomes)
 
 
 def compare_variants(result: RunResult) -> VariantComparison | None:
@@ -112,174 +86,117 @@ def compare_variants(result: RunResult) -> VariantComparison | None:
     profile, request = result.profile, result.request.profile
     if profile is None or request is None or not request.variants:
         return None
-    rounds, setups = profile.variant_rounds, {setup.name: setup for setup in profile.setups}
-    control = _compare_speed(rounds, CONTROL)
-    base = setups.get(BASE)
-    size = result.request.recipe.training.steps_per_execution
-    sizes = {one.name: one.values.get(_EXECUTION_KEY, size) for one in request.variants}
-    window = _find_window(setups, {BASE: size, CONTROL: size} | sizes)
-    base_seconds = _median_seconds(rounds, BASE)
-    readings = {name: _read_layers(profile, setup) for name, setup in setups.items() if setup.layers}
-    return VariantComparison(
-        num_rounds=sum(BASE in one.seconds for one in rounds),
-        base_seconds=base_seconds,
-        base_refusal=base.refusal if base else "",
-        control=control,
-        control_seconds=_median_seconds(rounds, CONTROL),
-        control_loss=_compare_losses(window, base, setups.get(CONTROL)),
-        outcomes=tuple(
-            _judge_variant(variant, setups, window, rounds, control, readings, base_seconds)
-            for variant in request.variants
-        ),
-        layer_seconds={
-            name: {key: statistics.median(seconds) for key, seconds in by_layer.items()}
-            for name, by_layer in readings.items()
-            if by_layer
-        },
+    setups = _first_setups(profile.setups)
+    window = _find_window(setups, request, result.request.recipe.training.steps_per_execution)
+    by_build = _group_builds(profile.variant_rounds, BASE)
+    outcomes = [_describe_variant(variant, profile, setups, window) for variant in request.variants]
+    found = VariantComparison(
+        num_builds=len(by_build),
+        num_rounds=sum(map(len, by_build)),
+        base_build_seconds=tuple(map(statistics.geometric_mean, by_build)),
+        base_refusal=setups[BASE].refusal if BASE in setups else "",
+        control_loss=compare_losses(window, setups.get(BASE), setups.get(CONTROL)),
+        outcomes=tuple(_judge_family(outcomes)),
+        layer_seconds={},
     )
+    return _add_layers(found, profile, setups)
 
 
-def _judge_variant(
-    variant: Variant,
-    setups: dict[str, VariantSetup],
-    window: "_Window | None",
-    rounds: Sequence[VariantRound],
-    control: ArmComparison | None,
-    readings: dict[str, LayerReadings],
-    base_seconds: float | None,
+def _first_setups(setups: Sequence[VariantSetup]) -> dict[str, VariantSetup]:
+    """Returns each name's first build, a later one where that was refused, and the second base as `CONTROL`."""
+    found: dict[str, VariantSetup] = {}
+    for setup in setups:
+        if setup.name not in found or setup.refusal:
+            found[setup.name] = setup
+        elif setup.name == BASE and setup.losses:
+            found.setdefault(CONTROL, dataclasses.replace(setup, name=CONTROL))
+    return found
+
+
+def _find_window(
+    setups: dict[str, VariantSetup], request: ProfileRequest, steps_per_execution: int
+) -> LossWindow | None:
+    sizes = {one.name: one.values.get(_EXECUTION_KEY, steps_per_execution) for one in request.variants}
+    return find_window(setups, {BASE: steps_per_execution, CONTROL: steps_per_execution} | sizes)
+
+
+def _describe_variant(
+    variant: Variant, profile: Profile, setups: dict[str, VariantSetup], window: LossWindow | None
 ) -> VariantOutcome:
+    """Returns all of an outcome but its verdict and its layers."""
     setup = setups.get(variant.name)
-    ratio = _compare_speed(rounds, variant.name)
     refusal = setup.refusal if setup else ""
-    own, before, again = (readings.get(name, {}) for name in (variant.name, BASE, CONTROL))
+    by_build = _group_builds(profile.variant_rounds, variant.name)
+    ratio, p_value = _compare_speed(profile.variant_rounds, variant.name)
     return VariantOutcome(
         name=variant.name,
         values=variant.values,
-        verdict="failed" if refusal else _judge(ratio, control),
+        verdict="failed" if refusal else "not judged",
         refusal=refusal,
-        seconds=_median_seconds(rounds, variant.name),
+        seconds=statistics.geometric_mean(map(statistics.geometric_mean, by_build)) if by_build else None,
         ratio=ratio,
-        loss=_compare_losses(window, setups.get(BASE), setup, changes_head="training.head" in variant.values),
-        layers=tuple(_find_changed_layers(before, own, again, base_seconds)) if base_seconds else (),
+        p_value=None if refusal else p_value,
+        loss=compare_losses(window, setups.get(BASE), setup, changes_head="training.head" in variant.values),
     )
 
 
-def _judge(ratio: ArmComparison | None, control: ArmComparison | None) -> Verdict:
-    if ratio is None or control is None:
-        return "not judged"
-    limit = max(control.high, 1 / control.low)
-    if not ratio.excludes_one or 1 / limit <= ratio.ratio <= limit:
-        return "no measurable difference"
-    return "pays" if ratio.ratio > 1 else "costs"
+def _judge_family(outcomes: Sequence[VariantOutcome]) -> list[VariantOutcome]:
+    """Returns the outcomes with the verdicts that all of them together allow."""
+    adjusted = iter(holm([outcome.p_value for outcome in outcomes if outcome.p_value is not None]))
+    judged = []
+    for outcome in outcomes:
+        if outcome.p_value is None or outcome.ratio is None:
+            judged.append(outcome)
+            continue
+        p_value = next(adjusted)
+        verdict: Verdict = "no measurable difference"
+        if p_value <= 1 - CONFIDENCE and outcome.ratio.ratio != 1:
+            verdict = "pays" if outcome.ratio.ratio > 1 else "costs"
+        judged.append(dataclasses.replace(outcome, verdict=verdict, adjusted_p_value=p_value))
+    return judged
 
 
-def _compare_speed(rounds: Sequence[VariantRound], name: str) -> ArmComparison | None:
-    """Returns how many times as fast a variant is as the base, by the rounds in which both were timed."""
-    both = [one.seconds for one in rounds if BASE in one.seconds and name in one.seconds]
-    return compare_paired([seconds[name] for seconds in both], [seconds[BASE] for seconds in both])
+def _compare_speed(rounds: Sequence[VariantRound], name: str) -> tuple[ArmComparison | None, float | None]:
+    """Returns how many times as fast a variant is as the base, and how likely that is by chance.
 
-
-def _median_seconds(rounds: Sequence[VariantRound], name: str) -> float | None:
-    seconds = [one.seconds[name] for one in rounds if name in one.seconds]
-    return statistics.median(seconds) if seconds else None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class _Window:
-    """The last steps of training of which the mean loss of all `sizes`, steps an execution by setup, is known."""
-
-    num_steps: int
-    num_last: int
-    sizes: dict[str, int]
-
-    def mean(self, setup: VariantSetup) -> float | None:
-        """Returns the mean loss, None if one is not finite."""
-        size = self.sizes[setup.name]
-        last = setup.losses[(self.num_steps - self.num_last) // size : self.num_steps // size]
-        finite = [loss for loss in last if loss is not None]
-        return statistics.fmean(finite) if len(finite) == len(last) else None
-
-
-def _find_window(setups: dict[str, VariantSetup], sizes: dict[str, int]) -> _Window | None:
-    """Returns the steps over which losses are held against each other; None where the base has none.
-
-    Losses are means over the steps of an execution. Where those of some have no common end, only setups whose
-    executions are as long as the base's are in it.
+    By the rounds in which both were timed. Of one build, there is an interval over its rounds, and no such probability.
     """
-    known = {name: size for name, size in sizes.items() if name in setups and setups[name].losses}
-    if BASE not in known:
-        return None
-    alike = {name: size for name, size in known.items() if size == known[BASE]}
-    for members in (known, alike):
-        unit = math.lcm(*members.values())
-        num_steps = min(len(setups[name].losses) * size for name, size in members.items()) // unit * unit
-        if num_steps:
-            num_last = max(unit, num_steps // 4 // unit * unit)
-            return _Window(num_steps=num_steps, num_last=num_last, sizes=members)
-    return None
-
-
-def _compare_losses(
-    window: _Window | None, base: VariantSetup | None, setup: VariantSetup | None, *, changes_head: bool = False
-) -> LossEffect | None:
-    """Returns None where one of the two has no loss."""
-    if window is None or base is None or setup is None or not setup.losses:
-        return None
-    is_known = setup.name in window.sizes
-    has_same_weights = base.has_same_weights and setup.has_same_weights
-    reasons = {OTHER_STEPS: not is_known, OTHER_WEIGHTS: not has_same_weights, OTHER_HEAD: changes_head}
-    return LossEffect(
-        num_steps=window.num_steps,
-        num_last=window.num_last,
-        base=window.mean(base),
-        loss=window.mean(setup) if is_known else None,
-        not_comparable=next((reason for reason, holds in reasons.items() if holds), ""),
+    both: dict[int, list[dict[str, float]]] = {}
+    for one in rounds:
+        if BASE in one.seconds and name in one.seconds:
+            both.setdefault(one.build, []).append(one.seconds)
+    own, base = (
+        [statistics.geometric_mean(seconds[key] for seconds in build) for build in both.values()]
+        for key in (name, BASE)
     )
+    if len(both) == 1:
+        (alone,) = both.values()
+        return compare_paired([seconds[name] for seconds in alone], [seconds[BASE] for seconds in alone]), None
+    found = compare_paired(own, base)
+    return found and dataclasses.replace(found, method=_METHOD), mean_p_value(log_ratios(own, base))
 
 
-def _read_layers(profile: Profile, setup: VariantSetup) -> LayerReadings:
-    """Returns how long each direction of a layer takes in each round; nothing without a trace.
+def _group_builds(rounds: Sequence[VariantRound], name: str) -> list[list[float]]:
+    """Returns the seconds of the rounds of each build."""
+    found: dict[int, list[float]] = {}
+    for one in rounds:
+        if name in one.seconds:
+            found.setdefault(one.build, []).append(one.seconds[name])
+    return list(found.values())
 
-    A trace makes a call longer: its times are scaled to those of the call without it, where that was timed.
-    """
-    untraced = TRACED_STEP.format(setup.name)
-    by_round = [
-        {part: seconds * one.seconds.get(untraced, traced.seconds) / traced.seconds for part, seconds in parts.items()}
-        for one in profile.variant_rounds
-        if (traced := one.traced.get(setup.name)) and (parts := traced.parts)
-    ]
-    return {
-        (direction, name): tuple(parts.get(f"{direction}/{layer.index}", 0.0) for parts in by_round)
-        for layer, name in zip(setup.layers, _name_uses(setup.layers), strict=True)
-        for direction in DIRECTIONS
-        if by_round
+
+def _add_layers(found: VariantComparison, profile: Profile, setups: dict[str, VariantSetup]) -> VariantComparison:
+    """Returns the comparison with the times of layers, where they were traced."""
+    readings = {name: read_layers(profile, setup) for name, setup in setups.items() if setup.layers}
+    layer_seconds = {
+        name: {key: statistics.median(seconds.values()) for key, seconds in by_layer.items()}
+        for name, by_layer in readings.items()
+        if by_layer
     }
-
-
-def _name_uses(layers: Sequence[ProfiledLayer]) -> Iterator[str]:
-    """Yields a name for each use of a layer: that of the layer, with a number from its second use on."""
-    seen: dict[tuple[str, str], int] = {}
-    for layer in layers:
-        use = seen[layer.name, layer.kind] = seen.get((layer.name, layer.kind), 0) + 1
-        yield layer.name if use == 1 else f"{layer.name} ({use})"
-
-
-def _find_changed_layers(
-    base: LayerReadings, other: LayerReadings, control: LayerReadings, base_seconds: float
-) -> Iterator[LayerDifference]:
-    """Yields layers whose time changes by much of itself, by enough of the step to matter, and by more than chance."""
-    for key in (key for key in base if key in other):
-        before, after = statistics.median(base[key]), statistics.median(other[key])
-        noise = abs(statistics.median(control[key]) - before) if key in control else 0.0
-        is_large = abs(after - before) > max(_LAYER_CHANGE * before, _STEP_CHANGE * base_seconds, noise)
-        if is_large and _is_told_apart(base[key], other[key]):
-            direction, layer = key
-            yield LayerDifference(layer=layer, direction=direction, base_seconds=before, seconds=after)
-
-
-def _is_told_apart(base: Sequence[float], other: Sequence[float]) -> bool:
-    """Says whether the interval of the rounds' ratios leaves out 1; what is nothing in some round has no ratio."""
-    if min(*base, *other) <= 0:
-        return True
-    found = compare_paired(base, other) if len(base) == len(other) else compare_unpaired(base, other)
-    return found is not None and found.excludes_one
+    names = [outcome.name for outcome in found.outcomes if outcome.name in readings]
+    changed: dict[str, list[LayerDifference]] = {}
+    if found.base_seconds and BASE in readings:
+        others = {name: readings[name] for name in names}
+        changed = find_changed_layers(readings[BASE], others, found.base_seconds)
+    outcomes = [dataclasses.replace(outcome, layers=tuple(changed.get(outcome.name, ()))) for outcome in found.outcomes]
+    return dataclasses.replace(found, outcomes=tuple(outcomes), layer_seconds=layer_seconds)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tfbench.measure.step_profile import StepProfile
+from tfbench.measure.step_profile import UNNAMED, StepProfile
 from tfbench.profile_records import Profile, ProfiledOperation
 from tfbench.recipe import Reference
 from tfbench.report.profile_sentences import format_seconds
@@ -79,7 +79,19 @@ def operation_lines(profile: Profile, width: int, limit: int = 15) -> list[str]:
         f"A step took {format_seconds(step_seconds)} with the trace on, more than without. Own: operations that ran "
         "side by side share that time alike."
     )
-    return [*lines, *wrap(remark, width)]
+    return [*lines, *wrap(remark, width), *_wait_lines(profile, width)]
+
+
+def _wait_lines(profile: Profile, width: int) -> list[str]:
+    """Returns how often a step fetches something from a GPU or waits for it; nothing where it does neither."""
+    waits = [f"{one.name} {one.occurrences:,.4g} ({format_seconds(one.seconds)})" for one in profile.host_waits or ()]
+    if not waits:
+        return []
+    text = (
+        f"Copies to the host and waits for the GPU, in a step: {', '.join(waits)}. They are of Keras's training "
+        "function; what `fit` does beyond it, such as reading metrics for its callbacks, was not traced."
+    )
+    return wrap(text, width)
 
 
 def _place(one: ProfiledOperation) -> str:
@@ -112,15 +124,25 @@ def _explain_layers(result: RunResult, profile: StepProfile, width: int) -> list
     slower = (
         "Slower beside it: by how much operations of the passes take longer in calls with the update than without. "
     )
+    how = ", as the GPU took for them" if profile.on_device else ", scaled to calls without"
     return wrap(
         "Measured: layers, loss and optimizer, as the operations in traced calls"
-        f"{traced if profile.tracing_slowdown else ''}, scaled to calls without; what runs beside an operation of an "
-        "earlier phase takes no time of its own. Host overhead: moments of the phase in which no operation runs, from "
-        f"the same calls. {slower if any(check.slowdown_seconds for check in profile.checks) else ''}"
+        f"{traced if profile.tracing_slowdown else ''}{how}; what runs beside an operation of an "
+        f"earlier phase takes no time of its own. {_explain_rest(profile)}"
+        f"{slower if any(check.slowdown_seconds for check in profile.checks) else ''}"
         "A phase by the clock is the difference of two functions above, without a trace.",
         width,
         first="  ",
     )
+
+
+def _explain_rest(profile: StepProfile) -> str:
+    """Says what host overhead is, and what else of a phase is in no operation."""
+    if any(check.unnamed_seconds is None for check in profile.checks):
+        return "Host overhead: moments in which no operation runs, or one that the trace left out. "
+    named = f"{UNNAMED.capitalize()}: something was at work that the trace names no operation of. "
+    has_any = any(check.unnamed_seconds for check in profile.checks)
+    return f"Host overhead: moments in which nothing was at work, by the trace. {named if has_any else ''}"
 
 
 def _rest_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:

@@ -53,8 +53,10 @@ def _describe_step(result: RunResult, profile: StepProfile) -> dict[str, Any]:
         "phases": [_describe_phase(phase, profile.full_seconds) for phase in profile.phases],
         "sum_seconds": profile.sum_seconds,
         "full_seconds": profile.full_seconds,
+        "full_half_width": profile.full_half_width,
         "full_best_seconds": profile.full_best_seconds,
         "difference_seconds": profile.sum_seconds - profile.full_seconds,
+        "difference_half_width": profile.difference_half_width,
         "relative_difference": profile.sum_seconds / profile.full_seconds - 1,
         "pipeline_seconds": profile.pipeline_seconds,
         "layers": [
@@ -93,7 +95,11 @@ def _describe_work(work: Work) -> dict[str, Any]:
 def _describe_check(check: PhaseCheck) -> dict[str, Any]:
     # A phase that takes no time has no share to differ by.
     difference = check.relative_difference if check.phase_seconds > 0 else None
-    return dataclasses.asdict(check) | {"sum_seconds": check.sum_seconds, "relative_difference": difference}
+    return dataclasses.asdict(check) | {
+        "sum_seconds": check.sum_seconds,
+        "named_share": check.named_share if check.phase_seconds > 0 else None,
+        "relative_difference": difference,
+    }
 
 
 def _plain(instance: object | None) -> Any:

@@ -1,13 +1,17 @@
 """What a step's profile says in sentences: its bottleneck, what pays, and what to be careful with."""
 
+from collections.abc import Iterator
+
 from tfbench.measure.step_profile import (
     HOST_OVERHEAD,
     KERAS_LOOP,
     LOSS,
     PIPELINE,
+    UNNAMED,
     UPDATE_AND_LOOP,
     Bottleneck,
     LayerTime,
+    PhaseCheck,
     StepProfile,
     Work,
 )
@@ -16,11 +20,17 @@ from tfbench.results import RunResult
 from tfbench.wording import format_share
 
 MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a caution
+_MAX_UNNAMED = 0.2  # of a phase, that the trace may not name before a caution
+_LEAST_NAMED = 0.5  # of a phase, below which it is one, too
 _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _MIN_LOOP_SHARE = 0.05
 _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
 _OUTWEIGHS = 2  # times the bottleneck, from which what all layers of a kind take is said beside it
 _ABOUT_ALL = 1.1  # of a peak, within which the peak's own measurement may be that much too low
+_UNNAMED_HINT = (
+    "That is operations too short to be recorded, such as those in the loop of a recurrent layer, and what carrying "
+    "them out costs: layers, loss and optimizer may take longer than is shown, by up to as much."
+)
 _SMALL = (
     "It is paid for each step, however many samples it has: larger batches pay, or several steps a call: "
     "`--try steps_per_execution=10` says how much."
@@ -51,7 +61,10 @@ def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
         hint = _describe_limit(_work(found.layer, found.direction))
     elif found.name.startswith(HOST_OVERHEAD):
         phase = found.name.removeprefix(f"{HOST_OVERHEAD} of ")
-        name, hint = f"the host overhead of the phase {phase}, moments in which no operation runs", _SMALL
+        name, hint = f"the host overhead of the phase {phase}, moments in which nothing is at work", _SMALL
+    elif found.name.startswith(UNNAMED):
+        phase = found.name.removeprefix(f"{UNNAMED} of ")
+        name, hint = f"work of the phase {phase} that the trace does not name", _UNNAMED_HINT
     else:
         name, hint = _WHAT[found.name]
         if found.name in ("forward", "backward"):
@@ -75,6 +88,11 @@ def profile_cautions(profile: StepProfile) -> list[str]:
         text = f"the phases' sum is {_direction(difference / profile.full_seconds)} than the full step."
         if 0 < -difference <= 2 * (profile.pipeline_seconds or 0.0):
             text += " The rest is waiting for the input pipeline, or sharing the processor with it."
+        if difference > 0 and profile.on_device:
+            text += (
+                " Calls of phases wait for the GPU each, and steps of fit do not: what the host does beside the GPU is "
+                "in the sum."
+            )
         cautions.append(text)
     cautions += [
         f"Keras's own step is {format_seconds(-phase.seconds)} shorter than the one whose layers are timed."
@@ -98,7 +116,34 @@ def profile_cautions(profile: StepProfile) -> list[str]:
             cautions.append(text)
     if cautions:
         cautions.append("Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.")
-    return cautions
+    return [*cautions, *_trace_cautions(profile)]
+
+
+def _trace_cautions(profile: StepProfile) -> Iterator[str]:
+    """Yields of which phases the traces name too little for their layers to be trusted."""
+    least, has_unnamed = _MIN_SHARE * profile.full_seconds, False
+    for check in profile.checks:
+        missing = check.phase_seconds - check.named_seconds
+        if check.phase_seconds <= 0 or missing <= least:
+            continue
+        names_half = check.named_seconds >= _LEAST_NAMED * check.phase_seconds
+        share, whole = f"{100 * max(0.0, check.named_share):.0f} %", format_seconds(check.phase_seconds)
+        head = f"{check.phase}: the trace names operations for {share} of the phase's {whole} by the clock"
+        unnamed, idle = check.unnamed_seconds, check.overhead_seconds
+        if unnamed is None:
+            if not names_half:
+                yield f"{head}, and does not tell whether anything was at work in the rest: layers may take longer."
+        elif names_too_little(check) and unnamed > least:
+            hint = "" if has_unnamed else f" {_UNNAMED_HINT}"
+            yield f"{head}; for {format_seconds(unnamed)} something else was at work.{hint}"
+            has_unnamed = True
+        elif not names_half and missing > _STANDS_OUT * profile.full_seconds:
+            yield f"{head}; for {format_seconds(idle)} nothing was at work, if the trace is whole: host overhead."
+
+
+def names_too_little(check: PhaseCheck) -> bool:
+    """Says whether so much was at work in a phase without being named that times of its layers are lower bounds."""
+    return (check.unnamed_seconds or 0.0) > _MAX_UNNAMED * max(0.0, check.phase_seconds)
 
 
 def format_seconds(seconds: float) -> str:

@@ -3,10 +3,12 @@
 import math
 from typing import NamedTuple
 
+from tfbench.measure.intervals import CONFIDENCE
 from tfbench.measure.step_profile import (
     HOST_OVERHEAD,
     KERAS_LOOP,
     LOSS,
+    UNNAMED,
     UPDATE_AND_LOOP,
     LayerTime,
     Phase,
@@ -15,7 +17,7 @@ from tfbench.measure.step_profile import (
     Work,
 )
 from tfbench.profile_records import COPY_CALL, ProfiledLayer
-from tfbench.report.profile_sentences import format_seconds
+from tfbench.report.profile_sentences import format_seconds, names_too_little
 from tfbench.report.references import format_figure
 from tfbench.report.tables import wrap
 from tfbench.results import RunResult
@@ -24,7 +26,7 @@ MAX_LAYERS = 25  # in a table; the longest are shown
 _MAX_LIMITS = 16
 _SECTIONS = ("forward", "backward", "update")
 _MARKS = {"forward": "=", "backward": "#", "update": "+"}  # of a bar
-_MAX_BAR = 40
+_MAX_BAR, _MIN_BAR = 40, 5
 _SHORT_SHARE = 0.1  # of a step, below which noise of the step is too much of a phase
 _DIFFERENCES = {
     "input": "take - dispatch",
@@ -59,33 +61,37 @@ class PartRow(NamedTuple):
 def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str]:
     """Returns the phases of a step, their sum beside the full step, and what must be known to read them."""
     digits, full = _digits(profile), profile.full_seconds
-    bar = min(_MAX_BAR, width - 46 - len(_HOW))
+    bar = min(_MAX_BAR, width - 52 - len(_HOW))
+    bar = bar if bar >= _MIN_BAR else 0
     longest = max((phase.seconds for phase in profile.phases), default=0.0)
-    lines = [f"  {'phase':11}  {'ms':>8}  {'best':>8}  {'share':>7}  {_HOW}"]
+    lines = [f"  {'phase':11}  {'ms':>7}  {'+/-':>6}  {'best':>7}  {'share':>7}  {_HOW}"]
     has_copy = any(phase.name == COPY_CALL for phase in profile.phases)
     for phase in profile.phases:
-        text = _row(phase.name, phase.seconds, phase.best_seconds, full, digits)
+        half_width = None if phase.high is None else phase.high - phase.seconds
+        text = _row(phase.name, phase.seconds, half_width, phase.best_seconds, full, digits)
         how = "measured" if phase.how == "measured" else _describe_difference(phase, has_copy=has_copy)
         lines.append(f"{text}  {how:{len(_HOW)}}  {'#' * _length(phase.seconds, longest, bar)}".rstrip())
         if phase.name == "input" and not has_copy:
             lines.append(f"  {COPY_CALL:11}  {_explain_copy(result)}")
     best_sum = sum(phase.best_seconds for phase in profile.phases)
-    lines.append(_row("sum", profile.sum_seconds, best_sum, full, digits))
+    lines.append(_row("sum", profile.sum_seconds, None, best_sum, full, digits))
+    of_full = _row("full step", full, profile.full_half_width, profile.full_best_seconds, full, digits)
+    lines.append(f"{of_full}  measured, with its pipeline")
+    difference, half = profile.sum_seconds - full, _half(profile.difference_half_width, digits)
     lines.append(
-        f"{_row('full step', full, profile.full_best_seconds, full, digits)}  measured, with its input pipeline"
+        f"  {'sum - full':11}  {1e3 * difference:+7.{digits}f}  {half}  {'':7}  {100 * difference / full:+5.1f} %"
     )
-    difference = profile.sum_seconds - full
-    lines.append(f"  {'sum - full':11}  {1e3 * difference:+8.{digits}f}  {'':8}  {100 * difference / full:+5.1f} %")
     if profile.pipeline_seconds is not None:
         lines.append(
             f"  The input pipeline alone, with nothing beside it: {format_seconds(profile.pipeline_seconds)} a batch."
         )
     whole = "" if any(phase.name == UPDATE_AND_LOOP for phase in profile.phases) else ", update the whole step"
     remark = (
-        "Measured: functions called in turns. Each does what the one before does, and more: dispatch does nothing, "
-        f"forward the forward pass, backward that and the gradients{whole}. keras: Keras's own step on batches at "
-        "hand, metrics included; take: takes a batch that is ready. Best: each function's fastest round, or the "
-        "difference of two of these."
+        "Measured: functions called in turns, each until its result is read; the full step is not waited for, as in "
+        "fit. Each does what the one before does, and more: dispatch does nothing, forward the forward pass, backward "
+        f"that and the gradients{whole}. keras: Keras's own step on batches at hand, metrics included; take: takes a "
+        f"batch that is ready. +/-: {100 * CONFIDENCE:g} % interval over the rounds of this process, in each of which "
+        "the functions are paired. Best: each function's fastest round, or the difference of two of these."
     )
     return [*lines, *wrap(remark, width, first="  ")]
 
@@ -141,6 +147,11 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
         "bytes that must move at least. Bound by what takes longer at this machine's peaks, with the share of that "
         "peak; over 100 %: caches hold part of the bytes, or there is a shorter way to compute."
     )
+    unsure = [check.phase for check in profile.checks if names_too_little(check) and check.phase != "update"]
+    if unsure:
+        remark += (
+            f" Of {' and '.join(unsure)} the trace names too little: GFLOP/s and shares are what they are at most."
+        )
     return [*lines, *wrap(remark, width, first="  ")]
 
 
@@ -168,6 +179,9 @@ def part_rows(profile: StepProfile, limit: int) -> tuple[list[LayerTime], PartRo
             parts.append(PartRow("other operations", update=other))
         if update.slowdown_seconds:
             parts.append(PartRow("slower beside it", update=update.slowdown_seconds))
+    unnamed = {phase: check.unnamed_seconds for phase, check in checks.items() if check.unnamed_seconds is not None}
+    if any(unnamed.values()):
+        parts.append(PartRow(UNNAMED, **unnamed))
     overheads = {phase: check.overhead_seconds for phase, check in checks.items()}
     parts.append(PartRow(HOST_OVERHEAD, **overheads))
     return layers, others, parts
@@ -182,11 +196,13 @@ def _check_rows(profile: StepProfile, size: int, digits: int) -> list[str]:
     checks = {check.phase: check for check in profile.checks}
     sums = PartRow("sum", **{phase: check.sum_seconds for phase, check in checks.items()})
     clock = PartRow("phase by the clock", **{phase: one.phase_seconds for phase, one in checks.items()})
+    named = (_percent_of(checks[name].named_share) if name in checks else "" for name in _SECTIONS)
     differences = (_difference(checks[name], profile) if name in checks else "" for name in _SECTIONS)
     lines = [
         f"  {sums.label:{size}}  {_cells(sums, digits)}",
         f"  {clock.label:{size}}  {_cells(clock, digits)}",
         f"  {'difference':{size}}  {'  '.join(f'{text:>8}' for text in differences)}",
+        f"  {'operations of it':{size}}  {'  '.join(f'{text:>8}' for text in named)}",
     ]
     return [line.rstrip() for line in lines]
 
@@ -202,9 +218,19 @@ def _difference(check: PhaseCheck, profile: StepProfile) -> str:
     return "short" if is_short else _percent(check.relative_difference)
 
 
-def _row(name: str, seconds: float, best: float, full: float, digits: int) -> str:
+def _percent_of(share: float) -> str:
+    return "-" if math.isnan(share) else f"{100 * share:.0f} %"
+
+
+def _half(half_width: float | None, digits: int) -> str:
+    """Returns half an interval, in milliseconds; nothing where it is not known."""
+    return f"{'' if half_width is None else f'{1e3 * half_width:.{digits}f}':>6}"
+
+
+def _row(name: str, seconds: float, half_width: float | None, best: float, full: float, digits: int) -> str:
     share = f"{100 * round(seconds / full, 3) + 0.0:.1f} %"  # what rounds to nothing has no sign
-    return f"  {name:11}  {1e3 * seconds:8.{digits}f}  {1e3 * best:8.{digits}f}  {share:>7}"
+    half = _half(half_width, digits)
+    return f"  {name:11}  {1e3 * seconds:7.{digits}f}  {half}  {1e3 * best:7.{digits}f}  {share:>7}"
 
 
 def _describe_difference(phase: Phase, *, has_copy: bool) -> str:
@@ -213,10 +239,11 @@ def _describe_difference(phase: Phase, *, has_copy: bool) -> str:
 
 
 def _explain_copy(result: RunResult) -> str:
-    devices = result.placement.devices if result.placement else ()
-    if all(name.startswith("cpu") for name in devices):
+    if result.placement is None:
+        return "not measured"
+    if all(name.startswith("cpu") for name in result.placement.devices):
         return "none, batches are in the memory that the network uses"
-    return "not measured"
+    return "none in the step, batches are brought to the device ahead of it"
 
 
 def _digits(profile: StepProfile) -> int:

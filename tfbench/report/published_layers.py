@@ -6,7 +6,8 @@ from typing import Any
 from tfbench import recipe_file
 from tfbench.measure.references import find_published_layers
 from tfbench.measure.step_profile import DIRECTIONS
-from tfbench.measure.variants import LayerKey, VariantComparison
+from tfbench.measure.variant_layers import LayerKey
+from tfbench.measure.variants import VariantComparison
 from tfbench.profile_variants import BASE
 from tfbench.recipe import Recipe, Reference
 from tfbench.report.speeds import milliseconds_text

@@ -90,7 +90,8 @@ def _describe_profile(result: RunResult) -> str:
         return "TensorFlow's own trace of a few steps"
     seconds = f"about {profile.seconds:g} s of rounds"
     if profile.kind == "variants":
-        return f"{count(len(profile.variants), 'variant')} of the step, in turns; {seconds}"
+        builds = f", {count(profile.builds, 'build')} of each" if profile.builds > 1 else ""
+        return f"{count(len(profile.variants), 'variant')} of the step, in turns{builds}; {seconds}"
     return f"phases and layers of the step; {seconds}"
 
 

@@ -7,14 +7,10 @@ from typing import Any
 from tfbench import recipe_file
 from tfbench.command_lines import vary_command
 from tfbench.measure.intervals import CONFIDENCE, ArmComparison
-from tfbench.measure.variants import (
-    LossEffect,
-    VariantComparison,
-    VariantOutcome,
-    Verdict,
-    compare_variants,
-)
-from tfbench.profile_variants import BASE, CONTROL
+from tfbench.measure.variant_layers import LAYER_CHANGE, STEP_CHANGE
+from tfbench.measure.variant_losses import LossEffect
+from tfbench.measure.variants import VariantComparison, VariantOutcome, Verdict, compare_variants
+from tfbench.profile_variants import BASE
 from tfbench.report.published_layers import published_json, published_lines
 from tfbench.report.references import format_ratio
 from tfbench.report.speeds import milliseconds_text
@@ -25,12 +21,14 @@ from tfbench.wording import count, format_share
 _GAP = "  "
 _NEAR_ONE = 0.05  # a difference from 1 below which a ratio needs a third decimal
 _FEW = 1e-3  # a share below which per cent need more than two decimals
-_LAYERS_HEADING = "Layers whose time changes, by more than 20 %, 2 % of the step, and chance"
+_LAYERS_HEADING = (
+    f"Layers whose time changes, by more than {100 * LAYER_CHANGE:g} %, {100 * STEP_CHANGE:g} % of the step, and chance"
+)
 _HEADINGS: dict[Verdict, str] = {
     "pays": "Pays",
     "costs": "Costs",
     "no measurable difference": "No measurable difference",
-    "not judged": "Not judged, for lack of rounds",
+    "not judged": "Not judged, for lack of builds",
     "failed": "Failed",
 }
 
@@ -45,11 +43,15 @@ def variant_lines(result: RunResult, width: int) -> list[str]:
     found = compare_variants(result)
     if found is None:
         return []
-    rounds = count(found.num_rounds, "round")
-    lines = [f"Variants of a step: timed in turns, {rounds} in one process", *_table(found, width), ""]
+    rounds, builds = count(found.num_rounds, "round"), count(found.num_builds, "build")
+    lines = [
+        f"Variants of a step, timed in turns: {builds} of each, {rounds}",
+        *_table(found, width),
+        "",
+    ]
     for text in _verdict_texts(found):
         lines += wrap(text, width)
-    for text in (_noise_text(found), *_loss_texts(found)):
+    for text in (*_family_texts(found), _spread_text(found), *_loss_texts(found)):
         lines += wrap(text, width)
     lines += _layer_lines(found, width)
     lines += published_lines(result.request.recipe, found, width)
@@ -62,14 +64,17 @@ def variants_to_json(result: RunResult) -> dict[str, Any]:
     if found is None:
         return {}
     return {
+        "num_builds": found.num_builds,
         "num_rounds": found.num_rounds,
-        "base": {"name": BASE, "seconds": found.base_seconds, "refusal": found.base_refusal},
-        "control": {
-            "name": CONTROL,
-            "speed_ratio": _ratio_json(found.control),
-            "loss": _loss_json(found.control_loss),
+        "num_compared": found.num_compared,
+        "base": {
+            "name": BASE,
+            "seconds": found.base_seconds,
+            "build_seconds": list(found.base_build_seconds),
+            "build_spread": found.build_spread,
+            "refusal": found.base_refusal,
         },
-        "noise_limit": found.noise_limit,
+        "control": {"loss": _loss_json(found.control_loss)},
         "variants": [_outcome_json(result, outcome) for outcome in found.outcomes],
         "layer_seconds": {
             name: {"/".join(key): value for key, value in seconds.items()}
@@ -85,10 +90,6 @@ def _table(found: VariantComparison, width: int) -> Iterator[str]:
     names, rows = ["variant", BASE], [["ms a step", "times as fast", "", after, ""]]
     base_loss = next((loss.base for loss in _losses(found)), None)
     rows.append([milliseconds_text(found.base_seconds), "1", "", format_number(base_loss), ""])
-    if found.control:
-        names.append(CONTROL)
-        cells = [milliseconds_text(found.control_seconds), _ratio_cell(found.control), "noise"]
-        rows.append([*cells, *_loss_cells(found.control_loss)])
     for outcome in found.outcomes:
         names.append(outcome.name)
         cells = [milliseconds_text(outcome.seconds), _ratio_cell(outcome.ratio), outcome.verdict]
@@ -160,13 +161,28 @@ def _describe_outcome(outcome: VariantOutcome) -> str:
     return f"{outcome.name} ({ratio} times as fast, {low} to {high})"
 
 
-def _noise_text(found: VariantComparison) -> str:
-    if found.control is None or found.noise_limit is None:
-        return "Noise floor: not known, since the unchanged step was not timed twice in at least two rounds."
-    ratio, low, high = _ratio_texts(found.control)
+def _family_texts(found: VariantComparison) -> Iterator[str]:
+    """Yields which variants would pass alone, but not among all that were compared."""
+    alone = [
+        outcome.name
+        for outcome in found.outcomes
+        if outcome.verdict == "no measurable difference" and outcome.ratio and outcome.ratio.excludes_one
+    ]
+    if alone:
+        yield (
+            f"Of {count(found.num_compared, 'variant')} some seem to differ by chance: the interval of "
+            f"{', '.join(alone)} leaves out 1, but not by enough for one of so many."
+        )
+
+
+def _spread_text(found: VariantComparison) -> str:
+    if found.build_spread is None:
+        return (
+            "The step was built once: how much two builds of the same step differ is not known, and nothing is judged."
+        )
     return (
-        f"Noise floor: {format_share(found.noise_limit)}. The unchanged step, built again, was {ratio} times as fast "
-        f"({low} to {high}) in the same rounds."
+        f"From build to build, the unchanged step's time varied by {format_share(found.build_spread)} (standard "
+        "deviation); what the machine did to all variants alike is in that, and not in the intervals."
     )
 
 
@@ -184,7 +200,8 @@ def _loss_texts(found: VariantComparison) -> Iterator[str]:
             "steps show what goes wrong, not what a whole training ends with."
         )
     if found.control_loss and found.control_loss.relative_change and not found.control_loss.is_same:
-        yield "The unchanged step does not repeat its own loss: changes up to that of the same step again are noise."
+        share = _describe_loss(found.control_loss)
+        yield f"The unchanged step, built again, does not repeat its own loss ({share}): smaller changes are noise."
 
 
 def _layer_lines(found: VariantComparison, width: int) -> list[str]:
@@ -192,6 +209,8 @@ def _layer_lines(found: VariantComparison, width: int) -> list[str]:
     timed = [outcome for outcome in found.outcomes if {BASE, outcome.name} <= found.layer_seconds.keys()]
     if not timed:
         return []
+    if found.num_builds < 2:
+        return ["", *wrap("Which layers change is not judged, for lack of builds.", width)]
     lines = ["", *wrap(_LAYERS_HEADING, width)]
     for outcome in timed:
         changes = [
@@ -213,9 +232,11 @@ def _command_lines(result: RunResult, found: VariantComparison, width: int) -> l
         # Values of one key make one sweep; those of several would be mixed.
         by_keys.setdefault(tuple(outcome.values) if len(outcome.values) == 1 else (outcome.name,), []).append(outcome)
     commands = [command for alike in by_keys.values() if (command := _command(result, alike))]
+    over = "builds" if found.num_builds > 1 else "rounds of one build"
+    family = f"; verdicts are of all {found.num_compared} together" if found.num_compared > 1 else ""
     text = (
-        f"Intervals are {100 * CONFIDENCE:g} %, over the rounds of one process. What differs from one process to the "
-        "next is not in them: runs in processes of their own decide"
+        f"Intervals are {100 * CONFIDENCE:g} %, each of its variant alone, over the {over}{family}. What differs from "
+        "one process to the next is not in them: runs in processes of their own decide"
     )
     return ["", *wrap(text + (":" if commands else "."), width), *(f"{_GAP}{command}" for command in commands)]
 
@@ -262,6 +283,8 @@ def _outcome_json(result: RunResult, outcome: VariantOutcome) -> dict[str, Any]:
         "refusal": outcome.refusal,
         "seconds": outcome.seconds,
         "speed_ratio": _ratio_json(outcome.ratio),
+        "p_value": outcome.p_value,
+        "adjusted_p_value": outcome.adjusted_p_value,
         "loss": _loss_json(outcome.loss),
         "layers": [dataclasses.asdict(one) | {"speed_ratio": one.ratio} for one in outcome.layers],
         "command": _command(result, [outcome]),
