@@ -13,7 +13,7 @@ from tfbench.evaluation import evaluate_trained, write_model_files
 from tfbench.journal import Journal, plain_fields
 from tfbench.lean_import import import_without
 from tfbench.measure.ledger import Ledger
-from tfbench.measure.work import FLOPS_PER_FORWARD, MAX_OTHER_SHARE
+from tfbench.measure.work import MAX_OTHER_SHARE
 from tfbench.peak import measure_peak
 from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
@@ -173,8 +173,8 @@ def _check_limits(
     journal.append("stage", name="checking the input pipeline and the devices' peak")
     try:
         journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
-        if model.flops_per_sample is not None and steps_per_second is not None:
-            _check_peak(training, resolved, model.flops_per_sample, steps_per_second, journal)
+        if model.training_flops_per_sample is not None and steps_per_second is not None:
+            _check_peak(training, resolved, model.training_flops_per_sample, steps_per_second, journal)
     except tf.errors.ResourceExhaustedError as error:  # the run itself is done, and must not be lost for its checks
         journal.append("note", text=f"the checks after the training were given up, for want of memory: {error.message}")
 
@@ -182,11 +182,11 @@ def _check_limits(
 def _check_peak(
     training: TrainingConfig,
     resolved: distribution.ResolvedDistribution,
-    flops_per_sample: int,
+    training_flops_per_sample: int,
     steps_per_second: float,
     journal: Journal,
 ) -> None:
-    needed = FLOPS_PER_FORWARD * flops_per_sample * training.global_batch_size * steps_per_second
+    needed = training_flops_per_sample * training.global_batch_size * steps_per_second
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
         peak = measure_peak(tuple(resolved.logical_names), training.precision, seconds=seconds)
         journal.append("peak_check", **plain_fields(peak_check=peak))
@@ -326,11 +326,12 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 def _summarize_model(model: Any) -> ModelSummary:
     from tfbench import flops
 
-    forward = flops.count_forward(model)
+    counted = flops.count_model(model)
     return ModelSummary(
         num_parameters=model.count_params(),
         num_trainable_parameters=sum(math.prod(variable.shape) for variable in model.trainable_variables),
         num_outputs=model.output_shape[-1],
-        flops_per_sample=forward.flops,
-        uncounted_layers=forward.unknown,
+        flops_per_sample=counted.forward,
+        training_flops_per_sample=counted.training,
+        uncounted_layers=counted.unknown,
     )

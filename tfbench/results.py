@@ -110,6 +110,7 @@ class ModelSummary:
     num_trainable_parameters: int
     num_outputs: int | None = None
     flops_per_sample: int | None = None  # forward pass of one sample, two for each multiply-accumulate
+    training_flops_per_sample: int | None = None  # and of its gradients; None: not known, or older than this count
     uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
 
 

@@ -99,7 +99,12 @@ def build_mnist_run() -> RunResult:
         dataset=DatasetSummary(
             name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
         ),
-        model=ModelSummary(num_parameters=1_796_010, num_trainable_parameters=1_796_010, flops_per_sample=3_588_000),
+        model=ModelSummary(
+            num_parameters=1_796_010,
+            num_trainable_parameters=1_796_010,
+            flops_per_sample=3_588_000,
+            training_flops_per_sample=9_196_000,
+        ),
         steps_per_epoch=600,
         spans=(
             build_span(first_step=1, last_step=1, seconds=1.125),

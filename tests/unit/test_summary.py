@@ -60,6 +60,7 @@ COMMON = {
     "peak_gpu_memory_bytes": 2_000_000_000,
     "other_busy_cores": 0.5,  # 6 s of CPU time, 4 of them its own, in 4 s
     "flops_per_sample": 2000,
+    "training_flops_per_sample": 5000,
     "peak_flops_per_second": 4e6,
     "input_samples_per_second": 512.0,
     "num_parameters": 1000,
@@ -112,8 +113,8 @@ BY_STEPS_PER_EXECUTION = {
         "step_time_p90_seconds": 0.86,
         "step_time_p99_seconds": 0.941,
         "step_time_mad_seconds": 0.25,
-        "flops_per_second": 1.536e6,
-        "model_flops_utilization": 0.384,
+        "flops_per_second": 1.28e6,
+        "model_flops_utilization": 0.32,
         "input_headroom": 2.0,
         "steady_steps": 10,
         "steady_seconds": 5.0,
@@ -126,8 +127,8 @@ BY_STEPS_PER_EXECUTION = {
         "step_time_p90_seconds": 0.5,
         "step_time_p99_seconds": 0.5,
         "step_time_mad_seconds": 0.1,
-        "flops_per_second": 2.88e6,
-        "model_flops_utilization": 0.72,
+        "flops_per_second": 2.4e6,
+        "model_flops_utilization": 0.6,
         "input_headroom": 512 / 480,
         "steady_steps": 9,
         "steady_seconds": 2.4,
@@ -179,7 +180,9 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             global_batch_size=128,
             per_replica_batch_size=128 // num_replicas,
         ),
-        model=ModelSummary(num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000),
+        model=ModelSummary(
+            num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000, training_flops_per_sample=5000
+        ),
         steps_per_epoch=6,
         spans=build_spans(SECONDS[steps_per_execution], steps_per_execution),
         epochs=(

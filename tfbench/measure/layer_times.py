@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from tfbench.measure.step_profile import DIRECTIONS, LayerTime, Phase, PhaseCheck, Work
-from tfbench.profile_records import CALLS, PHASES, Profile, ProfileRound
+from tfbench.profile_records import CALLS, PHASES, Profile, ProfiledLayer, ProfileRound
 
 
 def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
@@ -61,16 +61,17 @@ def time_layers(
         bytes_per_second: That memory can move; None: not known.
     """
     for layer in profile.layers:
-        forward_flops = layer.flops_per_sample * batch if layer.flops_per_sample is not None and batch else None
-        # For each product of the forward pass: the gradients of the weights and of the input.
-        products = 0 if not layer.is_trained else 2 if layer.has_input_gradient else 1
+        forward_flops, gradient_flops = (
+            flops * batch if flops is not None and batch else None
+            for flops in (layer.flops_per_sample, count_gradients(layer))
+        )
         work = {
             "forward": _judge(
                 parts.get(f"forward/{layer.index}", 0.0), forward_flops, layer.forward_bytes, peak, bytes_per_second
             ),
             "backward": _judge(
                 parts.get(f"backward/{layer.index}", 0.0),
-                None if forward_flops is None else products * forward_flops,
+                gradient_flops,
                 layer.backward_bytes,
                 peak,
                 bytes_per_second,
@@ -78,6 +79,17 @@ def time_layers(
         }
         seconds = work["forward"].seconds + work["backward"].seconds
         yield LayerTime(layer=layer, **work, share=seconds / full_seconds)
+
+
+def count_gradients(layer: ProfiledLayer) -> int | None:
+    """Returns what the gradients of a layer cost for one sample.
+
+    In a record that is older than the count of gradients, those of the weights are taken to cost as much as the forward
+    pass, and those of the input as much again.
+    """
+    if layer.gradient_flops_per_sample is not None or layer.flops_per_sample is None:
+        return layer.gradient_flops_per_sample
+    return layer.flops_per_sample * (0 if not layer.is_trained else 2 if layer.has_input_gradient else 1)
 
 
 def _judge(
