@@ -14,7 +14,7 @@ from tfbench.journal import Journal, plain_fields
 from tfbench.lean_import import import_without
 from tfbench.measure.ledger import Ledger
 from tfbench.measure.work import MAX_OTHER_SHARE
-from tfbench.peak import measure_peak
+from tfbench.peak import measure_peak, sizes_of_a_step
 from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
 from tfbench.splits import Splits
@@ -24,7 +24,7 @@ from tfbench.usage import UsageMeter
 # Keras imports these where they are installed, as they are with MLflow, for estimators, picture galleries and data
 # frames, none of which tfbench's own models and data sets use: a third of the time of its import, and 150 MiB.
 _NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
-_PEAK_SECONDS = (0.6, 3.0)  # for matrix products, and once more where they were slower than the training
+_PEAK_SECONDS = (1.0, 4.0)  # for matrix products, and once more where they were slower than the training
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
 )
@@ -174,7 +174,8 @@ def _check_limits(
     try:
         journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
         if model.training_flops_per_sample is not None and steps_per_second is not None:
-            _check_peak(training, resolved, model.training_flops_per_sample, steps_per_second, journal)
+            needed = model.training_flops_per_sample * training.global_batch_size * steps_per_second
+            _check_peak(training, resolved, model, needed, journal)
     except tf.errors.ResourceExhaustedError as error:  # the run itself is done, and must not be lost for its checks
         journal.append("note", text=f"the checks after the training were given up, for want of memory: {error.message}")
 
@@ -182,13 +183,18 @@ def _check_limits(
 def _check_peak(
     training: TrainingConfig,
     resolved: distribution.ResolvedDistribution,
-    training_flops_per_sample: int,
-    steps_per_second: float,
+    model: ModelSummary,
+    needed: float,
     journal: Journal,
 ) -> None:
-    needed = training_flops_per_sample * training.global_batch_size * steps_per_second
+    """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
-        peak = measure_peak(tuple(resolved.logical_names), training.precision, seconds=seconds)
+        peak = measure_peak(
+            tuple(resolved.logical_names),
+            training.precision,
+            seconds=seconds,
+            own_sizes=sizes_of_a_step(model, resolved.placement.per_replica_batch_size),
+        )
         journal.append("peak_check", **plain_fields(peak_check=peak))
         if peak.flops_per_second >= needed and peak.other_share <= MAX_OTHER_SHARE:
             break
@@ -333,5 +339,6 @@ def _summarize_model(model: Any) -> ModelSummary:
         num_outputs=model.output_shape[-1],
         flops_per_sample=counted.forward,
         training_flops_per_sample=counted.training,
+        main_product=flops.find_main_product(model) or (),
         uncounted_layers=counted.unknown,
     )

@@ -9,6 +9,7 @@ small one, two.
 TensorFlow's profiler counts too, but the body of a loop only once, which makes it useless for recurrent networks.
 """
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -124,3 +125,23 @@ def _has_trained(call: Call, trained: Collection[int]) -> bool:
 def _lets_through(call: Call) -> bool:
     """Says whether a gradient goes through a use of a layer, or an operation."""
     return type(call.operation).__name__ != "StopGradient"
+
+
+def find_main_product(model: Any) -> tuple[int, int, int] | None:
+    """Returns the sizes of the product with a kernel that most of a model's work is in, for one sample.
+
+    That is rows, what both factors have in common, and columns, as of a convolution that is written as a product of
+    patches and filters. A product at several places, or steps, has as many rows.
+    """
+    largest, sizes = 0, None
+    for call in walk(model):
+        for product in find_products(call) or ():
+            kernels = product.right.weights
+            if len(kernels) == 1 and len(kernels[0].shape) > 1 and product.flops > largest:
+                *ins, num_columns = kernels[0].shape
+                common = math.prod(ins)
+                largest, sizes = (
+                    product.flops,
+                    (max(1, product.flops // (2 * common * num_columns)), common, num_columns),
+                )
+    return sizes

@@ -77,17 +77,18 @@ class InputCheck:
 
 @schema
 class PeakCheck:
-    """Products of two square matrices on the devices of the run, all at once; the fastest round tells the peak.
+    """Products of two matrices on the devices of the run, all at once; the fastest round tells the peak.
 
-    `num_rounds` rounds were timed, `flops` operations in each, and the fastest took `seconds`.
+    `num_rounds` rounds of these sizes were timed, `flops` operations in each, and the fastest took `seconds`.
     """
 
-    size: int  # rows and columns
+    size: int  # rows; older records hold products of square matrices alone
     precision: str  # of the factors
     num_rounds: int
     flops: int
     seconds: float
     other_share: float = 0.0  # of the machine's processor time, that other processes took meanwhile
+    sizes: tuple[int, ...] = ()  # rows, what both factors have in common, columns
 
     @property
     def flops_per_second(self) -> float:

@@ -111,6 +111,8 @@ class ModelSummary:
     num_outputs: int | None = None
     flops_per_sample: int | None = None  # forward pass of one sample, two for each multiply-accumulate
     training_flops_per_sample: int | None = None  # and of its gradients; None: not known, or older than this count
+    # Of the product that most of the work is in, for one sample: rows, what both factors have in common, columns.
+    main_product: tuple[int, ...] = ()
     uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
 
 

@@ -9,7 +9,7 @@ import pytest
 from keras import layers
 
 from tfbench import registry
-from tfbench.flops import count_model
+from tfbench.flops import count_model, find_main_product
 from tfbench.model_graph import without_weights
 from tfbench.models.layers.locally_connected import LocallyConnected2D
 from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
@@ -423,3 +423,19 @@ def test_agrees_with_tensorflows_profiler_which_counts_biases_too(network: list[
     counted = count_model(model).forward
     assert counted is not None
     assert 2 * counted <= profiled <= 2 * counted * (1 + more_at_most)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "sizes"),
+    [
+        ([layers.Dense(100), layers.Dense(10)], (784,), (1, 784, 100)),
+        ([layers.Conv2D(6, 3, padding="same"), layers.Flatten(), layers.Dense(2)], (8, 8, 4), (64, 36, 6)),
+        ([layers.SimpleRNN(100)], (28, 4), (28, 100, 100)),
+        ([layers.Flatten()], (28, 4), None),
+    ],
+    ids=["dense", "convolution", "recurrent", "none"],
+)
+def test_the_main_product_is_the_one_that_most_of_the_work_is_in(
+    network: list[Any], shape: tuple[int, ...], sizes: tuple[int, int, int] | None
+) -> None:
+    assert find_main_product(keras.Sequential([keras.Input(shape), *network])) == sizes
