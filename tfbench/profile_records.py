@@ -52,7 +52,7 @@ class ProfiledLayer:
     backward_bytes: int | None
     has_input_gradient: bool = True
     is_trained: bool = True  # False: no gradient goes through it
-    gradient_flops_per_sample: int | None = None  # None, too, in records that are older than this count
+    gradient_flops_per_sample: int | None = None  # also None in records that are older than this count
 
 
 @schema

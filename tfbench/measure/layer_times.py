@@ -99,8 +99,12 @@ def _judge(
     if flops is None or not num_bytes or not peak or not bytes_per_second or seconds <= 0:
         return work
     arithmetic, memory = flops / peak, num_bytes / bytes_per_second
+    share = max(arithmetic, memory) / seconds
     return dataclasses.replace(
-        work, bound="arithmetic" if arithmetic >= memory else "memory", roof_share=max(arithmetic, memory) / seconds
+        work,
+        bound="arithmetic" if arithmetic >= memory else "memory",
+        roof_share=share if share <= 1 else None,
+        exceeds_peak=share > 1,
     )
 
 
