@@ -19,7 +19,7 @@ from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
 from tfbench.splits import Splits
 from tfbench.training import check_input, train
-from tfbench.usage import UsageMeter
+from tfbench.usage import UsageMeter, read_memory
 
 # Keras imports these where they are installed, as they are with MLflow, for estimators, picture galleries and data
 # frames, none of which tfbench's own models and data sets use: a third of the time of its import, and 150 MiB.
@@ -41,6 +41,7 @@ class Prepared:
     summary: ModelSummary
     steps_per_epoch: int
     shares_machine: bool  # another run was measuring here already
+    memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
 
     @property
     def device(self) -> str:
@@ -71,7 +72,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
     splits, model, resolved = prepared.splits, prepared.model, prepared.resolved
 
     journal.append("started")
-    meter = UsageMeter(prepared.gpu_names)
+    meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
     with input_pipeline.broken_samples_named(splits.source):
         steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger)
         journal.append("trained", **plain_fields(usage=meter.finish()))
@@ -112,6 +113,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             "them; `tfbench scale` says what more replicas cost."
         )
 
+    distribution.start_devices()
     ledger.switch("data")
     journal.append("stage", name="loading data")
     splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
@@ -121,6 +123,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     if misfits:  # of data whose size only the user's own code knew
         raise RecipeError("\n".join(misfits))
 
+    memory_before_model = read_memory()
     ledger.switch("model")
     journal.append("stage", name="building the model")
     with resolved.strategy.scope(), _notices_recorded(journal):
@@ -135,6 +138,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         summary=_summarize_model(model),
         steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
         shares_machine=environment.count_other_workers() > 0,
+        memory_before_model=memory_before_model,
     )
     journal.append(
         "ready",

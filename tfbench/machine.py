@@ -64,6 +64,8 @@ class Usage:
     load_average: float | None  # one minute, at the end
     clock_resolution_seconds: float  # smallest step that the clock was seen to make
     peak_memory_bytes: int  # largest resident size of this process within that time
+    # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
+    memory_before_model_bytes: int | None = None
     peak_gpu_memory_bytes: tuple[int, ...] = ()  # of TensorFlow's allocator, on each GPU in use
 
 

@@ -75,6 +75,9 @@ METRICS: dict[str, Metric] = {
         "s", _LOWER, "elapsed_seconds of the first epoch whose val_accuracy is expect.target_accuracy or more"
     ),
     "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process while it trained"),
+    "memory_before_model_bytes": Metric(
+        "bytes", _LOWER, "resident size of the measuring process before its model was built: libraries, devices, data"
+    ),
     "peak_gpu_memory_bytes": Metric("bytes", _LOWER, "most that TensorFlow's allocator held on any one GPU"),
     # Work and limit
     "flops_per_sample": Metric("FLOP", _NEITHER, "forward pass of one sample, two for each multiply-accumulate"),

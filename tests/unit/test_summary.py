@@ -57,6 +57,7 @@ COMMON = {
     "multiview_accuracy": 0.72,
     "time_to_accuracy_seconds": 4.8,  # the first epoch reached 0.75, the target
     "peak_memory_bytes": 3_000_000_000,
+    "memory_before_model_bytes": 500_000_000,
     "peak_gpu_memory_bytes": 2_000_000_000,
     "other_busy_cores": 0.5,  # 6 s of CPU time, 4 of them its own, in 4 s
     "flops_per_sample": 2000,
@@ -223,6 +224,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             own_cpu_seconds=4.0,
             busy_cpu_seconds=6.0,
             peak_memory_bytes=3_000_000_000,
+            memory_before_model_bytes=500_000_000,
             peak_gpu_memory_bytes=(2_000_000_000, 1_000_000_000)[:num_replicas],
         ),
         input_check=InputCheck(num_batches=10, seconds=2.5),
@@ -303,6 +305,12 @@ def test_utilization_does_not_exist_above_the_peak() -> None:
     metrics = summarize(result, warmup_steps=2).metrics
     assert metrics["peak_flops_per_second"] == 1e6
     assert metrics["model_flops_utilization"] is None
+
+
+def test_a_record_without_the_memory_before_the_model_has_no_such_figure() -> None:
+    summary = summarize(build_result(usage=build_usage()), warmup_steps=1)
+    assert "memory_before_model_bytes" not in summary.metrics
+    assert not [caution for caution in summary.cautions if "memory" in caution]
 
 
 def test_what_a_run_did_not_check_is_not_missing() -> None:

@@ -141,6 +141,8 @@ def _used(result: RunResult) -> Values:
         # Counters of the machine and of the process are not read at the same instant.
         "other_busy_cores": max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds,
     }
+    if usage.memory_before_model_bytes is not None:  # older records have none
+        values["memory_before_model_bytes"] = usage.memory_before_model_bytes
     if usage.peak_gpu_memory_bytes:
         values["peak_gpu_memory_bytes"] = max(usage.peak_gpu_memory_bytes)
     return values
