@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench import __version__, hardware
+from tfbench import __version__, hardware, process_limits
 from tfbench.machine import Environment
 from tfbench.recipe import TrainingConfig
 from tfbench.results import EffectiveSettings
@@ -65,6 +65,11 @@ def collect_environment() -> Environment:
         tensorflow_onednn=uses_onednn(),
         mlflow=_find_version("mlflow"),
         thread_variables=find_thread_variables(os.environ),
+        niceness=process_limits.read_niceness(),
+        scheduling_policy=process_limits.read_policy(),
+        autogroup_niceness=process_limits.read_autogroup_niceness(),
+        memory_limit_bytes=process_limits.read_memory_limit(),
+        cpuset=process_limits.read_cpuset(),
     )
 
 

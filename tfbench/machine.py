@@ -43,6 +43,12 @@ class Environment:
     tensorflow_onednn: bool | None = None  # whether oneDNN's kernels are in use
     mlflow: str | None = None
     thread_variables: str = ""  # OMP_NUM_THREADS and the like, "" when not set
+    # Of the measuring process, as it began to train. Without a niceness, the record is older than these five.
+    niceness: int | None = None
+    scheduling_policy: str | None = None  # "SCHED_OTHER"
+    autogroup_niceness: int | None = None  # of its session; None: the kernel does not group by session
+    memory_limit_bytes: int | None = None  # that the control groups allow; None: no limit
+    cpuset: str | None = None  # cores that the control groups allow: "0-3,8"; None: they do not say
 
 
 @schema

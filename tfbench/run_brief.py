@@ -9,7 +9,7 @@ from tfbench.measure.noise import NoiseKey, noise_key
 from tfbench.results import RunResult, Summary
 from tfbench.schema import to_plain
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

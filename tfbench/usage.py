@@ -120,11 +120,12 @@ def read_throttled_seconds(root: Path) -> float | None:
     return max(found, default=None)
 
 
-def control_group_folders(root: Path) -> list[Path]:
-    """Returns where the processor's control group of this process, and those around it, are described, innermost first.
+def control_group_folders(root: Path, controller: str = "cpu") -> list[Path]:
+    """Returns where a control group of this process, and those around it, are described, innermost first.
 
     Args:
         root: Where /proc and /sys lie.
+        controller: Of version 1, which has a tree of groups for each: "cpu", "memory" or "cpuset".
     """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
@@ -135,8 +136,8 @@ def control_group_folders(root: Path) -> list[Path]:
         _, controllers, path = line.split(":", 2)
         if not controllers:
             mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]
-        elif "cpu" in controllers.split(","):
-            mounts = [root / "sys/fs/cgroup/cpu", root / "sys/fs/cgroup/cpu,cpuacct"]
+        elif controller in controllers.split(","):
+            mounts = [root / "sys/fs/cgroup" / name for name in dict.fromkeys((controller, controllers))]
         else:
             continue
         parts = Path(path).parts[1:]

@@ -51,6 +51,7 @@ LEVELS = {
     "objective": 3,
     "op_trace": 3,
     "peak": 3,
+    "process_limits": 3,
     "optimizer": 3,
     "profile_variants": 2,
     "profiled_batches": 3,

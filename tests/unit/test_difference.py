@@ -81,6 +81,11 @@ def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
         ("environment", "cpu_model", "Example CPU 4000"),
         ("environment", "usable_cores", 2),
         ("environment", "cpu_quota_cores", 1.5),
+        ("environment", "niceness", 15),
+        ("environment", "scheduling_policy", "SCHED_BATCH"),
+        ("environment", "autogroup_niceness", 5),
+        ("environment", "memory_limit_bytes", 2**30),
+        ("environment", "cpuset", "0-3"),
     ],
 )
 def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, value: object) -> None:

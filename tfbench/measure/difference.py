@@ -37,6 +37,12 @@ _EQUAL_IN_ENVIRONMENT = (
     "cpu_model",
     "usable_cores",
     "cpu_quota_cores",
+    # What an older record does not have is not known to be equal to what a newer one has.
+    "niceness",
+    "scheduling_policy",
+    "autogroup_niceness",
+    "memory_limit_bytes",
+    "cpuset",
 )
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
 

@@ -275,7 +275,13 @@ def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
         f"{e.cpu_model}: {', '.join(cores)}" + (f", {count(e.num_sockets, 'socket')}" if e.num_sockets else ""),
     )
     yield "governor", e.cpu_governor or ""
-    yield "memory", format_bytes(e.memory_bytes)
+    limit = (
+        ""
+        if e.memory_limit_bytes is None
+        else f", of which the control group allows {format_bytes(e.memory_limit_bytes)}"
+    )
+    yield "memory", format_bytes(e.memory_bytes) + limit
+    yield "scheduling", "" if e.niceness is None else f"{e.scheduling_policy}, niceness {e.niceness}"
     for gpu in e.gpus:
         parts = [
             format_bytes(gpu.memory_bytes) if gpu.memory_bytes else "",
