@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench import __version__, hardware, process_limits
+from tfbench import __version__, gpus, hardware, process_limits
 from tfbench.machine import Environment
 from tfbench.recipe import TrainingConfig
 from tfbench.results import EffectiveSettings
@@ -47,7 +47,7 @@ def collect_environment() -> Environment:
         num_logical_cores=os.cpu_count() or 1,
         usable_cores=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
-        gpus=hardware.read_gpus(),
+        gpus=gpus.read_gpus(),
         os=platform.platform(),
         python=platform.python_version(),
         tfbench=__version__,

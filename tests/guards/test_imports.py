@@ -42,6 +42,7 @@ LEVELS = {
     "evaluation": 3,
     "foreign_model": 3,
     "flops": 3,
+    "gpus": 3,
     "products": 3,
     "hardware": 3,
     "image_crops": 3,
