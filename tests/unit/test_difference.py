@@ -17,11 +17,19 @@ from builders import (
     build_span,
     build_usage,
 )
-from tfbench.machine import Gpu
-from tfbench.measure.difference import RunDifference, compare_runs, find_unequal, flatten, is_above
+from tfbench.machine import Environment, Gpu
+from tfbench.measure.difference import (
+    RunDifference,
+    compare_runs,
+    equal_values,
+    find_unequal,
+    flatten,
+    is_above,
+)
 from tfbench.measure.summary import summarize
 from tfbench.report.difference import describe_speed, difference_json, difference_lines
 from tfbench.results import DatasetSummary, RunExit, RunResult, Summary
+from tfbench.schema import build, to_plain
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NOT_KNOWN = (None, None)
@@ -81,11 +89,6 @@ def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
         ("environment", "cpu_model", "Example CPU 4000"),
         ("environment", "usable_cores", 2),
         ("environment", "cpu_quota_cores", 1.5),
-        ("environment", "niceness", 15),
-        ("environment", "scheduling_policy", "SCHED_BATCH"),
-        ("environment", "autogroup_niceness", 5),
-        ("environment", "memory_limit_bytes", 2**30),
-        ("environment", "cpuset", "0-3"),
     ],
 )
 def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, value: object) -> None:
@@ -93,6 +96,22 @@ def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, v
     (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
     assert (found.name, found.b) == (name, value)
     assert found.a == getattr(build(), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("niceness", 15),
+        ("scheduling_policy", "SCHED_BATCH"),
+        ("autogroup_niceness", 5),
+        ("memory_limit_bytes", 2**30),
+        ("cpuset", "0-3"),
+    ],
+)
+def test_names_what_the_system_lets_one_process_have_and_not_the_other(name: str, value: object) -> None:
+    usual = build_environment(niceness=0, scheduling_policy="SCHED_OTHER", cpuset="0-7")
+    pair = (build_result(environment=usual), build_result(environment=dataclasses.replace(usual, **{name: value})))
+    assert [(found.name, found.a, found.b) for found in find_unequal(*pair)] == [(name, getattr(usual, name), value)]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +135,23 @@ def test_names_what_must_be_equal_in_the_recipe_and_is_not(section: str, key: st
 def test_a_set_that_was_found_with_fewer_samples_is_another_set() -> None:
     data = DatasetSummary(name="mnist", source="x", synthetic=False, train_samples=320, validation_samples=100)
     assert [entry.name for entry in find_unequal(*build_pair(dataset=data))] == ["dataset.train_samples"]
+
+
+def test_a_run_from_before_priority_and_limits_were_recorded_is_like_others_of_its_kind_alone() -> None:
+    older, other = build_pair()
+    assert find_unequal(older, other) == ()
+    assert "niceness" not in (equal_values(older)["environment"] or {})
+    newer = build_pair(environment=build_environment(niceness=0, scheduling_policy="SCHED_OTHER"))[1]
+    for pair, order in (((older, newer), 1), ((newer, older), -1)):
+        found = [(entry.name, *(entry.a, entry.b)[::order]) for entry in find_unequal(*pair)]
+        assert sorted(found) == [("niceness", None, 0), ("scheduling_policy", None, "SCHED_OTHER")]
+
+
+def test_a_record_from_before_priority_and_limits_were_recorded_is_read() -> None:
+    plain = to_plain(build_environment())
+    for name in ("niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset"):
+        del plain[name]
+    assert build(Environment, plain, "environment") == build_environment()
 
 
 def test_what_need_not_be_equal_is_not_named() -> None:
