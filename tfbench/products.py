@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
+from keras import layers
 
 from tfbench.model_graph import Call, fit_nested, walk
 
@@ -141,10 +142,10 @@ def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Prod
 
 def _known_cells(cell: Any) -> list[Any] | None:
     """Returns the cells that one is made of, from the first to the last; None where one is of a class not known."""
-    if type(cell) is keras.layers.StackedRNNCells:
+    if type(cell) is layers.StackedRNNCells:
         inner = [_known_cells(one) for one in cell.cells]
         return None if None in inner else [one for cells in inner if cells is not None for one in cells]
-    known = (keras.layers.SimpleRNNCell, keras.layers.LSTMCell, keras.layers.GRUCell)
+    known = (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell)
     return [cell] if type(cell) in known else None
 
 
@@ -278,39 +279,23 @@ def _sample(shape: Shape) -> Sizes:
 
 
 _COUNTERS: dict[type, Callable[[Any, Sequence[Sizes], Sizes], Products | None]] = {
-    **dict.fromkeys(
-        (
-            keras.layers.Conv1D,
-            keras.layers.Conv2D,
-            keras.layers.Conv3D,
-            keras.layers.DepthwiseConv1D,
-            keras.layers.DepthwiseConv2D,
-            keras.layers.SeparableConv1D,
-            keras.layers.SeparableConv2D,
-        ),
-        _count_convolution,
-    ),
-    **dict.fromkeys(
-        (keras.layers.Conv1DTranspose, keras.layers.Conv2DTranspose, keras.layers.Conv3DTranspose),
-        _count_transposed_convolution,
-    ),
-    **dict.fromkeys(
-        (keras.layers.RNN, keras.layers.SimpleRNN, keras.layers.LSTM, keras.layers.GRU),
-        _count_recurrent,
-    ),
-    **dict.fromkeys(
-        (keras.layers.ConvLSTM1D, keras.layers.ConvLSTM2D, keras.layers.ConvLSTM3D),
-        _count_recurrent_convolution,
-    ),
-    keras.layers.Dense: _count_dense,
-    keras.layers.EinsumDense: _count_einsum,
-    keras.layers.Bidirectional: _count_bidirectional,
-    keras.layers.TimeDistributed: _count_time_distributed,
-    keras.layers.Attention: _count_attention,
-    keras.layers.MultiHeadAttention: _count_multi_head_attention,
-    keras.layers.AdditiveAttention: _count_unknown,
-    keras.layers.Dot: _count_unknown,
-    keras.layers.Embedding: _count_nothing,  # looks its rows up
+    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), _count_convolution),
+    **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), _count_convolution),
+    **dict.fromkeys((layers.SeparableConv1D, layers.SeparableConv2D), _count_convolution),
+    layers.Conv1DTranspose: _count_transposed_convolution,
+    layers.Conv2DTranspose: _count_transposed_convolution,
+    layers.Conv3DTranspose: _count_transposed_convolution,
+    **dict.fromkeys((layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU), _count_recurrent),
+    **dict.fromkeys((layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D), _count_recurrent_convolution),
+    layers.Dense: _count_dense,
+    layers.EinsumDense: _count_einsum,
+    layers.Bidirectional: _count_bidirectional,
+    layers.TimeDistributed: _count_time_distributed,
+    layers.Attention: _count_attention,
+    layers.MultiHeadAttention: _count_multi_head_attention,
+    layers.AdditiveAttention: _count_unknown,
+    layers.Dot: _count_unknown,
+    layers.Embedding: _count_nothing,  # looks its rows up
 }
 
 

@@ -330,6 +330,9 @@ def test_a_network_for_each_step_has_no_gradient_of_the_data_either() -> None:
         assert halves(connect(layers.TimeDistributed(inner), (5, 4))) == (5 * 18, 5 * (12 + 2 * 6))
     behind = keras.Sequential([keras.Input((5, 4)), layers.Dense(4), layers.TimeDistributed(layers.Dense(2))])
     assert halves(behind) == (80 + 40, 80 + 2 * 40)
+    inner = keras.Sequential([layers.Dense(3), frozen(layers.Dense(2))])
+    behind = keras.Sequential([keras.Input((5, 4)), layers.Dense(4), layers.TimeDistributed(inner)])
+    assert halves(behind) == (80 + 5 * 18, 80 + 5 * (2 * 12 + 6))
 
 
 def test_attention_over_data_has_gradients_of_its_own_weights_and_what_they_make() -> None:

@@ -275,12 +275,8 @@ def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
         f"{e.cpu_model}: {', '.join(cores)}" + (f", {count(e.num_sockets, 'socket')}" if e.num_sockets else ""),
     )
     yield "governor", e.cpu_governor or ""
-    limit = (
-        ""
-        if e.memory_limit_bytes is None
-        else f", of which the control group allows {format_bytes(e.memory_limit_bytes)}"
-    )
-    yield "memory", format_bytes(e.memory_bytes) + limit
+    yield "memory", format_bytes(e.memory_bytes)
+    yield "memory limit", "" if e.memory_limit_bytes is None else format_bytes(e.memory_limit_bytes)
     yield "scheduling", "" if e.niceness is None else f"{e.scheduling_policy}, niceness {e.niceness}"
     for gpu in e.gpus:
         parts = [
