@@ -79,6 +79,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
     import tensorflow as tf
     from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
 
+    visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
     return EffectiveSettings(
         jit_compile=bool(model.jit_compile),
         precision=keras.config.dtype_policy().name,
@@ -90,7 +91,8 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         seed=training.seed,
         soft_device_placement=tf.config.get_soft_device_placement(),
         image_data_format=keras.config.image_data_format(),
-        visible_gpus=tuple(device.name for device in tf.config.get_visible_devices("GPU")),
+        visible_gpus=visible,
+        gpu_addresses=gpus.find_addresses(visible),
         xla_flags=" ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
         onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
     )

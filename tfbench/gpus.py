@@ -8,7 +8,6 @@ Waking a driver that has been idle takes seconds, all else milliseconds.
 
 import contextlib
 import ctypes
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,12 +20,8 @@ _ADDRESS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re
 
 
 def read_gpus() -> tuple[Gpu, ...]:
-    """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver.
-
-    Each has the name that this process has for it, "gpu:0", if CUDA shows it to this process.
-    """
-    names = {address: f"gpu:{number}" for number, address in enumerate(list_cuda_addresses())}
-    return tuple(dataclasses.replace(gpu, device=names.get(gpu.bus_id or "")) for gpu in _ask_driver())
+    """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver."""
+    return tuple(_ask_driver())
 
 
 def match_gpus(names: Sequence[str], driver: str | None = None) -> tuple[Gpu, ...]:
@@ -38,14 +33,21 @@ def match_gpus(names: Sequence[str], driver: str | None = None) -> tuple[Gpu, ..
     """
     if not names:
         return ()
-    known = read_gpus()
-    by_device = {gpu.device: gpu for gpu in known if gpu.device}
-    if len(by_device) == len(names):
-        return tuple(by_device[f"gpu:{number}"] for number in range(len(names)))
+    known, addresses = read_gpus(), list_cuda_addresses()
+    by_address = {gpu.bus_id: gpu for gpu in known}
+    if len(addresses) == len(names) and by_address.keys() >= set(addresses):
+        return tuple(by_address[address] for address in addresses)
     # CUDA did not say which is which: then a make tells, of which there is one.
     makes = [gpu.name for gpu in known]
     by_name = {gpu.name: gpu for gpu in known if makes.count(gpu.name) == 1}
     return tuple(by_name.get(name, Gpu(name=name, driver=driver)) for name in names)
+
+
+def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
+    """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2"; none where CUDA does not tell."""
+    numbers = [int(name.rpartition(":")[2]) for name in visible]
+    addresses = list_cuda_addresses() if numbers else ()
+    return tuple(addresses[number] for number in numbers) if max(numbers, default=0) < len(addresses) else ()
 
 
 def list_cuda_addresses() -> tuple[str, ...]:

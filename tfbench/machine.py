@@ -15,7 +15,6 @@ class Gpu:
     power_limit_watts: float | None = None
     bus_id: str | None = None  # address on the PCI bus: "0000:3b:00.0"
     uuid: str | None = None
-    device: str | None = None  # "gpu:0", as tfbench calls it; None: not shown to the process, or not known
 
 
 @schema

@@ -89,6 +89,8 @@ class EffectiveSettings:
     visible_gpus: tuple[str, ...]
     xla_flags: str  # XLA_FLAGS and TF_XLA_FLAGS, "" when not set
     onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
+    # Of the visible GPUs on the PCI bus, in their order, by which the environment describes them. Empty: not known.
+    gpu_addresses: tuple[str, ...] = ()
 
 
 @schema

@@ -115,21 +115,23 @@ def test_each_gpu_is_the_one_with_its_address_whatever_the_order_that_cuda_count
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver = install(monkeypatch, Driver(SLOW, FAST, OTHER), Cuda("0001:86:00.0", "0000:5E:00.0", "0000:3B:00.0"))
-    found = gpus.read_gpus()
-    assert [(gpu.device, gpu.bus_id, gpu.clock_mhz) for gpu in found] == [
-        ("gpu:2", "0000:3b:00.0", 1252),
-        ("gpu:1", "0000:5e:00.0", 1980),
-        ("gpu:0", "0001:86:00.0", 1755),
+    assert [(gpu.bus_id, gpu.clock_mhz) for gpu in gpus.read_gpus()] == [
+        ("0000:3b:00.0", 1252),
+        ("0000:5e:00.0", 1980),
+        ("0001:86:00.0", 1755),
     ]
     assert driver.open == 0
+    # Of a run on gpu:0 and gpu:2.
+    assert gpus.find_addresses(["/physical_device:GPU:0", "/physical_device:GPU:2"]) == ("0001:86:00.0", "0000:3b:00.0")
     matched = gpus.match_gpus(["H100", "H100", "Quadro P400"])
     assert [gpu.clock_mhz for gpu in matched] == [1755, 1980, 1252]
 
 
-def test_a_gpu_that_cuda_does_not_show_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_that_cuda_does_not_show_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     # As with CUDA_VISIBLE_DEVICES=2,1, which CUDA itself reads.
     install(monkeypatch, Driver(SLOW, FAST, OTHER), Cuda("0001:86:00.0", "0000:5E:00.0"))
-    assert [gpu.device for gpu in gpus.read_gpus()] == [None, "gpu:1", "gpu:0"]
+    assert len(gpus.read_gpus()) == 3
+    assert gpus.find_addresses(["/physical_device:GPU:1"]) == ("0000:5e:00.0",)
     assert [gpu.clock_mhz for gpu in gpus.match_gpus(["H100", "H100"])] == [1755, 1980]
 
 
@@ -145,7 +147,6 @@ def test_all_that_the_driver_says_is_read(monkeypatch: pytest.MonkeyPatch) -> No
             power_limit_watts=250.5,
             bus_id="0000:5e:00.0",
             uuid="GPU-5E",
-            device="gpu:0",
         ),
     )
     install(monkeypatch, Driver(FAST, in_bytes=True), Cuda("0000:5E:00.0"))
@@ -156,13 +157,13 @@ def test_what_the_driver_does_not_say_is_not_known(monkeypatch: pytest.MonkeyPat
     install(monkeypatch, Driver(("GRID T4-8Q", "00000000:02:00.0", 8192), ("lost", "", 0)), None)
     (gpu,) = gpus.read_gpus()
     assert (gpu.name, gpu.memory_bytes, gpu.driver) == ("GRID T4-8Q", 2**33, "550.54.15")
-    assert gpu.clock_mhz is gpu.memory_clock_mhz is gpu.power_limit_watts is gpu.device is None
+    assert gpu.clock_mhz is gpu.memory_clock_mhz is gpu.power_limit_watts is None
 
 
 def test_a_machine_without_a_driver_has_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, Driver(FAST, is_there=False), None)
     assert gpus.read_gpus() == ()
-    assert gpus.match_gpus([]) == ()
+    assert gpus.match_gpus([]) == gpus.find_addresses([]) == ()
     assert gpus.match_gpus(["Titan V"], "550.54.15") == (Gpu(name="Titan V", driver="550.54.15"),)
 
 
@@ -175,7 +176,7 @@ def test_without_cuda_s_word_only_a_make_that_there_is_one_of_is_matched(
     monkeypatch: pytest.MonkeyPatch, cuda: Cuda | None
 ) -> None:
     install(monkeypatch, Driver(SLOW, FAST, OTHER), cuda)
-    assert [gpu.device for gpu in gpus.read_gpus()] == [None] * 3
+    assert gpus.find_addresses(["/physical_device:GPU:0"]) == ()
     assert gpus.match_gpus(["H100", "H100", "Quadro P400"], "550.54.15") == (
         Gpu(name="H100", driver="550.54.15"),
         Gpu(name="H100", driver="550.54.15"),

@@ -219,15 +219,9 @@ def test_a_gpu_stands_with_its_memory_and_driver() -> None:
     assert ("commit", "abc, with changes") in described
 
 
-def test_a_gpu_has_the_name_that_tfbench_has_for_it_and_a_process_its_priority() -> None:
-    environment = build_environment(
-        gpus=(Gpu(name="Other"), Gpu(name="Example GPU", device="gpu:0")),
-        niceness=5,
-        scheduling_policy="SCHED_BATCH",
-        memory_limit_bytes=2**33,
-    )
+def test_a_process_stands_with_its_priority_and_its_memory_limit() -> None:
+    environment = build_environment(niceness=5, scheduling_policy="SCHED_BATCH", memory_limit_bytes=2**33)
     described = dict(describe_environment(environment))
-    assert (described["GPU"], described["gpu:0"]) == ("Other", "Example GPU")
     assert (described["scheduling"], described["memory limit"]) == ("SCHED_BATCH, niceness 5", "8.00 GiB")
 
 

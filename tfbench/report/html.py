@@ -283,7 +283,7 @@ def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
             format_bytes(gpu.memory_bytes) if gpu.memory_bytes else "",
             f"driver {gpu.driver}" if gpu.driver else "",
         ]
-        yield gpu.device or "GPU", ", ".join(part for part in (gpu.name, *parts) if part)
+        yield "GPU", ", ".join(part for part in (gpu.name, *parts) if part)
     yield "system", f"{e.os}, Python {e.python}"
     beside = [("CUDA", e.tensorflow_cuda), ("cuDNN", e.tensorflow_cudnn)]
     libraries = [f"{name} {version}" for name, version in beside if version]
