@@ -41,6 +41,7 @@ class Command:
         store: Path | None = None,
         stdout: IO[bytes] | None = None,
         ignored: tuple[signal.Signals, ...] = (),
+        nicer_by: int = 0,
         **environment: str,
     ) -> None:
         self.store = store or cwd / "mlruns"
@@ -54,7 +55,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout or output,
                 stderr=errors,
-                preexec_fn=partial(_inherit_signals, ignored),
+                preexec_fn=partial(_prepare, ignored, nicer_by),
             )
 
     @property
@@ -108,8 +109,10 @@ def run(*arguments: str, cwd: Path, **environment: str) -> Finished:
     return Command(*arguments, cwd=cwd, **environment).wait()
 
 
-def _inherit_signals(ignored: tuple[signal.Signals, ...]) -> None:
+def _prepare(ignored: tuple[signal.Signals, ...], nicer_by: int) -> None:
     """Lets a command inherit these signals as ignored and no others, whatever started the tests (nohup does)."""
+    if nicer_by:
+        os.nice(nicer_by)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 

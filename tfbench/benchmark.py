@@ -13,18 +13,18 @@ from tfbench.evaluation import evaluate_trained, write_model_files
 from tfbench.journal import Journal, plain_fields
 from tfbench.lean_import import import_without
 from tfbench.measure.ledger import Ledger
-from tfbench.measure.work import FLOPS_PER_FORWARD, MAX_OTHER_SHARE
-from tfbench.peak import measure_peak
+from tfbench.measure.work import MAX_OTHER_SHARE
+from tfbench.peak import measure_peak, sizes_of_a_step
 from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
 from tfbench.splits import Splits
 from tfbench.training import check_input, train
-from tfbench.usage import UsageMeter
+from tfbench.usage import UsageMeter, read_memory
 
 # Keras imports these where they are installed, as they are with MLflow, for estimators, picture galleries and data
 # frames, none of which tfbench's own models and data sets use: a third of the time of its import, and 150 MiB.
 _NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
-_PEAK_SECONDS = (0.6, 3.0)  # for matrix products, and once more where they were slower than the training
+_PEAK_SECONDS = (1.0, 4.0)  # for matrix products, and once more where they were slower than the training
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
 )
@@ -41,6 +41,7 @@ class Prepared:
     summary: ModelSummary
     steps_per_epoch: int
     shares_machine: bool  # another run was measuring here already
+    memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
 
     @property
     def device(self) -> str:
@@ -71,7 +72,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
     splits, model, resolved = prepared.splits, prepared.model, prepared.resolved
 
     journal.append("started")
-    meter = UsageMeter(prepared.gpu_names)
+    meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
     with input_pipeline.broken_samples_named(splits.source):
         steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger)
         journal.append("trained", **plain_fields(usage=meter.finish()))
@@ -112,6 +113,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             "them; `tfbench scale` says what more replicas cost."
         )
 
+    distribution.start_devices()
     ledger.switch("data")
     journal.append("stage", name="loading data")
     splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
@@ -121,6 +123,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     if misfits:  # of data whose size only the user's own code knew
         raise RecipeError("\n".join(misfits))
 
+    memory_before_model = read_memory()
     ledger.switch("model")
     journal.append("stage", name="building the model")
     with resolved.strategy.scope(), _notices_recorded(journal):
@@ -135,6 +138,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         summary=_summarize_model(model),
         steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
         shares_machine=environment.count_other_workers() > 0,
+        memory_before_model=memory_before_model,
     )
     journal.append(
         "ready",
@@ -173,8 +177,9 @@ def _check_limits(
     journal.append("stage", name="checking the input pipeline and the devices' peak")
     try:
         journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
-        if model.flops_per_sample is not None and steps_per_second is not None:
-            _check_peak(training, resolved, model.flops_per_sample, steps_per_second, journal)
+        if model.training_flops_per_sample is not None and steps_per_second is not None:
+            needed = model.training_flops_per_sample * training.global_batch_size * steps_per_second
+            _check_peak(training, resolved, model, needed, journal)
     except tf.errors.ResourceExhaustedError as error:  # the run itself is done, and must not be lost for its checks
         journal.append("note", text=f"the checks after the training were given up, for want of memory: {error.message}")
 
@@ -182,13 +187,18 @@ def _check_limits(
 def _check_peak(
     training: TrainingConfig,
     resolved: distribution.ResolvedDistribution,
-    flops_per_sample: int,
-    steps_per_second: float,
+    model: ModelSummary,
+    needed: float,
     journal: Journal,
 ) -> None:
-    needed = FLOPS_PER_FORWARD * flops_per_sample * training.global_batch_size * steps_per_second
+    """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
-        peak = measure_peak(tuple(resolved.logical_names), training.precision, seconds=seconds)
+        peak = measure_peak(
+            tuple(resolved.logical_names),
+            training.precision,
+            seconds=seconds,
+            own_sizes=sizes_of_a_step(model, resolved.placement.per_replica_batch_size),
+        )
         journal.append("peak_check", **plain_fields(peak_check=peak))
         if peak.flops_per_second >= needed and peak.other_share <= MAX_OTHER_SHARE:
             break
@@ -326,11 +336,13 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 def _summarize_model(model: Any) -> ModelSummary:
     from tfbench import flops
 
-    forward = flops.count_forward(model)
+    counted = flops.count_model(model)
     return ModelSummary(
         num_parameters=model.count_params(),
         num_trainable_parameters=sum(math.prod(variable.shape) for variable in model.trainable_variables),
         num_outputs=model.output_shape[-1],
-        flops_per_sample=forward.flops,
-        uncounted_layers=forward.unknown,
+        flops_per_sample=counted.forward,
+        training_flops_per_sample=counted.training,
+        main_product=flops.find_main_product(model) or (),
+        uncounted_layers=counted.unknown,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DeviceError
-from tfbench.hardware import read_gpus
+from tfbench.gpus import match_gpus
 from tfbench.machine import Gpu
 from tfbench.schema import build, schema, to_plain
 
@@ -44,14 +44,10 @@ def collect_facts() -> DeviceFacts:
 
     build_info = tf.sysconfig.get_build_info()
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
-    known = {gpu.name: gpu for gpu in read_gpus()} if details else {}
     return DeviceFacts(
         tensorflow=tf.__version__,
         logical_cores=os.cpu_count() or 1,
-        gpus=tuple(
-            known.get(name, Gpu(name=name, driver=system["driver"]))  # TensorFlow does not tell its memory
-            for name in (detail.get("device_name", "GPU") for detail in details)
-        ),
+        gpus=match_gpus([detail.get("device_name", "GPU") for detail in details], system["driver"]),
         built_with_cuda=tf.test.is_built_with_cuda(),
         cuda=build_info.get("cuda_version"),
         cudnn=build_info.get("cudnn_version"),

@@ -158,6 +158,13 @@ class DeviceWatch:
             self.stop()
 
 
+def start_devices() -> None:
+    """Makes TensorFlow take hold of the visible devices now, not with its first operation."""
+    import tensorflow as tf
+
+    tf.config.list_logical_devices()
+
+
 def synchronize() -> None:
     """Waits until every visible device has finished what it was given; about 50 microseconds on a CPU."""
     import tensorflow as tf

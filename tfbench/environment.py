@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench import __version__, hardware
+from tfbench import __version__, gpus, hardware, process_limits
 from tfbench.machine import Environment
 from tfbench.recipe import TrainingConfig
 from tfbench.results import EffectiveSettings
@@ -47,7 +47,7 @@ def collect_environment() -> Environment:
         num_logical_cores=os.cpu_count() or 1,
         usable_cores=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
-        gpus=hardware.read_gpus(),
+        gpus=gpus.read_gpus(),
         os=platform.platform(),
         python=platform.python_version(),
         tfbench=__version__,
@@ -65,6 +65,11 @@ def collect_environment() -> Environment:
         tensorflow_onednn=uses_onednn(),
         mlflow=_find_version("mlflow"),
         thread_variables=find_thread_variables(os.environ),
+        niceness=process_limits.read_niceness(),
+        scheduling_policy=process_limits.read_policy(),
+        autogroup_niceness=process_limits.read_autogroup_niceness(),
+        memory_limit_bytes=process_limits.read_memory_limit(),
+        cpuset=process_limits.read_cpuset(),
     )
 
 
@@ -74,6 +79,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
     import tensorflow as tf
     from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
 
+    visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
     return EffectiveSettings(
         jit_compile=bool(model.jit_compile),
         precision=keras.config.dtype_policy().name,
@@ -85,7 +91,8 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         seed=training.seed,
         soft_device_placement=tf.config.get_soft_device_placement(),
         image_data_format=keras.config.image_data_format(),
-        visible_gpus=tuple(device.name for device in tf.config.get_visible_devices("GPU")),
+        visible_gpus=visible,
+        gpu_addresses=gpus.find_addresses(visible),
         xla_flags=" ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
         onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
     )

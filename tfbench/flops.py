@@ -1,250 +1,147 @@
-"""Floating-point operations of a model's forward pass, counted from the shapes of its layers.
+"""Floating-point operations of a model, counted from the shapes of its layers: forward pass and gradients.
 
-Counted are two operations for each multiply-accumulate of convolution, dense, locally connected, recurrent, einsum and
-attention layers, for one sample. Zero padding counts like data. Biases, activations, pooling, normalisation and softmax
-count nothing. A training step is usually taken for three forward passes.
-
-A layer of one's own says by itself what it costs, in a method `forward_flops(input_shape, output_shape) -> int`: shapes
-as in Keras, with the batch first; operations of one sample. Without it, a layer with kernels makes the sum unknown.
+A training step computes for each product of matrices of the forward pass (see `products`) the gradients of its two
+factors, and each costs as much as the product; but not those that nothing needs. A layer that nothing trained stands
+before has no gradient of its input, a frozen kernel has none of its own, and behind a stopped gradient there is none.
+So a step costs less than the three forward passes that it is often taken for: of a network of one large layer and a
+small one, two.
 
 TensorFlow's profiler counts too, but the body of a loop only once, which makes it useless for recurrent networks.
 """
 
 import math
-import re
-import string
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
 
-from tfbench.model_graph import Call, fit_nested, walk
-
-Shape = tuple[int | None, ...]
-Sizes = tuple[int, ...]  # of one sample
-
-_PER_PRODUCT = 2  # operations: multiply, accumulate
-_NO_KERNELS = re.compile(
-    r".*bias|gamma|beta|alpha|moving_(mean|variance)"
-)  # names of weights that scale, shift, record
-
-# Operations of keras.ops that are products of matrices: they stand in a graph without being layers.
-_PRODUCTS = {
-    *("Conv", "ConvTranspose", "DepthwiseConv", "SeparableConv", "DotProductAttention"),
-    *("Dot", "Einsum", "Inner", "Matmul", "Tensordot", "Vdot"),
-}
+from tfbench.model_graph import Call, walk
+from tfbench.products import Factor, find_products
 
 
-class ForwardFlops(NamedTuple):
+class ModelFlops(NamedTuple):
     """Operations of one sample, and the layers ("name (Class)") for which they are not known, which makes them None."""
 
-    flops: int | None
+    forward: int | None
+    gradients: int | None
     unknown: tuple[str, ...]
 
+    @property
+    def training(self) -> int | None:
+        """Forward pass and gradients."""
+        return None if self.forward is None or self.gradients is None else self.forward + self.gradients
 
-def count_forward(model: Any) -> ForwardFlops:
+
+class CallFlops(NamedTuple):
+    """Operations of one sample in one use of a layer; None: not known. What needs a gradient has one computed.
+
+    `is_trained`: the loss depends on something that is trained, by way of this use.
+    """
+
+    forward: int | None
+    gradients: int | None
+    has_input_gradient: bool
+    is_trained: bool
+
+    @property
+    def training(self) -> int | None:
+        """Forward pass and gradients."""
+        return None if self.forward is None or self.gradients is None else self.forward + self.gradients
+
+
+def count_model(model: Any) -> ModelFlops:
     """Counts the operations of a built Sequential or functional model for one sample."""
-    return add_up(walk(model))
+    calls = list(walk(model))
+    return add_up(calls, count_calls(calls, model.trainable_variables))
 
 
-def add_up(calls: Iterable[Call]) -> ForwardFlops:
-    """Counts the operations of some calls for one sample."""
-    total, unknown = 0, []
-    for call in calls:
-        flops = count_call(call)
-        if flops is None:
-            unknown.append(f"{call.operation.name} ({type(call.operation).__name__})")
-        else:
-            total += flops
-    return ForwardFlops(None if unknown else total, tuple(dict.fromkeys(unknown)))
+def add_up(calls: Sequence[Call], counted: Sequence[CallFlops]) -> ModelFlops:
+    """Adds up what was counted of all uses of a layer in a model."""
+    pairs = list(zip(calls, counted, strict=True))
+    unknown = [f"{call.operation.name} ({type(call.operation).__name__})" for call, one in pairs if one.forward is None]
+    if unknown:
+        return ModelFlops(None, None, tuple(dict.fromkeys(unknown)))
+    return ModelFlops(sum(one.forward or 0 for one in counted), sum(one.gradients or 0 for one in counted), ())
 
 
-def count_call(call: Call) -> int | None:
-    """Counts the operations of one use of a layer for one sample; None: not known."""
-    return count_layer(call.operation, [tensor.shape for tensor in call.inputs], call.outputs[0].shape)
-
-
-def kernels_of(layer: Any) -> list[Any]:
-    """Returns the weights of a layer that are matrices or more, without biases, scales and running statistics."""
-    return [w for w in layer.weights if len(w.shape) > 1 and not _NO_KERNELS.fullmatch(w.name)]
-
-
-def count_layer(layer: Any, inputs: Sequence[Shape], output: Shape) -> int | None:
-    """Counts the operations of one use of a layer, for one sample.
+def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops]:
+    """Counts the operations of all uses of a layer in a model, for one sample.
 
     Args:
-        layer: A built Keras layer, or an operation of keras.ops.
-        inputs: Shapes of its inputs, in the order of its arguments, batch first.
-        output: Shape of its first output, batch first.
-
-    Returns:
-        None: it has products that are not known, or a length that is not fixed.
+        calls: All of them, in order.
+        trained: The weights that training changes.
     """
-    if not isinstance(layer, keras.Layer):
-        return None if type(layer).__name__ in _PRODUCTS else 0
-    own = getattr(layer, "forward_flops", None)
-    counter = _find_counter(layer)
-    if own is None and counter is _count_nothing:
-        return 0
-    # An EinsumDense may leave open what its output's size is, although the input's is fixed.
-    needed = inputs if counter is _count_einsum else [*inputs, output]
-    if any(None in shape[1:] for shape in needed):
-        return None
-    if own is not None:
-        return int(own(inputs[0] if len(inputs) == 1 else list(inputs), output))
-    return counter(layer, [_sample(shape) for shape in inputs], _sample(output))
-
-
-# Counters take the shapes of one sample, and return its operations, or None where these are not known.
-
-
-def _count_nothing(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    return 0
-
-
-def _count_unknown(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    return None
-
-
-def _count_dense(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """The kernel is used at each place of all axes but the last."""
-    return _use_kernels(layer, inputs[0][:-1])
-
-
-def _count_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """All of the kernel is used at each place of the output, be it in groups, depthwise, separable or dilated."""
-    return _use_kernels(layer, _places(layer, output))
-
-
-def _count_transposed_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """All of the kernel is used at each place of the input."""
-    return _use_kernels(layer, _places(layer, inputs[0]))
-
-
-def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """All kernels of the cell are used at each step, those for the input and those for the state."""
-    return _use_kernels(layer, inputs[0][:1]) if _is_known_cell(layer.cell) else None
-
-
-def _is_known_cell(cell: Any) -> bool:
-    if type(cell) is keras.layers.StackedRNNCells:
-        return all(map(_is_known_cell, cell.cells))
-    return type(cell) in (keras.layers.SimpleRNNCell, keras.layers.LSTMCell, keras.layers.GRUCell)
-
-
-def _count_recurrent_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """Both kernels are used at each step and place; the output may have an axis of steps or not."""
-    of_a_step = output[-layer.cell.rank - 1 :]
-    return _use_kernels(layer, (inputs[0][0], *_places(layer.cell, of_a_step)))
-
-
-def _count_bidirectional(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    directions = [
-        count_layer(one, [(None, *sizes) for sizes in inputs], (None, *output))
-        for one in (layer.forward_layer, layer.backward_layer)
+    of_weights = {id(weight) for weight in trained}
+    needed = _find_needed(calls, of_weights)
+    return [
+        _count(call, [needed.get(tensor, False) for tensor in call.inputs], of_weights, is_reached=is_reached)
+        for call, is_reached in zip(calls, _find_reached(calls), strict=True)
     ]
-    return None if None in directions else sum(count for count in directions if count is not None)
 
 
-def _count_time_distributed(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    steps, *sizes = inputs[0]
-    nested = fit_nested(layer.layer, [keras.Input(sizes)])
-    if nested is not None:
-        of_a_step = count_forward(nested).flops
-    else:
-        of_a_step = count_layer(layer.layer, [(None, *sizes)], (None, *output[1:]))
-    return None if of_a_step is None else steps * of_a_step
+def _count(call: Call, needed: Sequence[bool], trained: Collection[int], *, is_reached: bool) -> CallFlops:
+    products = find_products(call)
+    is_trained = is_reached and (any(needed) or _has_trained(call, trained))
+    forward = gradients = None
+    if products is not None:
+        sides = [(product.flops, side) for product in products for side in (product.left, product.right)]
+        forward = sum(product.flops for product in products)
+        gradients = sum(flops for flops, side in sides if is_reached and _is_needed(side, needed, trained))
+    return CallFlops(forward, gradients, is_reached and any(needed), is_trained)
 
 
-def _count_einsum(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """Each combination of the letters' values is a product."""
-    letters, _, of_kernel = layer.equation.replace(" ", "").partition("->")[0].partition(",")
-    num_unnamed = 1 + len(inputs[0]) - len(letters.replace("...", ""))
-    letters = letters.replace("...", string.digits[:num_unnamed])[1:]  # without the batch
-    sizes: dict[str, int] = dict(zip(letters, inputs[0], strict=True)) | dict(
-        zip(of_kernel, layer.kernel.shape, strict=True)
-    )
-    return _PER_PRODUCT * math.prod(sizes.values())
+def _is_needed(factor: Factor, needed: Sequence[bool], trained: Collection[int]) -> bool:
+    """Says whether the gradient of a factor is computed: whether anything that it is made of is trained."""
+    return any(needed[place] for place in factor.inputs) or any(id(weight) in trained for weight in factor.weights)
 
 
-def _count_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """The product of each query with each key, and the sum of the values, weighted, for each query."""
-    if layer.score_mode != "dot":
-        return None
-    query, value = inputs[:2]
-    return _PER_PRODUCT * math.prod(query[:-1]) * value[-2] * (query[-1] + value[-1])
+def _find_needed(calls: Sequence[Call], trained: Collection[int]) -> dict[Any, bool]:
+    """Returns for each tensor whether anything before it is trained, so that its gradient is needed."""
+    needed: dict[Any, bool] = {}
+    for call in calls:
+        is_needed = _has_trained(call, trained) or any(needed.get(tensor, False) for tensor in call.inputs)
+        for tensor in call.outputs:
+            needed[tensor] = is_needed and _lets_through(call) and "float" in tensor.dtype
+    return needed
 
 
-def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> int | None:
-    """Projections of queries, keys, values and of the result; scores and weighted sums in each head."""
-    query, value = inputs[:2]
-    if len(layer.attention_axes) != len(query) - 1:
-        return None
-    num_queries, num_values = math.prod(query[:-1]), math.prod(value[:-1])
-    of_values = [id(layer.key_dense.kernel), id(layer.value_dense.kernel)]
-    products: int = num_queries * num_values * layer.num_heads * (layer.key_dim + layer.value_dim)
-    for kernel in kernels_of(layer):
-        products += (num_values if id(kernel) in of_values else num_queries) * math.prod(kernel.shape)
-    return _PER_PRODUCT * products
+def _find_reached(calls: Sequence[Call]) -> list[bool]:
+    """Returns for each use of a layer whether the loss has a gradient with respect to what it gives out."""
+    reached: dict[Any, bool] = {}  # tensors that something is made of; the others are what the model gives out
+    found = []
+    for call in reversed(calls):
+        is_reached = any(reached.get(tensor, True) for tensor in call.outputs)
+        for tensor in call.inputs:
+            reached[tensor] = reached.get(tensor, False) or (is_reached and _lets_through(call))
+        found.append(is_reached)
+    return found[::-1]
 
 
-def _use_kernels(layer: Any, places: Sequence[int]) -> int:
-    """Returns what it costs to use all kernels of a layer once at each of so many places."""
-    num_weights: int = sum(math.prod(kernel.shape) for kernel in kernels_of(layer))
-    return _PER_PRODUCT * math.prod(places) * num_weights
+def _has_trained(call: Call, trained: Collection[int]) -> bool:
+    layer = call.operation
+    return isinstance(layer, keras.Layer) and any(id(weight) in trained for weight in layer.trainable_variables)
 
 
-def _places(layer: Any, sizes: Sizes) -> Sizes:
-    """Returns the axes that a convolution moves along."""
-    return sizes[:-1] if layer.data_format == "channels_last" else sizes[1:]
+def _lets_through(call: Call) -> bool:
+    """Says whether a gradient goes through a use of a layer, or an operation."""
+    return type(call.operation).__name__ != "StopGradient"
 
 
-def _sample(shape: Shape) -> Sizes:
-    return tuple(size for size in shape[1:] if size is not None)
+def find_main_product(model: Any) -> tuple[int, int, int] | None:
+    """Returns the sizes of the product with a kernel that most of a model's work is in, for one sample.
 
-
-_COUNTERS: dict[type, Callable[[Any, Sequence[Sizes], Sizes], int | None]] = {
-    **dict.fromkeys(
-        (
-            keras.layers.Conv1D,
-            keras.layers.Conv2D,
-            keras.layers.Conv3D,
-            keras.layers.DepthwiseConv1D,
-            keras.layers.DepthwiseConv2D,
-            keras.layers.SeparableConv1D,
-            keras.layers.SeparableConv2D,
-        ),
-        _count_convolution,
-    ),
-    **dict.fromkeys(
-        (keras.layers.Conv1DTranspose, keras.layers.Conv2DTranspose, keras.layers.Conv3DTranspose),
-        _count_transposed_convolution,
-    ),
-    **dict.fromkeys(
-        (keras.layers.RNN, keras.layers.SimpleRNN, keras.layers.LSTM, keras.layers.GRU),
-        _count_recurrent,
-    ),
-    **dict.fromkeys(
-        (keras.layers.ConvLSTM1D, keras.layers.ConvLSTM2D, keras.layers.ConvLSTM3D),
-        _count_recurrent_convolution,
-    ),
-    keras.layers.Dense: _count_dense,
-    keras.layers.EinsumDense: _count_einsum,
-    keras.layers.Bidirectional: _count_bidirectional,
-    keras.layers.TimeDistributed: _count_time_distributed,
-    keras.layers.Attention: _count_attention,
-    keras.layers.MultiHeadAttention: _count_multi_head_attention,
-    keras.layers.AdditiveAttention: _count_unknown,
-    keras.layers.Dot: _count_unknown,
-    keras.layers.Embedding: _count_nothing,  # looks its rows up
-}
-
-
-def _find_counter(layer: Any) -> Callable[[Any, Sequence[Sizes], Sizes], int | None]:
-    """Finds the counter of a layer's class, or of the nearest class above it that still does the computing."""
-    for cls in type(layer).__mro__:
-        if cls in _COUNTERS:
-            return _COUNTERS[cls]
-        if "call" in vars(cls):
-            break
-    return _count_unknown if isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer) else _count_nothing
+    That is rows, what both factors have in common, and columns, as of a convolution that is written as a product of
+    patches and filters. A product at several places, or steps, has as many rows.
+    """
+    largest, sizes = 0, None
+    for call in walk(model):
+        for product in find_products(call) or ():
+            kernels = product.right.weights
+            if len(kernels) == 1 and len(kernels[0].shape) > 1 and product.flops > largest:
+                *ins, num_columns = kernels[0].shape
+                common = math.prod(ins)
+                largest, sizes = (
+                    product.flops,
+                    (max(1, product.flops // (2 * common * num_columns)), common, num_columns),
+                )
+    return sizes

@@ -1,20 +1,17 @@
-"""The machine as the kernel and NVIDIA's driver describe it; only the driver takes longer than milliseconds."""
+"""The machine as the kernel describes it, within milliseconds."""
 
 import contextlib
 import platform
-import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tfbench.machine import Gpu
 from tfbench.usage import control_group_folders
 
 ROOT = Path("/")
 
-_COMMAND_SECONDS = 20  # a driver that has been idle takes seconds to wake eight GPUs
+_COMMAND_SECONDS = 20  # git on a slow disk
 _CPUS = "sys/devices/system/cpu/cpu[0-9]*"
-_GPU_FIELDS = "name,memory.total,driver_version,clocks.max.sm,clocks.max.memory,enforced.power.limit"
 
 
 def cpu_model(root: Path = ROOT) -> str:
@@ -65,27 +62,6 @@ def read_governor(root: Path = ROOT) -> str | None:
     return ", ".join(sorted(set(_read_each(root.glob(f"{_CPUS}/cpufreq/scaling_governor"))))) or None
 
 
-def read_gpus() -> tuple[Gpu, ...]:
-    """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where its tool is missing."""
-    return parse_gpus(ask(["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader,nounits"]) or "")
-
-
-def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Reads a table of nvidia-smi: a line a GPU, values separated by commas, "[N/A]" where one does not exist."""
-    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-    return tuple(
-        Gpu(
-            name=name,
-            memory_bytes=None if (mebibytes := _read_number(memory)) is None else int(mebibytes) * 2**20,
-            driver=driver,
-            clock_mhz=None if (megahertz := _read_number(clock)) is None else int(megahertz),
-            memory_clock_mhz=None if (megahertz := _read_number(memory_clock)) is None else int(megahertz),
-            power_limit_watts=_read_number(power),
-        )
-        for name, memory, driver, clock, memory_clock, power in (row for row in rows if len(row) == 6)
-    )
-
-
 def ask(command: Sequence[str]) -> str | None:
     """Returns what a program prints, or None where it is missing, fails or hangs."""
     try:
@@ -95,10 +71,6 @@ def ask(command: Sequence[str]) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def _read_number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
 def _read_each(paths: Iterable[Path]) -> Iterable[str]:

@@ -13,6 +13,8 @@ class Gpu:
     clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     power_limit_watts: float | None = None
+    bus_id: str | None = None  # address on the PCI bus: "0000:3b:00.0"
+    uuid: str | None = None
 
 
 @schema
@@ -43,6 +45,12 @@ class Environment:
     tensorflow_onednn: bool | None = None  # whether oneDNN's kernels are in use
     mlflow: str | None = None
     thread_variables: str = ""  # OMP_NUM_THREADS and the like, "" when not set
+    # Of the measuring process, as it began to train. Without a niceness, the record is older than these five.
+    niceness: int | None = None
+    scheduling_policy: str | None = None  # "SCHED_OTHER"
+    autogroup_niceness: int | None = None  # of its session; None: the kernel does not group by session
+    memory_limit_bytes: int | None = None  # that the control groups allow; None: no limit
+    cpuset: str | None = None  # cores that the control groups allow: "0-3,8"; None: they do not say
 
 
 @schema
@@ -64,6 +72,8 @@ class Usage:
     load_average: float | None  # one minute, at the end
     clock_resolution_seconds: float  # smallest step that the clock was seen to make
     peak_memory_bytes: int  # largest resident size of this process within that time
+    # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
+    memory_before_model_bytes: int | None = None
     peak_gpu_memory_bytes: tuple[int, ...] = ()  # of TensorFlow's allocator, on each GPU in use
 
 
@@ -77,17 +87,18 @@ class InputCheck:
 
 @schema
 class PeakCheck:
-    """Products of two square matrices on the devices of the run, all at once; the fastest round tells the peak.
+    """Products of two matrices on the devices of the run, all at once; the fastest round tells the peak.
 
-    `num_rounds` rounds were timed, `flops` operations in each, and the fastest took `seconds`.
+    `num_rounds` rounds of these sizes were timed, `flops` operations in each, and the fastest took `seconds`.
     """
 
-    size: int  # rows and columns
+    size: int  # rows; older records hold products of square matrices alone
     precision: str  # of the factors
     num_rounds: int
     flops: int
     seconds: float
     other_share: float = 0.0  # of the machine's processor time, that other processes took meanwhile
+    sizes: tuple[int, ...] = ()  # rows, what both factors have in common, columns
 
     @property
     def flops_per_second(self) -> float:

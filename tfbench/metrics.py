@@ -75,10 +75,16 @@ METRICS: dict[str, Metric] = {
         "s", _LOWER, "elapsed_seconds of the first epoch whose val_accuracy is expect.target_accuracy or more"
     ),
     "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process while it trained"),
+    "memory_before_model_bytes": Metric(
+        "bytes", _LOWER, "resident size of the measuring process before its model was built: libraries, devices, data"
+    ),
     "peak_gpu_memory_bytes": Metric("bytes", _LOWER, "most that TensorFlow's allocator held on any one GPU"),
     # Work and limit
     "flops_per_sample": Metric("FLOP", _NEITHER, "forward pass of one sample, two for each multiply-accumulate"),
-    "flops_per_second": Metric("FLOP/s", _HIGHER, "3 x flops_per_sample x samples_per_second"),
+    "training_flops_per_sample": Metric(
+        "FLOP", _NEITHER, "forward pass of one sample and the gradients that training needs: of weights, and of inputs"
+    ),
+    "flops_per_second": Metric("FLOP/s", _HIGHER, "training_flops_per_sample x samples_per_second"),
     "peak_flops_per_second": Metric("FLOP/s", _NEITHER, "matrix product of the same precision on the same devices"),
     "model_flops_utilization": Metric("", _HIGHER, "flops_per_second / peak_flops_per_second"),
     "input_samples_per_second": Metric("samples/s", _HIGHER, "input pipeline alone, nothing trained beside it"),

@@ -21,6 +21,7 @@ from tfbench.results import DatasetSpec
 from tfbench.schema import build, schema, to_plain
 
 if TYPE_CHECKING:
+    from tfbench.flops import CallFlops
     from tfbench.model_graph import Call
 
 SizesOrNone = tuple[int | None, ...]  # None: not fixed
@@ -45,12 +46,17 @@ class LayerRow:
     strides: tuple[int, ...] = ()
     input_shape: SizesOrNone | None = None
     flops_per_sample: int | None = 0
+    training_flops_per_sample: int | None = 0
     is_used_again: bool = False
 
 
 @schema
 class ModelTable:
-    """All layers, and their sums; `flops_per_sample` is that of the forward pass, None where it is not known."""
+    """All layers, and their sums.
+
+    `flops_per_sample` is that of the forward pass, `training_flops_per_sample` of that and the gradients that training
+    needs; None where they are not known.
+    """
 
     layers: tuple[LayerRow, ...]
     num_parameters: int
@@ -58,6 +64,7 @@ class ModelTable:
     num_kernel_weights: int
     num_outputs: int | None
     flops_per_sample: int | None
+    training_flops_per_sample: int | None
     notes: tuple[str, ...] = ()
 
 
@@ -113,10 +120,11 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
         model: Gives out logits, if `spec` has classes.
         spec: The data; its input shape is the model's.
     """
-    from tfbench.flops import add_up
+    from tfbench.flops import add_up, count_calls
     from tfbench.model_graph import walk
 
     calls = list(walk(model))
+    counted = count_calls(calls, model.trainable_variables)
     rows = [
         LayerRow(name="data", kind="data", output_shape=spec.input_shape, num_outputs=math.prod(spec.input_shape)),
         LayerRow(
@@ -125,22 +133,23 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
             output_shape=spec.target_shape,
             num_outputs=math.prod(spec.target_shape),
         ),
-        *_tabulate_calls(calls),
+        *_tabulate_calls(calls, counted),
     ]
     if spec.num_classes is not None:
         shape = model.outputs[0].shape[1:]
         rows.append(
             LayerRow(name="probs", kind="softmax", output_shape=shape, num_outputs=_size(shape), input_shape=shape)
         )
-    flops, unknown = add_up(calls)
+    flops = add_up(calls, counted)
     return ModelTable(
         layers=tuple(rows),
         num_parameters=model.count_params(),
         num_trainable_parameters=sum(math.prod(weight.shape) for weight in model.trainable_weights),
         num_kernel_weights=sum(row.num_kernel_weights for row in rows),
         num_outputs=_add([row.num_outputs for row in rows]),
-        flops_per_sample=flops,
-        notes=_explain_unknown(unknown),
+        flops_per_sample=flops.forward,
+        training_flops_per_sample=flops.training,
+        notes=_explain_unknown(flops.unknown),
     )
 
 
@@ -190,15 +199,15 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _tabulate_calls(calls: "Sequence[Call]") -> list[LayerRow]:
+def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> list[LayerRow]:
     import keras
 
-    from tfbench.flops import count_call, kernels_of
+    from tfbench.products import kernels_of
 
     rows = []
     given_by: dict[Any, SizesOrNone] = {}  # tensor from a layer without a row: shape of what that layer was given
     seen: set[int] = set()
-    for call in calls:
+    for call, flops in zip(calls, counted, strict=True):
         layer, inputs = call.operation, call.inputs[0] if call.inputs else None
         before = given_by.get(inputs, inputs.shape[1:]) if inputs is not None else None
         weights = layer.weights if isinstance(layer, keras.Layer) else []
@@ -220,7 +229,8 @@ def _tabulate_calls(calls: "Sequence[Call]") -> list[LayerRow]:
                 filters=getattr(layer, "filters", None),
                 **_read_window(layer, rank=len(shape) - 1),
                 input_shape=before,
-                flops_per_sample=count_call(call),
+                flops_per_sample=flops.forward,
+                training_flops_per_sample=flops.training,
                 is_used_again=bool(weights) and not new,
             )
         )

@@ -40,8 +40,8 @@ class ProfileRequest:
 class ProfiledLayer:
     """One use of a layer. Bytes are those of a step's batch that must move at least: each tensor once, in its dtype.
 
-    `flops_per_sample` counts the forward pass, None where it is not known; `has_input_gradient` is False where nothing
-    before the layer is trained, so that its backward pass has half of the products.
+    `flops_per_sample` counts the forward pass, `gradient_flops_per_sample` the gradients of its products that training
+    needs, None where they are not known. `has_input_gradient` is False where nothing before the layer is trained.
     """
 
     index: int
@@ -53,6 +53,7 @@ class ProfiledLayer:
     backward_bytes: int | None
     has_input_gradient: bool = True
     is_trained: bool = True  # False: no gradient goes through it
+    gradient_flops_per_sample: int | None = None  # also None in records that are older than this count
 
 
 @schema

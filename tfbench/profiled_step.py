@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from tfbench.flops import count_call
+from tfbench.flops import count_calls
 from tfbench.model_graph import Call, walk
 from tfbench.profile_records import ProfiledLayer
 from tfbench.snapshots import copies_of
@@ -114,31 +114,29 @@ class ProfiledStep:
         Args:
             batch_size: Samples of a step.
         """
-        has_gradient: dict[Any, bool] = {self._input: False}  # tensors that a trained layer stands before
         rows, seen = [], set[int]()
-        for index, call in enumerate(self._calls):
+        counted = count_calls(self._calls, self._model.trainable_variables)
+        for index, (call, flops) in enumerate(zip(self._calls, counted, strict=True)):
             layer = call.operation
             weights = layer.weights if isinstance(layer, keras.Layer) else []
             trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
-            needs_input = any(has_gradient.get(tensor, False) for tensor in call.inputs)
-            is_trained = needs_input or bool(trained)
-            has_gradient |= dict.fromkeys(call.outputs, is_trained)
             ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
             of_weights = _weight_bytes(layer, weights)
             forward = None if ins is None or outs is None else ins + outs + of_weights
             # Backward reads the inputs, the weights and the gradient of the outputs, and writes a gradient of each.
-            written = _weight_bytes(layer, trained) + (ins or 0 if needs_input else 0)
+            written = _weight_bytes(layer, trained) + (ins or 0 if flops.has_input_gradient else 0)
             rows.append(
                 ProfiledLayer(
                     index=index,
                     name=layer.name,
                     kind=type(layer).__name__,
                     num_parameters=sum(math.prod(weight.shape) for weight in weights if id(weight) not in seen),
-                    flops_per_sample=count_call(call),
+                    flops_per_sample=flops.forward,
+                    gradient_flops_per_sample=flops.gradients,
                     forward_bytes=forward,
                     backward_bytes=None if forward is None else forward + written,
-                    has_input_gradient=needs_input,
-                    is_trained=is_trained,
+                    has_input_gradient=flops.has_input_gradient,
+                    is_trained=flops.is_trained,
                 )
             )
             seen |= {id(weight) for weight in weights}

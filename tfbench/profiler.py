@@ -16,7 +16,7 @@ from tfbench.benchmark import Prepared, note_shared_machine, prepare
 from tfbench.errors import MeasurementError
 from tfbench.journal import Journal, files_folder, plain_fields
 from tfbench.measure.ledger import Ledger
-from tfbench.peak import measure_bandwidth, measure_peak
+from tfbench.peak import measure_bandwidth, measure_peak, sizes_of_a_step
 from tfbench.profile_records import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRequest
 from tfbench.profiled_batches import ProfiledBatches, build_pipeline, iterate
 from tfbench.results import RunRequest
@@ -27,7 +27,7 @@ from tfbench.usage import UsageMeter
 from tfbench.variant_profiler import compare_variants
 
 _MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
-_PEAK_SECONDS = 0.6
+_PEAK_SECONDS = 1.0
 _EPOCH_SHARE = 0.4  # of the time for rounds; an epoch that takes longer is measured in part
 # Calls after which batches come no faster than they are made: those that waited are used up.
 _DRAINING_CALLS = 1 + input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES
@@ -52,7 +52,7 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
         raise MeasurementError("the run was not asked for a profile.")
     job = {"step": _profile_step, "trace": _trace_steps, "variants": compare_variants}[request.profile.kind]
     journal.append("started")
-    meter = UsageMeter(prepared.gpu_names)
+    meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
     with input_pipeline.broken_samples_named(prepared.splits.source), prepared.resolved.strategy.scope():
         job(request, request.profile, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
@@ -106,9 +106,11 @@ def _profile_step(
     )
     ledger.switch("checks")
     journal.append("stage", name="measuring what the devices compute and move at most")
-    peak = measure_peak(tuple(prepared.resolved.logical_names), training.precision, seconds=_PEAK_SECONDS)
+    own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
+    names = tuple(prepared.resolved.logical_names)
+    peak = measure_peak(names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
     journal.append("peak_check", **plain_fields(peak_check=peak))
-    bandwidth = measure_bandwidth(tuple(prepared.resolved.logical_names), seconds=_PEAK_SECONDS)
+    bandwidth = measure_bandwidth(names, seconds=_PEAK_SECONDS)
     journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
     ledger.switch(None)
 

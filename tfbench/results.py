@@ -89,6 +89,8 @@ class EffectiveSettings:
     visible_gpus: tuple[str, ...]
     xla_flags: str  # XLA_FLAGS and TF_XLA_FLAGS, "" when not set
     onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
+    # Of the visible GPUs on the PCI bus, in their order, by which the environment describes them. Empty: not known.
+    gpu_addresses: tuple[str, ...] = ()
 
 
 @schema
@@ -110,6 +112,9 @@ class ModelSummary:
     num_trainable_parameters: int
     num_outputs: int | None = None
     flops_per_sample: int | None = None  # forward pass of one sample, two for each multiply-accumulate
+    training_flops_per_sample: int | None = None  # and of its gradients; None: not known, or older than this count
+    # Of the product that most of the work is in, for one sample: rows, what both factors have in common, columns.
+    main_product: tuple[int, ...] = ()
     uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
 
 

@@ -9,7 +9,7 @@ from tfbench.measure.noise import NoiseKey, noise_key
 from tfbench.results import RunResult, Summary
 from tfbench.schema import to_plain
 
-FORMAT_VERSION = 2  # 2: settings and length of the run in noise_key
+FORMAT_VERSION = 2  # 2: settings and length of the run in noise_key, one count of work
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

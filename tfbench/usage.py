@@ -38,10 +38,12 @@ class UsageMeter:
 
     Args:
         gpus: Names of the GPUs in use, as TensorFlow numbers them: "GPU:0".
+        memory_before_model: Bytes, as of `read_memory` before the model was built; None: not known.
     """
 
-    def __init__(self, gpus: tuple[str, ...] = ()) -> None:
+    def __init__(self, gpus: tuple[str, ...] = (), *, memory_before_model: int | None = None) -> None:
         self._gpus = gpus
+        self._memory_before_model = memory_before_model
         self._resolution = _see_clock_resolution()
         with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
@@ -70,6 +72,7 @@ class UsageMeter:
             load_average=os.getloadavg()[0],
             clock_resolution_seconds=self._resolution,
             peak_memory_bytes=_read_peak_memory(),
+            memory_before_model_bytes=self._memory_before_model,
             peak_gpu_memory_bytes=self._read_gpu_peaks(),
         )
 
@@ -117,11 +120,12 @@ def read_throttled_seconds(root: Path) -> float | None:
     return max(found, default=None)
 
 
-def control_group_folders(root: Path) -> list[Path]:
-    """Returns where the processor's control group of this process, and those around it, are described, innermost first.
+def control_group_folders(root: Path, controller: str = "cpu") -> list[Path]:
+    """Returns where a control group of this process, and those around it, are described, innermost first.
 
     Args:
         root: Where /proc and /sys lie.
+        controller: Of version 1, which has a tree of groups for each: "cpu", "memory" or "cpuset".
     """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
@@ -132,8 +136,8 @@ def control_group_folders(root: Path) -> list[Path]:
         _, controllers, path = line.split(":", 2)
         if not controllers:
             mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]
-        elif "cpu" in controllers.split(","):
-            mounts = [root / "sys/fs/cgroup/cpu", root / "sys/fs/cgroup/cpu,cpuacct"]
+        elif controller in controllers.split(","):
+            mounts = [root / "sys/fs/cgroup" / name for name in dict.fromkeys((controller, controllers))]
         else:
             continue
         parts = Path(path).parts[1:]
@@ -147,6 +151,13 @@ def _count_swapped_pages(root: Path) -> int:
         text = (root / "proc/vmstat").read_text(encoding="ascii")
         return sum(int(pages) for pages in re.findall(r"^pswp(?:in|out) (\d+)$", text, re.MULTILINE))
     return 0
+
+
+def read_memory() -> int:
+    """Returns the resident size of this process, in bytes."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
 
 
 def _read_peak_memory() -> int:

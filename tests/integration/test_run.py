@@ -143,7 +143,9 @@ def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(pl
     assert summary["input_headroom"] == pytest.approx(
         summary["input_samples_per_second"] / summary["samples_per_second"]
     )
-    assert summary["flops_per_second"] == pytest.approx(3 * 4200 * summary["samples_per_second"])
+    # Three for each of 2,100 products, but none for the gradient of the data in the first 50.
+    assert summary["training_flops_per_sample"] == 2 * (3 * 2100 - 50)
+    assert summary["flops_per_second"] == pytest.approx(12_500 * summary["samples_per_second"])
     checks = plain.document["peak_checks"]
     peak = max(check["flops"] / check["seconds"] for check in checks)
     if min(check["other_share"] for check in checks) > 0.1:  # the other run, for one, may have disturbed them all
@@ -152,6 +154,7 @@ def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(pl
         assert summary["peak_flops_per_second"] == pytest.approx(peak)
         assert summary["model_flops_utilization"] == pytest.approx(summary["flops_per_second"] / peak)
     assert summary["peak_memory_bytes"] > 100 * 2**20
+    assert 100 * 2**20 < summary["memory_before_model_bytes"] < 2 * summary["peak_memory_bytes"]
 
 
 def test_an_epochs_figures_agree_with_each_other_and_with_its_spans(plain: Done) -> None:

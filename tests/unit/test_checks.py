@@ -32,7 +32,9 @@ def test_a_sound_run_needs_no_caution() -> None:
 
 def test_a_sound_run_of_which_all_is_known_needs_no_caution() -> None:
     result = build_run(
-        model=ModelSummary(num_parameters=1000, num_trainable_parameters=1000, flops_per_sample=2000),
+        model=ModelSummary(
+            num_parameters=1000, num_trainable_parameters=1000, flops_per_sample=2000, training_flops_per_sample=6000
+        ),
         input_check=InputCheck(num_batches=100, seconds=1.0),
         peak_checks=(PeakCheck(size=100, precision="float32", num_rounds=3, flops=9_000_000, seconds=1.0),),
     )

@@ -20,6 +20,7 @@ SUMS = {
     "num_kernel_weights": 79_400,
     "num_outputs": 905,
     "flops_per_sample": 158_800,
+    "training_flops_per_sample": 319_600,
     "notes": [],
 }
 DENSE = {"name": "dense", "kind": "Dense", "output_shape": [100], "num_outputs": 100, "input_shape": [28, 28, 1]}
@@ -51,7 +52,9 @@ def test_show_prints_layers_and_sums_below_what_the_recipe_is(tfbench: Cli, aske
     assert "\n  data          mnist: samples of 28x28x1, 10 classes; 60,000 to train," in done.stdout
     assert ["dense", "100", "100", "1", "x", "28"] in [line.split() for line in done.stdout.splitlines()]
     assert done.stdout.endswith(
-        "  forward       158.8 kFLOP a sample\n  step          4.764 MFLOP (3 x forward x 10 samples)\n"
+        "  forward       158.8 kFLOP a sample\n"
+        "  training      319.6 kFLOP a sample: 2.01 x forward, with its gradients\n"
+        "  step          3.196 MFLOP (training x 10 samples)\n"
     )
 
 

@@ -99,7 +99,12 @@ def build_mnist_run() -> RunResult:
         dataset=DatasetSummary(
             name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
         ),
-        model=ModelSummary(num_parameters=1_796_010, num_trainable_parameters=1_796_010, flops_per_sample=3_588_000),
+        model=ModelSummary(
+            num_parameters=1_796_010,
+            num_trainable_parameters=1_796_010,
+            flops_per_sample=3_588_000,
+            training_flops_per_sample=9_196_000,
+        ),
         steps_per_epoch=600,
         spans=(
             build_span(first_step=1, last_step=1, seconds=1.125),
@@ -108,7 +113,7 @@ def build_mnist_run() -> RunResult:
             build_span(epoch=3, first_step=1201, last_step=1800, seconds=4.0),
         ),
         epochs=epochs,
-        usage=build_usage(peak_memory_bytes=1_500_000_000),
+        usage=build_usage(peak_memory_bytes=1_500_000_000, memory_before_model_bytes=600_000_000),
         input_check=InputCheck(num_batches=64, seconds=0.128),
         peak_checks=(PeakCheck(size=2048, precision="float32", num_rounds=4, flops=500_000_000_000, seconds=1.0),),
         ledger=LedgerRecord(

@@ -103,17 +103,23 @@ def test_reads_a_system_without_any_of_it(tmp_path: Path) -> None:
     }
 
 
-def test_a_gpu_has_the_memory_and_driver_that_the_driver_s_tool_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_has_the_memory_and_driver_that_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    known = Gpu(name="Titan X", memory_bytes=12 * 2**30, driver="550.54.15", clock_mhz=1911)
+    known = (Gpu(name="Titan X", memory_bytes=12 * 2**30, driver="550.54.15", clock_mhz=1911),)
+    asked: list[object] = []
+
+    def match(*arguments: object) -> tuple[Gpu, ...]:
+        asked.append(arguments)
+        return known
+
     names = iter(["Titan X", "Titan V"])
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind, kind])
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": next(names)})
-    monkeypatch.setattr(device_report, "read_gpus", lambda: (known,))
+    monkeypatch.setattr(device_report, "match_gpus", match)
     monkeypatch.setattr(device_report, "_read_driver_version", lambda path: "550.54.15")
-    facts = device_report.collect_facts()
-    assert facts.gpus == (known, Gpu(name="Titan V", driver="550.54.15"))
+    assert device_report.collect_facts().gpus == known
+    assert asked == [(["Titan X", "Titan V"], "550.54.15")]
 
 
 def test_parses_a_report_and_keeps_what_the_log_says_of_gpus() -> None:

@@ -18,14 +18,15 @@ from builders import (
     build_usage,
 )
 from floors import floor_of_spread
-from tfbench.machine import Gpu
+from tfbench.machine import Environment, Gpu
 from tfbench.measure.difference import RunDifference, compare_runs
-from tfbench.measure.equality import find_unequal, flatten
+from tfbench.measure.equality import equal_values, find_unequal, flatten
 from tfbench.measure.judging import Runs, judge, judge_results
 from tfbench.measure.noise import NoiseFloor
 from tfbench.measure.summary import summarize
 from tfbench.report.difference import describe_speed, difference_json, difference_lines
 from tfbench.results import DatasetSummary, RunExit, RunResult, Summary
+from tfbench.schema import build, to_plain
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NOT_KNOWN: tuple[NoiseFloor | None, NoiseFloor | None] = (None, None)
@@ -99,6 +100,22 @@ def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, v
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("niceness", 15),
+        ("scheduling_policy", "SCHED_BATCH"),
+        ("autogroup_niceness", 5),
+        ("memory_limit_bytes", 2**30),
+        ("cpuset", "0-3"),
+    ],
+)
+def test_names_what_the_system_lets_one_process_have_and_not_the_other(name: str, value: object) -> None:
+    usual = build_environment(niceness=0, scheduling_policy="SCHED_OTHER", cpuset="0-7")
+    pair = (build_result(environment=usual), build_result(environment=dataclasses.replace(usual, **{name: value})))
+    assert [(found.name, found.a, found.b) for found in find_unequal(*pair)] == [(name, getattr(usual, name), value)]
+
+
+@pytest.mark.parametrize(
     ("section", "key", "value", "name"),
     [
         ("model", "hidden_units", [8], "model.hidden_units"),
@@ -119,6 +136,23 @@ def test_names_what_must_be_equal_in_the_recipe_and_is_not(section: str, key: st
 def test_a_set_that_was_found_with_fewer_samples_is_another_set() -> None:
     data = DatasetSummary(name="mnist", source="x", synthetic=False, train_samples=320, validation_samples=100)
     assert [entry.name for entry in find_unequal(*build_pair(dataset=data))] == ["dataset.train_samples"]
+
+
+def test_a_run_from_before_priority_and_limits_were_recorded_is_like_others_of_its_kind_alone() -> None:
+    older, other = build_pair()
+    assert find_unequal(older, other) == ()
+    assert "niceness" not in (equal_values(older)["environment"] or {})
+    newer = build_pair(environment=build_environment(niceness=0, scheduling_policy="SCHED_OTHER"))[1]
+    for pair, order in (((older, newer), 1), ((newer, older), -1)):
+        found = [(entry.name, *(entry.a, entry.b)[::order]) for entry in find_unequal(*pair)]
+        assert sorted(found) == [("niceness", None, 0), ("scheduling_policy", None, "SCHED_OTHER")]
+
+
+def test_a_record_from_before_priority_and_limits_were_recorded_is_read() -> None:
+    plain = to_plain(build_environment())
+    for name in ("niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset"):
+        del plain[name]
+    assert build(Environment, plain, "environment") == build_environment()
 
 
 def test_what_need_not_be_equal_is_not_named() -> None:

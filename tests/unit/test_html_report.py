@@ -215,6 +215,12 @@ def test_a_gpu_stands_with_its_memory_and_driver() -> None:
     assert ("commit", "abc, with changes") in described
 
 
+def test_a_process_stands_with_its_priority_and_its_memory_limit() -> None:
+    environment = build_environment(niceness=5, scheduling_policy="SCHED_BATCH", memory_limit_bytes=2**33)
+    described = dict(describe_environment(environment))
+    assert (described["scheduling"], described["memory limit"]) == ("SCHED_BATCH, niceness 5", "8.00 GiB")
+
+
 def test_the_recipe_is_to_be_saved_where_the_commands_name_its_file() -> None:
     page = Page(render_report(contents_of()))
     assert "Save the recipe below as test.toml, then:" in page.texts["p"]

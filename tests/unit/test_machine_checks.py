@@ -38,6 +38,44 @@ def test_what_was_not_recorded_is_not_judged() -> None:
     assert check(usage=None, environment=None, settings=None) == []
 
 
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"niceness": 15, "scheduling_policy": "SCHED_OTHER"}, "niceness 15"),
+        ({"niceness": 0, "scheduling_policy": "SCHED_IDLE"}, "policy SCHED_IDLE"),
+        ({"niceness": 0, "scheduling_policy": "SCHED_FIFO 10"}, "policy SCHED_FIFO 10"),
+        (
+            {"niceness": 1, "autogroup_niceness": 5, "scheduling_policy": "SCHED_BATCH"},
+            "niceness 1, niceness 5 of its session, policy SCHED_BATCH",
+        ),
+    ],
+)
+def test_an_unusual_priority_is_pointed_out(fields: dict[str, Any], what: str) -> None:
+    assert check(environment=build_environment(**fields)) == [
+        f"the measuring process was scheduled with {what}: whatever else runs on the machine takes another share of "
+        "its cores than beside a usual process. Start tfbench with niceness 0 and SCHED_OTHER, or compare only with "
+        "runs that had the same."
+    ]
+
+
+@pytest.mark.parametrize("niceness", [0, -5])
+def test_a_usual_priority_or_a_higher_one_needs_no_caution(niceness: int) -> None:
+    usual = {"scheduling_policy": "SCHED_OTHER", "autogroup_niceness": 0, "cpuset": "0-7"}
+    assert check(environment=build_environment(niceness=niceness, **usual)) == []
+
+
+@pytest.mark.parametrize(("mebibytes", "is_near"), [(900, False), (901, True), (2000, True)])
+def test_memory_near_the_limit_of_the_control_group_is_pointed_out(mebibytes: int, is_near: bool) -> None:
+    environment = build_environment(niceness=0, memory_limit_bytes=1000 * 2**20)
+    found = check(environment=environment, usage=build_usage(peak_memory_bytes=mebibytes * 2**20))
+    text = (
+        f"the process took {mebibytes:,} MiB of memory, and its control group allows 1,000: near its limit a group is "
+        "slowed down to give memory back, and beyond it processes are killed. Raise the limit, or train with smaller "
+        "batches."
+    )
+    assert found == ([text] if is_near else [])
+
+
 def test_other_load_is_pointed_out_in_cores_with_the_load_before() -> None:
     # 150 s of processor time in 100 s: one and a half cores.
     assert check_usage(busy_cpu_seconds=550.0) == [

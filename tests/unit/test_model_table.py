@@ -112,6 +112,7 @@ def test_the_sums_are_the_published_ones(name: str, num_outputs: int, num_kernel
     assert table.num_parameters == table.num_trainable_parameters == num_kernel_weights + num_biases
     assert sum(row.num_parameters for row in table.layers) == table.num_parameters
     assert sum(row.flops_per_sample or 0 for row in table.layers) == table.flops_per_sample
+    assert sum(row.training_flops_per_sample or 0 for row in table.layers) == table.training_flops_per_sample
 
 
 def test_moving_averages_are_parameters_but_neither_kernels_nor_trained() -> None:
@@ -176,11 +177,34 @@ PRODUCTS = {
 }
 
 
+# Of these, the products with the data: a step needs no gradient of them with respect to the data, which makes it fewer
+# than three forward passes. Recurrent layers multiply their own state besides, which has one.
+PRODUCTS_WITH_DATA = {
+    "mnist_mlp": 784 * 1000,
+    "mnist_cnn": 676 * 9 * 32,
+    "mnist_scratch_cnn": 784 * 9 * 10,
+    "mnist_hidden100_mlp": 784 * 100,
+    "mnist_hidden100_rnn": 28 * 28 * 100,
+    "mnist_hidden263_rnn": 28 * 28 * 263,
+    "features4_hidden100_mlp": 4 * 100,
+    "features4_hidden100_rnn": 4 * 100,
+    "features4_hidden21_rnn": 4 * 21,
+    "features4_hidden22_rnn": 4 * 22,
+    "sine_lstm": 10 * 5,  # a dense layer before the recurrent one
+    "cifar10_lenet5": 784 * 25 * 3 * 6,
+    "cifar10_convnet": 576 * 4_800,
+    "cifar10_resnet152": 256 * 49 * 3 * 64,
+    "svhn_rcnn": 1024 * 75 * 128,
+    "imagenet_alexnet": 3969 * 23_232,
+}
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in recipe_file.shipped_folder().glob("*.toml")))
 def test_every_shipped_recipe_costs_what_was_worked_out_by_hand(name: str) -> None:
     tables = recipe_file.to_tables(recipe_file.load_recipe(recipe_file.find_recipe(name)))
     report = report_on({"name": name, "tables": tables})
     assert report["flops_per_sample"] == 2 * PRODUCTS[name]
+    assert report["training_flops_per_sample"] == 2 * (3 * PRODUCTS[name] - PRODUCTS_WITH_DATA[name])
     assert sum(row["num_parameters"] for row in report["layers"]) == report["num_parameters"]
 
 
@@ -350,8 +374,16 @@ def test_text_of_a_network_with_all_that_is_odd() -> None:
             strides=(1, 1),
             input_shape=(6, 4, 2),
             flops_per_sample=1152,
+            training_flops_per_sample=2304,
         ),
-        LayerRow(name="own", kind="Own", output_shape=(None, 8), num_outputs=None, flops_per_sample=None),
+        LayerRow(
+            name="own",
+            kind="Own",
+            output_shape=(None, 8),
+            num_outputs=None,
+            flops_per_sample=None,
+            training_flops_per_sample=None,
+        ),
         LayerRow(name="own", kind="Own", output_shape=(8,), num_outputs=8, input_shape=(None, 8), is_used_again=True),
         LayerRow(name="probs", kind="softmax", output_shape=(10,), num_outputs=10, input_shape=(10,)),
     )
@@ -362,6 +394,7 @@ def test_text_of_a_network_with_all_that_is_odd() -> None:
         num_kernel_weights=48,
         num_outputs=None,
         flops_per_sample=None,
+        training_flops_per_sample=None,
         notes=("FLOPs are not available.",),
     )
     recipe = build_recipe(training={"head": "double_softmax", "validation_head": "double_softmax"})

@@ -256,11 +256,26 @@ def test_a_layer_is_bound_by_what_takes_longer_at_the_peaks() -> None:
     assert pool.backward.roof_share == pytest.approx(0.05)
 
 
+def test_what_is_faster_than_a_peak_has_no_share_of_it() -> None:
+    # 8 x 6 million operations in 0.4 ms are 120 GFLOP/s, of a peak of 100.
+    fast = summarize(layers=(dataclasses.replace(CONV, flops_per_sample=6_000_000), POOL)).layers[0].forward
+    assert (fast.bound, fast.roof_share, fast.exceeds_peak) == ("arithmetic", None, True)
+    even = summarize(layers=(dataclasses.replace(CONV, flops_per_sample=4_999_999), POOL)).layers[0].forward
+    assert even.roof_share == pytest.approx(1.0) and not even.exceeds_peak
+
+
+def test_the_backward_pass_has_the_gradients_that_were_counted() -> None:
+    layer = dataclasses.replace(CONV, gradient_flops_per_sample=2_500_000)
+    assert summarize(layers=(layer, POOL)).layers[0].backward.flops == 8 * 2_500_000
+
+
 @pytest.mark.parametrize(
     ("changes", "flops"),
     [({"has_input_gradient": True}, 32_000_000), ({"is_trained": False}, 0), ({"flops_per_sample": None}, None)],
 )
-def test_the_backward_pass_has_a_product_for_each_gradient(changes: dict[str, object], flops: int | None) -> None:
+def test_an_older_record_s_backward_pass_has_a_product_for_each_gradient(
+    changes: dict[str, object], flops: int | None
+) -> None:
     layer: ProfiledLayer = dataclasses.replace(CONV, **changes)
     assert summarize(layers=(layer, POOL)).layers[0].backward.flops == flops
 

@@ -27,6 +27,7 @@ from tfbench.report.profile import operation_lines, profile_lines, published_tim
 from tfbench.report.profile_json import profile_to_json
 from tfbench.report.profile_plot import MAX_LAYERS, plot_profile
 from tfbench.report.profile_sentences import describe_bottleneck, profile_cautions
+from tfbench.report.profile_tables import limit_lines
 from tfbench.report.profiles import bottleneck_lines, list_cautions
 from tfbench.results import RunResult, Summary
 
@@ -410,13 +411,13 @@ def test_times_of_a_gpu_are_said_to_be_its_own() -> None:
         ),
         (
             {"backward_bytes": 36_000_000},
-            "It is bound by memory, and moves 2 times what this machine's memory can: part of it stays in the "
-            "processor's caches.",
+            "It is bound by memory, and faster than this machine's memory was seen to be, which is no peak for it: "
+            "part of its bytes stays in the processor's caches, or the peak was measured too low.",
         ),
         (
             {"flops_per_sample": 33_750_000},
-            "It is bound by arithmetic, and counts 3 times the operations of a matrix product in that time: there are "
-            "shorter ways to compute it.",
+            "It is bound by arithmetic, and faster than this machine's matrix product, which is no peak for it: there "
+            "are shorter ways to compute it, or the peak was measured too low.",
         ),
         ({"flops_per_sample": None}, "1.8 ms of a step's 6 ms, 30 %."),
     ],
@@ -426,6 +427,20 @@ def test_the_sentence_says_what_limits_a_layer(fields: dict[str, Any], end: str)
     layers = (base.layers[0], dataclasses.replace(base.layers[1], **fields))
     result = build_profiled(build_profile(layers=layers))
     assert describe_bottleneck(result, summarize(result)).endswith(end)
+
+
+def test_no_share_of_a_peak_is_more_than_all_of_it() -> None:
+    base = build_profile()
+    fast = dataclasses.replace(base.layers[1], flops_per_sample=33_750_000)  # backward 3 times what the peak allows
+    result = build_profiled(build_profile(layers=(base.layers[0], fast)))
+    lines = limit_lines(summarize(result), 80)
+    assert [line for line in lines if line.endswith("  arithmetic, above")]
+    step = profile_to_json(result, summarize(result))["step"]
+    (pool,) = (layer for layer in step["layers"] if layer["name"] == "pool")
+    assert (pool["backward"]["roof_share"], pool["backward"]["exceeds_peak"]) == (None, True)
+    shares = [layer[direction]["roof_share"] for layer in step["layers"] for direction in ("forward", "backward")]
+    assert all(share is None or 0 <= share <= 1 for share in shares)
+    assert max(map(len, lines)) <= 80
 
 
 def test_sums_that_are_more_than_a_tenth_off_are_a_caution_with_what_to_do() -> None:

@@ -57,9 +57,11 @@ COMMON = {
     "multiview_accuracy": 0.72,
     "time_to_accuracy_seconds": 4.8,  # the first epoch reached 0.75, the target
     "peak_memory_bytes": 3_000_000_000,
+    "memory_before_model_bytes": 500_000_000,
     "peak_gpu_memory_bytes": 2_000_000_000,
     "other_busy_cores": 0.5,  # 6 s of CPU time, 4 of them its own, in 4 s
     "flops_per_sample": 2000,
+    "training_flops_per_sample": 5000,
     "peak_flops_per_second": 4e6,
     "input_samples_per_second": 512.0,
     "num_parameters": 1000,
@@ -112,8 +114,8 @@ BY_STEPS_PER_EXECUTION = {
         "step_time_p90_seconds": 0.86,
         "step_time_p99_seconds": 0.941,
         "step_time_mad_seconds": 0.25,
-        "flops_per_second": 1.536e6,
-        "model_flops_utilization": 0.384,
+        "flops_per_second": 1.28e6,
+        "model_flops_utilization": 0.32,
         "input_headroom": 2.0,
         "steady_steps": 10,
         "steady_seconds": 5.0,
@@ -126,8 +128,8 @@ BY_STEPS_PER_EXECUTION = {
         "step_time_p90_seconds": 0.5,
         "step_time_p99_seconds": 0.5,
         "step_time_mad_seconds": 0.1,
-        "flops_per_second": 2.88e6,
-        "model_flops_utilization": 0.72,
+        "flops_per_second": 2.4e6,
+        "model_flops_utilization": 0.6,
         "input_headroom": 512 / 480,
         "steady_steps": 9,
         "steady_seconds": 2.4,
@@ -179,7 +181,9 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             global_batch_size=128,
             per_replica_batch_size=128 // num_replicas,
         ),
-        model=ModelSummary(num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000),
+        model=ModelSummary(
+            num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000, training_flops_per_sample=5000
+        ),
         steps_per_epoch=6,
         spans=build_spans(SECONDS[steps_per_execution], steps_per_execution),
         epochs=(
@@ -220,6 +224,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             own_cpu_seconds=4.0,
             busy_cpu_seconds=6.0,
             peak_memory_bytes=3_000_000_000,
+            memory_before_model_bytes=500_000_000,
             peak_gpu_memory_bytes=(2_000_000_000, 1_000_000_000)[:num_replicas],
         ),
         input_check=InputCheck(num_batches=10, seconds=2.5),
@@ -300,6 +305,12 @@ def test_utilization_does_not_exist_above_the_peak() -> None:
     metrics = summarize(result, warmup_steps=2).metrics
     assert metrics["peak_flops_per_second"] == 1e6
     assert metrics["model_flops_utilization"] is None
+
+
+def test_a_record_without_the_memory_before_the_model_has_no_such_figure() -> None:
+    summary = summarize(build_result(usage=build_usage()), warmup_steps=1)
+    assert "memory_before_model_bytes" not in summary.metrics
+    assert not [caution for caution in summary.cautions if "memory" in caution]
 
 
 def test_what_a_run_did_not_check_is_not_missing() -> None:

@@ -28,6 +28,14 @@ def test_a_meter_sees_the_time_and_the_memory_of_this_process() -> None:
     assert found.peak_gpu_memory_bytes == ()
 
 
+def test_the_memory_before_the_model_stands_beside_the_peak() -> None:
+    before = usage.read_memory()
+    found = UsageMeter(memory_before_model=before).finish()
+    assert found.memory_before_model_bytes == before
+    assert found.peak_memory_bytes > 0.5 * before > 10 * 2**20  # resident sizes of the same process
+    assert UsageMeter().finish().memory_before_model_bytes is None
+
+
 def test_the_peak_of_memory_is_of_the_time_measured_only() -> None:
     before = np.ones(256 * 2**20, np.uint8)
     del before

@@ -60,7 +60,11 @@ def ask_devices() -> "DeviceFacts":
             text=True,
             errors="replace",
             timeout=_TIMEOUT_SECONDS,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0"},  # what it says of GPUs is what we look for
+            env=os.environ
+            | {
+                "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
+                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
+            },
             check=False,
         )
     except subprocess.TimeoutExpired as error:

@@ -20,6 +20,9 @@ _EQUAL_SETTINGS = (
     "xla_flags",
 )
 _SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
+# Without a niceness a record is older than these: they are in none of its values, not even as None, and so not known to
+# be equal to those of a newer one.
+_RECORDED_WITH_NICENESS = ("niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset")
 _EQUAL_IN_ENVIRONMENT = (
     "tensorflow_onednn",
     "thread_variables",
@@ -30,6 +33,7 @@ _EQUAL_IN_ENVIRONMENT = (
     "cpu_model",
     "usable_cores",
     "cpu_quota_cores",
+    *_RECORDED_WITH_NICENESS,
 )
 VERSIONS = ("tfbench", "tensorflow", "keras")
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
@@ -69,6 +73,9 @@ def equal_values(result: RunResult) -> dict[str, Any]:
     for name, fields in (("settings", (*_EQUAL_SETTINGS, _SOFT_PLACEMENT)), ("environment", _EQUAL_IN_ENVIRONMENT)):
         record = getattr(result, name)
         values[name] = None if record is None else {field: getattr(record, field) for field in fields}
+    if values["environment"] and values["environment"]["niceness"] is None:
+        for field in _RECORDED_WITH_NICENESS:
+            del values["environment"][field]
     kinds = {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
     return values | {"device_kinds": sorted(kinds)}
 
@@ -84,7 +91,7 @@ def find_unequal_values(
         if first is None or second is None:  # where only one run got so far, that alone is said
             pairs[name] = (None if first is None else "known", None if second is None else "known")
         else:
-            pairs |= {field: (first[field], second[field]) for field in first}
+            pairs |= {field: (first.get(field), second.get(field)) for field in {**first, **second}}
     if a.get("device_kinds") != b.get("device_kinds"):
         pairs.pop(_SOFT_PLACEMENT, None)
     return tuple(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tfbench.measure.step_profile import DIRECTIONS, LayerTime, Phase, PhaseCheck, Work
-from tfbench.profile_records import CALLS, PHASES, Profile, ProfileRound
+from tfbench.profile_records import CALLS, PHASES, Profile, ProfiledLayer, ProfileRound
 
 
 def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
@@ -68,16 +68,17 @@ def time_layers(
         bytes_per_second: That memory can move; None: not known.
     """
     for layer in profile.layers:
-        forward_flops = layer.flops_per_sample * batch if layer.flops_per_sample is not None and batch else None
-        # For each product of the forward pass: the gradients of the weights and of the input.
-        products = 0 if not layer.is_trained else 2 if layer.has_input_gradient else 1
+        forward_flops, gradient_flops = (
+            flops * batch if flops is not None and batch else None
+            for flops in (layer.flops_per_sample, count_gradients(layer))
+        )
         work = {
             "forward": _judge(
                 parts.get(f"forward/{layer.index}", 0.0), forward_flops, layer.forward_bytes, peak, bytes_per_second
             ),
             "backward": _judge(
                 parts.get(f"backward/{layer.index}", 0.0),
-                None if forward_flops is None else products * forward_flops,
+                gradient_flops,
                 layer.backward_bytes,
                 peak,
                 bytes_per_second,
@@ -87,6 +88,17 @@ def time_layers(
         yield LayerTime(layer=layer, **work, share=seconds / full_seconds)
 
 
+def count_gradients(layer: ProfiledLayer) -> int | None:
+    """Returns what the gradients of a layer cost for one sample.
+
+    In a record that is older than the count of gradients, those of the weights are taken to cost as much as the forward
+    pass, and those of the input as much again.
+    """
+    if layer.gradient_flops_per_sample is not None or layer.flops_per_sample is None:
+        return layer.gradient_flops_per_sample
+    return layer.flops_per_sample * (0 if not layer.is_trained else 2 if layer.has_input_gradient else 1)
+
+
 def _judge(
     seconds: float, flops: int | None, num_bytes: int | None, peak: float | None, bytes_per_second: float | None
 ) -> Work:
@@ -94,8 +106,12 @@ def _judge(
     if flops is None or not num_bytes or not peak or not bytes_per_second or seconds <= 0:
         return work
     arithmetic, memory = flops / peak, num_bytes / bytes_per_second
+    share = max(arithmetic, memory) / seconds
     return dataclasses.replace(
-        work, bound="arithmetic" if arithmetic >= memory else "memory", roof_share=max(arithmetic, memory) / seconds
+        work,
+        bound="arithmetic" if arithmetic >= memory else "memory",
+        roof_share=share if share <= 1 else None,
+        exceeds_peak=share > 1,
     )
 
 

@@ -13,6 +13,8 @@ MAX_STOLEN = 0.02  # share of the wanted processor time: as much as repeats of a
 MAX_PAGE_FAULTS = 500
 # The kernel takes a few from idle programs wherever there is swap space; each is waited for as long as a page fault.
 MAX_SWAPPED_PAGES = 500
+NEAR_MEMORY_LIMIT = 0.9  # of what a control group allows: files that were read, and other processes, count in it, too
+_USUAL_POLICY = "SCHED_OTHER"
 _AUTO_JIT = re.compile(r"--tf_xla_auto_jit(?:=(\S+))?")
 _AUTO_JIT_OFF = ("-1", "0")
 
@@ -27,6 +29,8 @@ def check_machine(result: RunResult) -> Iterator[str]:
     if result.environment:
         yield from _check_quota(result.environment, result.usage)
         yield from _check_governor(result.environment)
+        yield from _check_priority(result.environment)
+        yield from _check_memory_limit(result.environment, result.usage)
     yield from _check_xla(result)
 
 
@@ -86,6 +90,33 @@ def _check_governor(environment: Environment) -> Iterator[str]:
         yield (
             f"the processor's clock is governed by {governor}, not by performance, and may change within a run: times "
             "may be too long, and differ. Use performance (cpupower frequency-set --governor performance)."
+        )
+
+
+def _check_priority(environment: Environment) -> Iterator[str]:
+    """Points out a process that others go before, or that goes before all others."""
+    found = []
+    if (environment.niceness or 0) > 0:
+        found.append(f"niceness {environment.niceness}")
+    if (environment.autogroup_niceness or 0) > 0:
+        found.append(f"niceness {environment.autogroup_niceness} of its session")
+    if environment.scheduling_policy not in (None, _USUAL_POLICY):
+        found.append(f"policy {environment.scheduling_policy}")
+    if found:
+        yield (
+            f"the measuring process was scheduled with {', '.join(found)}: whatever else runs on the machine takes "
+            "another share of its cores than beside a usual process. Start tfbench with niceness 0 and "
+            f"{_USUAL_POLICY}, or compare only with runs that had the same."
+        )
+
+
+def _check_memory_limit(environment: Environment, usage: Usage | None) -> Iterator[str]:
+    limit = environment.memory_limit_bytes
+    if limit and usage and usage.peak_memory_bytes > NEAR_MEMORY_LIMIT * limit:
+        yield (
+            f"the process took {usage.peak_memory_bytes / 2**20:,.0f} MiB of memory, and its control group allows "
+            f"{limit / 2**20:,.0f}: near its limit a group is slowed down to give memory back, and beyond it processes "
+            "are killed. Raise the limit, or train with smaller batches."
         )
 
 

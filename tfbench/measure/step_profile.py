@@ -35,7 +35,8 @@ class Work:
     """What one direction of a layer took in a step, what it had to do, and what keeps it from being faster.
 
     `bound` is what would take longer at the machine's peaks, its arithmetic or moving its bytes; `roof_share` is that
-    time over the time that it took. None: not known.
+    time over the time that it took. None: not known. What took less time than that shows that the peak is none for it,
+    so that it has no share of it: it `exceeds_peak`.
 
     Source: Williams, Waterman and Patterson, "Roofline" (Communications of the ACM 2009).
     """
@@ -45,6 +46,7 @@ class Work:
     num_bytes: int | None
     bound: Literal["arithmetic", "memory"] | None = None
     roof_share: float | None = None
+    exceeds_peak: bool = False
 
     @property
     def flops_per_second(self) -> float | None:

@@ -9,7 +9,7 @@ from tfbench.measure.cost import compute_cost
 from tfbench.measure.learning import time_to_accuracy_seconds
 from tfbench.measure.profile import summarize_profile
 from tfbench.measure.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
-from tfbench.measure.work import FLOPS_PER_FORWARD, find_peak
+from tfbench.measure.work import find_peak
 from tfbench.metrics import LEDGER_ENTRIES, METRICS, PROFILE_METRICS
 from tfbench.recipe import REGRESSION_LOSSES
 from tfbench.results import RunResult, StepSpan, Summary
@@ -141,6 +141,8 @@ def _used(result: RunResult) -> Values:
         # Counters of the machine and of the process are not read at the same instant.
         "other_busy_cores": max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds,
     }
+    if usage.memory_before_model_bytes is not None:  # older records have none
+        values["memory_before_model_bytes"] = usage.memory_before_model_bytes
     if usage.peak_gpu_memory_bytes:
         values["peak_gpu_memory_bytes"] = max(usage.peak_gpu_memory_bytes)
     return values
@@ -150,9 +152,12 @@ def _work_and_limit(result: RunResult, speed: float | None) -> Values:
     """Returns what the training computed, beside what its devices and its input pipeline could do at most."""
     values: Values = {}
     flops = result.model.flops_per_sample if result.model else None
+    training_flops = result.model.training_flops_per_sample if result.model else None
     if flops is not None:
         values["flops_per_sample"] = flops
-        values["flops_per_second"] = None if speed is None else FLOPS_PER_FORWARD * flops * speed
+    if training_flops is not None:  # older records have none: a caution says so
+        values["training_flops_per_sample"] = training_flops
+        values["flops_per_second"] = None if speed is None else training_flops * speed
     if result.peak_checks:
         peak, reached = find_peak(result.peak_checks), values.get("flops_per_second")
         values["peak_flops_per_second"] = peak

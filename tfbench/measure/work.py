@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from tfbench.machine import PeakCheck
 from tfbench.results import RunResult
 
-FLOPS_PER_FORWARD = 3  # a training step takes the backward pass for two forward passes, as is usual
 # Rate of the input pipeline alone over that of the training. Where both share the cores, the time of a sample is the
 # sum of both, so that below 1.5 more than two thirds of it go into the input; where a GPU trains, less than a third of
 # the pipeline's time is left to make up for a hold-up.
@@ -41,7 +40,14 @@ def _check_input(speed: float | None, result: RunResult) -> Iterator[str]:
 
 
 def _check_peak(speed: float | None, result: RunResult) -> Iterator[str]:
-    flops, checks = result.model.flops_per_sample if result.model else None, result.peak_checks
+    model, checks = result.model, result.peak_checks
+    if model and model.flops_per_sample and model.training_flops_per_sample is None:
+        yield (
+            "flops_per_second is not available: the record of this run holds the operations of the forward pass alone, "
+            "not those of the gradients. Repeat the run with this version of tfbench."
+        )
+        return
+    flops = model.training_flops_per_sample if model else None
     if not flops or not speed or len(checks) < 2:
         return
     peak = find_peak(checks)
@@ -52,13 +58,13 @@ def _check_peak(speed: float | None, result: RunResult) -> Iterator[str]:
             f"{100 * share:.0f} % of the machine's processor time. Stop them, and repeat the run."
         )
         return
-    reached = FLOPS_PER_FORWARD * flops * speed
+    reached = flops * speed
     if reached > peak:
         yield (
             f"model_flops_utilization is not available: the training made {reached / 1e9:,.4g} GFLOP/s, more than the "
             f"{peak / 1e9:,.4g} of matrix products on the same devices, measured {len(checks)} times. Either these "
-            "were disturbed, or the step takes fewer operations than are counted: a first layer has no gradient of its "
-            "input to compute, and there are shorter ways to convolve (Winograd's). Repeat the run on a quiet machine."
+            "were disturbed, or they are no peak for this network: there are shorter ways to convolve than are counted "
+            "(Winograd's). Repeat the run on a quiet machine."
         )
 
 

@@ -277,6 +277,8 @@ def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
     )
     yield "governor", e.cpu_governor or ""
     yield "memory", format_bytes(e.memory_bytes)
+    yield "memory limit", "" if e.memory_limit_bytes is None else format_bytes(e.memory_limit_bytes)
+    yield "scheduling", "" if e.niceness is None else f"{e.scheduling_policy}, niceness {e.niceness}"
     for gpu in e.gpus:
         parts = [
             format_bytes(gpu.memory_bytes) if gpu.memory_bytes else "",

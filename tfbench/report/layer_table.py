@@ -7,11 +7,23 @@ from tfbench.recipe import Recipe, TrainingConfig
 from tfbench.report.tables import format_pairs
 from tfbench.report.trained import describe_heads
 from tfbench.results import DatasetSpec
+from tfbench.wording import count
 
-_COLUMNS = ("layer", "output", "outputs", "kernels", "parameters", "filters", "kernel", "stride", "input", "FLOPs")
+_COLUMNS = (
+    "layer",
+    "output",
+    "outputs",
+    "kernels",
+    "parameters",
+    "filters",
+    "kernel",
+    "stride",
+    "input",
+    "FLOPs",
+    "training",
+)
 _TO_THE_LEFT = ("layer", "output")
 _GAP = "  "
-_FORWARDS_A_STEP = 3  # a training step's backward pass computes two products for each one of the forward pass
 
 
 def describe_model(recipe: Recipe, spec: DatasetSpec, table: ModelTable, width: int) -> list[str]:
@@ -62,12 +74,14 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> list[tuple[st
     if table.num_trainable_parameters != table.num_parameters:
         parameters += f"; {table.num_trainable_parameters:,} are trained"
     pairs = [("parameters", parameters)]
-    if table.flops_per_sample is not None:
-        step = _FORWARDS_A_STEP * table.flops_per_sample * training.global_batch_size
-        samples = f"{training.global_batch_size:,} samples"
+    forward, trained = table.flops_per_sample, table.training_flops_per_sample
+    if forward is not None and trained is not None:
+        times = f": {trained / forward:.3g} x forward, with its gradients" if forward else ""
+        step = format_flops(trained * training.global_batch_size)
         pairs += [
-            ("forward", f"{format_flops(table.flops_per_sample)} a sample"),
-            ("step", f"{format_flops(step)} ({_FORWARDS_A_STEP} x forward x {samples})"),
+            ("forward", f"{format_flops(forward)} a sample"),
+            ("training", f"{format_flops(trained)} a sample{times}"),
+            ("step", f"{step} (training x {count(training.global_batch_size, 'sample')})"),
         ]
     num_outputs = table.layers[-1].num_outputs
     heads = describe_heads(training, num_outputs) if num_outputs else []
@@ -83,6 +97,7 @@ def _format_table(table: ModelTable) -> list[str]:
         num_kernel_weights=table.num_kernel_weights,
         num_parameters=table.num_parameters,
         flops_per_sample=table.flops_per_sample,
+        training_flops_per_sample=table.training_flops_per_sample,
     )
     rows = [_COLUMNS, *map(_cells, table.layers), _cells(total)]
     rows[-1] = (rows[-1][0], "", *rows[-1][2:])  # outputs have a sum, their shapes have none
@@ -102,6 +117,7 @@ def _cells(row: LayerRow) -> tuple[str, ...]:
         _format_window(row.strides),
         "" if row.input_shape is None else _format_input(row.input_shape),
         _format_count(row.flops_per_sample),
+        _format_count(row.training_flops_per_sample),
     )
 
 

@@ -26,7 +26,6 @@ _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _MIN_LOOP_SHARE = 0.05
 _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
 _OUTWEIGHS = 2  # times the bottleneck, from which what all layers of a kind take is said beside it
-_ABOUT_ALL = 1.1  # of a peak, within which the peak's own measurement may be that much too low
 _UNNAMED_HINT = (
     "That is operations too short to be recorded, such as those in the loop of a recurrent layer, and what carrying "
     "them out costs: layers, loss and optimizer may take longer than is shown, by up to as much."
@@ -165,20 +164,20 @@ def _find_longest_kind(profile: StepProfile) -> tuple[str, float]:
 
 
 def _describe_limit(work: Work) -> str:
-    if work.bound is None or work.roof_share is None:
-        return ""
     is_memory = work.bound == "memory"
-    if work.roof_share <= _ABOUT_ALL:
+    if work.roof_share is not None:
         peak = "this machine's memory can move" if is_memory else "this machine computes in a matrix product"
         return f"It is bound by {work.bound}, and reaches {format_share(work.roof_share)} of what {peak}."
+    if not work.exceeds_peak:
+        return ""
     if is_memory:
         return (
-            f"It is bound by memory, and moves {work.roof_share:.2g} times what this machine's memory can: part of it "
-            "stays in the processor's caches."
+            "It is bound by memory, and faster than this machine's memory was seen to be, which is no peak for it: "
+            "part of its bytes stays in the processor's caches, or the peak was measured too low."
         )
     return (
-        f"It is bound by arithmetic, and counts {work.roof_share:.2g} times the operations of a matrix product in that "
-        "time: there are shorter ways to compute it."
+        "It is bound by arithmetic, and faster than this machine's matrix product, which is no peak for it: there are "
+        "shorter ways to compute it, or the peak was measured too low."
     )
 
 

@@ -145,7 +145,8 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
     remark = (
         "GFLOP/s: counted operations over the time; pooling, activations and biases count none. FLOP/byte: over the "
         "bytes that must move at least. Bound by what takes longer at this machine's peaks, with the share of that "
-        "peak; over 100 %: caches hold part of the bytes, or there is a shorter way to compute."
+        "peak; above: it is no peak for this layer, since caches hold part of the bytes, there is a shorter way to "
+        "compute, or it was measured too low."
     )
     unsure = [check.phase for check in profile.checks if names_too_little(check) and check.phase != "update"]
     if unsure:
@@ -295,4 +296,6 @@ def _intensity(work: Work) -> str:
 
 
 def _bound(work: Work) -> str:
+    if work.exceeds_peak:
+        return f"{work.bound}, above"
     return "?" if work.bound is None or work.roof_share is None else f"{work.bound} {100 * work.roof_share:.0f} %"

@@ -177,7 +177,10 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
     if (first := metrics.get("first_step_seconds")) is not None:
         pairs.append(("first step", f"{format_time(first)} (tracing and compilation)"))
     if (memory := metrics.get("peak_memory_bytes")) is not None:
-        pairs.append(("peak memory", format_bytes(memory)))
+        text = format_bytes(memory)
+        if (before := metrics.get("memory_before_model_bytes")) is not None:
+            text += f", {format_bytes(before)} before the model was built"
+        pairs.append(("peak memory", text))
     return format_pairs(pairs + _describe_learning(result, metrics), width)
 
 

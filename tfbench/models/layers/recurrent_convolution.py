@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
+from tfbench.products import Factor, Product
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -99,12 +100,23 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         """Returns (batch, height, width, filters)."""
         return (*input_shape[:-1], self.filters)
 
-    def forward_flops(self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]) -> int:
-        """Returns the operations of one sample in all convolutions, those that compute the same again among them."""
-        feed_forward, recurrent = (math.prod(layer.kernel.shape) for layer in (self.feed_forward, self.recurrent))
+    def forward_products(
+        self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]
+    ) -> list[Product]:
+        """Returns all convolutions of one sample, those that compute the same again among them."""
+        places = math.prod(size for size in output_shape[1:-1] if size is not None)
+        of_feed_forward, of_recurrent = (
+            2 * places * math.prod(layer.kernel.shape) for layer in (self.feed_forward, self.recurrent)
+        )
+        kernels = [Factor(weights=(layer.kernel,)) for layer in (self.feed_forward, self.recurrent)]
+        first_state = Factor((0,), tuple(self.feed_forward.weights))
+        state = Factor((0,), tuple(self.weights))
         num_feed_forward = self.num_feedback_steps + 1 if self.recomputes_feed_forward else 1
-        products: int = num_feed_forward * feed_forward + self.num_feedback_steps * recurrent
-        return 2 * products * math.prod(size for size in output_shape[1:-1] if size is not None)
+        return [
+            *[Product(of_feed_forward, Factor((0,)), kernels[0])] * num_feed_forward,
+            Product(of_recurrent, first_state, kernels[1]),
+            *[Product(of_recurrent, state, kernels[1])] * (self.num_feedback_steps - 1),
+        ]
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
