@@ -266,7 +266,15 @@ def _require_usable(devices: tuple[Device, ...], config: DistributionConfig, tra
             "They are one processor: use cpu:0."
         )
     if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
-        raise DeviceError("distribution.cross_device_ops: nccl moves data between GPUs only. Use hierarchical_copy.")
+        raise DeviceError(
+            "distribution.cross_device_ops: nccl moves data between GPUs only. Use reduction_to_one_device."
+        )
+    if config.cross_device_ops == "hierarchical_copy" and num_replicas % 2 and num_replicas > 1:
+        raise DeviceError(
+            "distribution.cross_device_ops: TensorFlow's hierarchical_copy leaves replicas out of the sum of gradients "
+            f"unless their number is even. Received: {num_replicas} replicas. Use "
+            f'{"nccl or " if devices[0].kind == "gpu" else ""}reduction_to_one_device.'
+        )
 
 
 def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, str | None]:
@@ -278,8 +286,9 @@ def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, 
         return tf.distribute.OneDeviceStrategy(names[0]), None
     chosen = config.cross_device_ops
     if chosen == "auto":
-        # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1.
-        chosen = "nccl" if "GPU" in names[0] else "hierarchical_copy"
+        # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1, and its hierarchical copy
+        # leaves replicas out of the sum where their number is odd (`group_size = num_devices // 2`).
+        chosen = "nccl" if "GPU" in names[0] else "reduction_to_one_device"
     build = {
         "nccl": tf.distribute.NcclAllReduce,
         "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,

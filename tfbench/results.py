@@ -73,6 +73,27 @@ class Placement:
 
 
 @schema
+class ReplicaCheck:
+    """A first step of several replicas beside that of one, done before the clock started and taken back.
+
+    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
+    it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
+    gradient, or update; None: not compared, for the `reason`.
+    """
+
+    num_replicas: int
+    compared: tuple[Literal["sums", "gradients", "update"], ...]
+    rounding: float | None = None  # what two computations of the gradient by one replica differ by
+    weight: str = ""
+    deviation: float | None = None
+    tolerance: float | None = None
+    updated_weight: str = ""
+    update_deviation: float | None = None
+    update_tolerance: float | None = None
+    reason: str = ""  # why only sums were compared
+
+
+@schema
 class EffectiveSettings:
     """Settings as TensorFlow and Keras report them after the model was compiled."""
 
@@ -210,6 +231,7 @@ class RunResult:
     snapshot_epoch: int | None = None  # newest epoch that a run could go on from
     stop_reason: str | None = None  # why training ended before the recipe's epochs were done
     notes: tuple[str, ...] = ()  # what the measuring process noticed
+    replica_check: ReplicaCheck | None = None  # of a run over several replicas
     usage: Usage | None = None
     input_check: InputCheck | None = None
     peak_checks: tuple[PeakCheck, ...] = ()  # a second one where the run was faster than the first
