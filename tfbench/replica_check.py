@@ -8,11 +8,11 @@ every run over several replicas does one step before its clock starts, and takes
   part, so that dropout and statistics of a batch are those of each replica, with float64 for the mean.
 - The update of each replica must be the one that an optimizer outside of the strategy makes of these gradients.
 
-Tolerances: one replica computes a gradient twice, from losses of different scale, so that both differ by rounding alone,
-whatever the precision and the order of sums in its kernels. What several replicas differ by was seen to be less than that
-in float32, bfloat16 and float16. A weight may differ by `_TIMES_ROUNDING` times as much, its own or the mean of all, and by
-`_FLOOR` in any case: sums of n terms in another order differ by about sqrt(n) 2^-24, which is 2^-12 for 16 million.
-A replica of 64 that is left out is 2^-6.
+Tolerances: one replica computes a gradient twice, from losses of different scale, so that both differ by rounding
+alone, whatever the precision and the order of sums in its kernels. What several replicas differ by was seen to be less
+than that in float32, bfloat16 and float16. A weight may differ by `_TIMES_ROUNDING` times as much, its own or the mean of
+all, and by `_FLOOR` in any case: sums of n terms in another order differ by about sqrt(n) 2^-24, which is 2^-12 for 16
+million. A replica of 64 that is left out is 2^-6.
 """
 
 import dataclasses
@@ -110,11 +110,12 @@ def _compare_step(check: ReplicaCheck, model: Any, one_model: Any, batch: Any, p
 def _compare_gradients(reference: Reference, step: Step, names: Sequence[str]) -> Iterator[_Deviation]:
     """Yields for each weight how far its gradient is from that of one replica, relative to a part's gradient."""
     whole = math.hypot(*reference.sizes.values())
+    nothing = np.zeros(())
     for index in reference.gradients.keys() | step.gradients.keys():
-        expected = reference.gradients.get(index, np.float64(0.0))
+        expected = reference.gradients.get(index, nothing)
         size = reference.sizes.get(index, 0.0) + whole * _OF_WHOLE / _FLOOR or 1.0
         rounding = max(reference.rounding, reference.noises.get(index, 0.0) / size)
-        found = step.gradients.get(index, np.float64(0.0))
+        found = step.gradients.get(index, nothing)
         yield _Deviation(names[index], norm(found - expected) / size, max(_FLOOR, _TIMES_ROUNDING * rounding))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbench.one_replica import Array, Gradients, inner_optimizer, to_array, updated_values
-from tfbench.snapshots import copies_of, training_variables
+from tfbench.one_replica import Array, Gradients, inner_optimizer, updated_values
+from tfbench.snapshots import copies_of, to_numpy, training_variables
 
 _GRADIENT = "tfbench_gradient_"
 _SHARED_SEED = "global_seed_generator"  # as Keras names it
@@ -35,10 +35,10 @@ def taken_back(model: Any, build_all: Callable[[], None]) -> Iterator[None]:
     from keras.src.backend.common import global_state  # nothing public tells of the generator that Keras shares
 
     shared = global_state.get_global_attribute(_SHARED_SEED)
-    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is Keras that uses them
+    python_state, numpy_state = random.getstate(), np.random.get_state()
     build_all()
     variables = [*training_variables(model), *([] if shared is None else [shared.state])]
-    kept = [np.array(to_array(variable)) for variable in variables]
+    kept = [np.array(to_numpy(variable)) for variable in variables]
     try:
         yield
     finally:
@@ -49,7 +49,7 @@ def taken_back(model: Any, build_all: Callable[[], None]) -> Iterator[None]:
             global_state.set_global_attribute(_SHARED_SEED, None)
         model.reset_metrics()
         random.setstate(python_state)
-        np.random.set_state(numpy_state)  # noqa: NPY002
+        np.random.set_state(numpy_state)
 
 
 def build(model: Any, batch: Any) -> None:
@@ -115,7 +115,6 @@ def count_in_sums(strategy: Any, sizes: list[int]) -> list[set[float]]:
     num_replicas = strategy.num_replicas_in_sync
     sizes = [max(size, num_replicas) for size in sizes]
 
-    @tf.function(autograph=False)
     def sum_up() -> Any:
         def give() -> Any:
             context = tf.distribute.get_replica_context()
@@ -125,7 +124,7 @@ def count_in_sums(strategy: Any, sizes: list[int]) -> list[set[float]]:
         return strategy.run(give)
 
     counts: list[set[float]] = [set() for _ in range(num_replicas)]
-    for total in sum_up():
+    for total in tf.function(sum_up, autograph=False)():
         for copy in strategy.experimental_local_results(total):
             for replica in range(num_replicas):
                 counts[replica].update(np.unique(copy.numpy()[replica::num_replicas]).tolist())

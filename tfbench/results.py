@@ -59,6 +59,25 @@ class Predictions:
 
 
 @schema
+class ThreadPools:
+    """The threads that TensorFlow was seen to start as it made its devices on the processor.
+
+    Those of one pool split operations ("intra-op"), those of another start them. A process has one of each, whatever
+    the number of logical CPU devices: that of `expected_intra_op_threads`.
+    """
+
+    num_devices: int  # logical CPU devices
+    intra_op_threads: int
+    inter_op_threads: int
+    expected_intra_op_threads: int
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all devices were seen to share one pool."""
+        return self.intra_op_threads == self.expected_intra_op_threads
+
+
+@schema
 class Placement:
     """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
 
@@ -70,6 +89,7 @@ class Placement:
     per_replica_batch_size: int
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
+    threads: ThreadPools | None = None  # of a run on the processor
 
 
 @schema

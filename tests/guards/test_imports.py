@@ -58,6 +58,7 @@ LEVELS = {
     "one_replica": 3,
     "replica_check": 3,
     "replica_step": 3,
+    "thread_pools": 3,
     "step_calls": 3,
     "timed_turns": 3,
     "model_graph": 3,
