@@ -59,7 +59,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
     Args:
         request: The run.
         journal: Receives "stage", "ready", "replica_check", "started", "spans", "epoch", "snapshot", "stopped",
-            "trained", "evaluation", "predictions", "input_check", "peak_check", "ledger", "note" and "finished" records.
+            "trained", "evaluation", "predictions", "input_check", "peak_check", "ledger", "note", "finished" records.
         ledger: Told of what takes the time; opened when the process was started.
         wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
 

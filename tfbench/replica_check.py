@@ -10,8 +10,8 @@ every run over several replicas does one step before its clock starts, and takes
 
 Tolerances: one replica computes a gradient twice, from losses of different scale, so that both differ by rounding
 alone, whatever the precision and the order of sums in its kernels. What several replicas differ by was seen to be less
-than that in float32, bfloat16 and float16. A weight may differ by `_TIMES_ROUNDING` times as much, its own or the mean of
-all, and by `_FLOOR` in any case: sums of n terms in another order differ by about sqrt(n) 2^-24, which is 2^-12 for 16
+than that in float32, bfloat16 and float16. A weight may differ by `_TIMES_ROUNDING` times as much (its own, or that of
+all), and by `_FLOOR` in any case: sums of n terms in another order differ by about sqrt(n) 2^-24, which is 2^-12 for 16
 million. A replica of 64 that is left out is 2^-6.
 """
 
