@@ -162,7 +162,7 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
     Raises:
         MeasurementError: They do not.
     """
-    from tfbench.replica_check import check_replicas
+    from tfbench.replica_check import check_replicas, require_as_one
 
     recipe, training, placement = request.recipe, request.recipe.training, prepared.resolved.placement
     journal.append("stage", name=f"comparing a first step of {placement.num_replicas} replicas with that of one")
@@ -191,6 +191,7 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
             placement,
         )
     journal.append("replica_check", **plain_fields(replica_check=check))
+    require_as_one(check, placement)
 
 
 def note_shared_machine(prepared: Prepared, journal: Journal) -> None:

@@ -48,23 +48,20 @@ class _Deviation(NamedTuple):
 
 
 def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement) -> ReplicaCheck:
-    """Holds a first step of several replicas against that of one; nothing is changed by it.
+    """Holds a first step of several replicas against that of one, and takes it back; whoever asks looks for faults.
 
     Args:
         model: Compiled under a strategy of several replicas; with a snapshot's values already, if there is one.
         build_one: Builds and compiles a model like it, outside of the strategy, for the batch of one replica.
         batches: The training's batches, a tf.data.Dataset of its own.
-        placement: Names what is at fault.
-
-    Raises:
-        MeasurementError: Several replicas do not train as one does.
+        placement: Names the replicas.
     """
     strategy = model.distribute_strategy
     batch = next(iter(batches))
     parts = _split(batch, placement.num_replicas)
     counts = count_in_sums(strategy, [math.prod(weight.shape) for weight in model.trainable_variables])
-    faults = [*_check_feed(strategy, batches, parts), *_check_counts(counts, placement)]
-    check = ReplicaCheck(num_replicas=placement.num_replicas, compared=("sums",))
+    faults = (*_check_feed(strategy, batches, parts), *_check_counts(counts, placement))
+    check = ReplicaCheck(num_replicas=placement.num_replicas, compared=("sums",), faults=faults)
     try:
         with taken_back(model, lambda: build(model, parts[0])):
             check = _compare_step(check, model, build_one(), batch, parts)
@@ -72,10 +69,31 @@ def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, place
         reason = "there was not enough memory for one more replica"
         check = dataclasses.replace(check, reason=reason)
     gc.collect()  # the functions of two steps, before the memory that training needs is read
-    faults += _find_faults(check)
-    if faults:
-        raise MeasurementError(_describe(faults, placement))
     return check
+
+
+def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
+    """Ends a run whose replicas do not train as one.
+
+    Raises:
+        MeasurementError: There are faults.
+    """
+    import keras
+
+    if not check.faults:
+        return
+    safe = "reduction_to_one_device"
+    mend = (
+        f"Use another number of replicas, or another version of TensorFlow ({tf.__version__}) or Keras "
+        f"({keras.__version__})"
+        if placement.cross_device_ops == safe
+        else f'Use distribution.cross_device_ops = "{safe}"'
+    )
+    raise MeasurementError(
+        f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = {placement.cross_device_ops} "
+        f"does not train as one replica does: {'; '.join(check.faults)}. Nothing was measured. {mend}; a model with "
+        "code of its own may be the cause, too."
+    )
 
 
 def _compare_step(check: ReplicaCheck, model: Any, one_model: Any, batch: Any, parts: Sequence[Any]) -> ReplicaCheck:
@@ -83,6 +101,8 @@ def _compare_step(check: ReplicaCheck, model: Any, one_model: Any, batch: Any, p
     one = OneReplica(model, one_model)
     scale = getattr(model.optimizer, "dynamic_scale", None)
     reference = one.compute_gradients(parts, loss_scale=1.0 if scale is None else float(to_array(scale)))
+    if not reference.gradients:
+        return dataclasses.replace(check, reason="the model hands no gradients to its optimizer")
     if not all(np.isfinite(gradient).all() for gradient in reference.gradients.values()):
         return dataclasses.replace(check, reason="the gradients of the first step are not finite")
     if reference.rounding * _TIMES_ROUNDING > 1 / (2 * len(parts)):
@@ -99,11 +119,12 @@ def _compare_step(check: ReplicaCheck, model: Any, one_model: Any, batch: Any, p
         compared=("sums", "gradients", "update"),
         rounding=reference.rounding,
         weight=gradient.weight,
-        deviation=gradient.value,
+        deviation=_finite(gradient.value),
         tolerance=gradient.tolerance,
         updated_weight=update.weight,
-        update_deviation=update.value,
+        update_deviation=_finite(update.value),
         update_tolerance=update.tolerance,
+        faults=(*check.faults, *_find_faults(gradient, update)),
     )
 
 
@@ -124,6 +145,8 @@ def _compare_updates(one: OneReplica, step: Step) -> Iterator[_Deviation]:
     before = one.values()
     one.update(step.gradients)
     for index, (name, old, new) in enumerate(zip(one.all_names, before, one.values(), strict=True)):
+        if not np.isfinite(new).all():
+            continue  # too high a learning rate, which one replica does not survive either
         size = norm(new - old) + norm(new) * _OF_VALUE or 1.0
         farthest = max(norm(values[index] - new) for values in step.values)
         yield _Deviation(name, farthest / size, _FLOOR)
@@ -136,7 +159,8 @@ def _farthest(deviations: Iterator[_Deviation]) -> _Deviation:
 
 def _split(batch: Any, num_parts: int) -> list[Any]:
     """Returns the parts of a batch, as its replicas get them."""
-    whole = [tf.split(value, num_parts) for value in tf.nest.flatten(batch)]
+    with tf.device("/cpu:0"):  # a GPU has no memory to spare for the batch of all
+        whole = [tf.split(value, num_parts) for value in tf.nest.flatten(batch)]
     return [tf.nest.pack_sequence_as(batch, values) for values in zip(*whole, strict=True)]
 
 
@@ -165,14 +189,12 @@ def _check_counts(counts: Sequence[set[float]], placement: Placement) -> Iterato
         yield f"its sums over {len(counts)} replicas count {', '.join(wrong)} instead of once"
 
 
-def _find_faults(check: ReplicaCheck) -> Iterator[str]:
-    gradient = _Deviation(check.weight, check.deviation or 0.0, check.tolerance or 0.0)
+def _find_faults(gradient: _Deviation, update: _Deviation) -> Iterator[str]:
     if gradient.is_too_far:
         yield (
             f"the gradients of the first step differ by up to {gradient.value:.3g} of their size from what one replica "
             f"computes of the same batch and weights (tolerance {gradient.tolerance:.2g}, weight {gradient.weight})"
         )
-    update = _Deviation(check.updated_weight, check.update_deviation or 0.0, check.update_tolerance or 0.0)
     if update.is_too_far:
         yield (
             f"the first update differs by up to {update.value:.3g} of its size from what one replica makes of the same "
@@ -180,18 +202,5 @@ def _find_faults(check: ReplicaCheck) -> Iterator[str]:
         )
 
 
-def _describe(faults: Sequence[str], placement: Placement) -> str:
-    import keras
-
-    safe = "reduction_to_one_device"
-    mend = (
-        f"Use another number of replicas, or another version of TensorFlow ({tf.__version__}) or Keras "
-        f"({keras.__version__})"
-        if placement.cross_device_ops == safe
-        else f'Use distribution.cross_device_ops = "{safe}"'
-    )
-    return (
-        f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = {placement.cross_device_ops} "
-        f"does not train as one replica does: {'; '.join(faults)}. Nothing was measured. {mend}; a model with code of "
-        "its own may be the cause, too."
-    )
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

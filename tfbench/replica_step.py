@@ -92,7 +92,8 @@ def do_step(model: Any, batch: Any) -> Step:
         model.optimizer.apply = model.optimizer._stateful_handle_finite_grads
     try:
         model.make_train_function(force=True)
-        batches = tf.data.Dataset.from_tensors(batch)
+        with tf.device("/cpu:0"):
+            batches = tf.data.Dataset.from_tensors(batch)
         found = model.train_function(iter(strategy.experimental_distribute_dataset(batches)))
     finally:
         del optimizer.update_step, model.train_step

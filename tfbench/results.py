@@ -98,7 +98,7 @@ class ReplicaCheck:
 
     "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
     it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
-    gradient, or update; None: not compared, for the `reason`.
+    gradient, or update; None: not compared, for the `reason`, or not finite.
     """
 
     num_replicas: int
@@ -111,6 +111,7 @@ class ReplicaCheck:
     update_deviation: float | None = None
     update_tolerance: float | None = None
     reason: str = ""  # why only sums were compared
+    faults: tuple[str, ...] = ()  # for which the run failed
 
 
 @schema

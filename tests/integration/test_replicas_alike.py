@@ -82,7 +82,7 @@ CHECK = (
     SETUP
     + """
 from tfbench.errors import MeasurementError
-from tfbench.replica_check import check_replicas
+from tfbench.replica_check import check_replicas, require_as_one
 
 def build_dropping_and_normalising():
     return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Conv2D(4, 3, use_bias=True),
@@ -126,11 +126,12 @@ def check(build, count, cross_device_ops=None, name="reduction_to_one_device", p
     with strategy.scope():
         model = compiled(build)
     plant(model)
+    found = check_replicas(model, lambda: compiled(build), batches(), placement(count, name))
     try:
-        found = dataclasses.asdict(check_replicas(model, lambda: compiled(build), batches(), placement(count, name)))
+        require_as_one(found, placement(count, name))
     except MeasurementError as error:
-        found = str(error)
-    return model, found
+        return str(error)
+    return dataclasses.asdict(found)
 
 def history(is_checked, per_execution):
     keras.utils.set_random_seed(3)
@@ -154,15 +155,15 @@ def forget_a_replica(model):
     model.optimizer.update_step = update_step
 
 facts = {
-    "clean": check(build_dropping_and_normalising, 3)[1],
-    "drawing": check(build_drawing, 2)[1],
-    "exploding": check(build_exploding, 2)[1],
+    "clean": check(build_dropping_and_normalising, 3),
+    "drawing": check(build_drawing, 2),
+    "exploding": check(build_exploding, 2),
     "hierarchical": check(build_dropping_and_normalising, 3, tf.distribute.HierarchicalCopyAllReduce(),
-                          "hierarchical_copy")[1],
-    "dropping": check(build_dropping_and_normalising, 4, Dropping())[1],
-    "dropping_unseen": check(build_drawing, 4, Dropping())[1],
-    "scaled": check(build_dropping_and_normalising, 2, plant=scale_loss_wrongly)[1],
-    "forgotten": check(build_dropping_and_normalising, 3, plant=forget_a_replica)[1],
+                          "hierarchical_copy"),
+    "dropping": check(build_dropping_and_normalising, 4, Dropping()),
+    "dropping_unseen": check(build_drawing, 4, Dropping()),
+    "scaled": check(build_dropping_and_normalising, 2, plant=scale_loss_wrongly),
+    "forgotten": check(build_dropping_and_normalising, 3, plant=forget_a_replica),
     "as_without": [history(False, n) == history(True, n) for n in (1, 3)],
 }
 print("FACTS" + json.dumps(facts))
@@ -278,4 +279,6 @@ def test_a_run_whose_replicas_do_not_train_as_one_fails_with_the_reason(tmp_path
     (exit_record,) = of_kind(journal, "exit")
     assert exit_record["status"] == "FAILED"
     assert exit_record["reason"].startswith("MeasurementError: mirrored on cpu:0, cpu:1, cpu:2 with cross_device_ops")
+    (check_record,) = of_kind(journal, "replica_check")
+    assert len(check_record["replica_check"]["faults"]) == 2
     assert not of_kind(journal, "started") and not of_kind(journal, "spans")
