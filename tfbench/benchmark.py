@@ -59,8 +59,8 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
     Args:
         request: The run.
-        journal: Receives "stage", "ready", "started", "spans", "epoch", "snapshot", "stopped", "trained", "evaluation",
-            "predictions", "input_check", "peak_check", "ledger", "note" and "finished" records.
+        journal: Receives "stage", "ready", "replica_check", "started", "spans", "epoch", "snapshot", "stopped",
+            "trained", "evaluation", "predictions", "input_check", "peak_check", "ledger", "note", "finished" records.
         ledger: Told of what takes the time; opened when the process was started.
         wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
 
@@ -71,6 +71,9 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
     prepared = prepare(request, journal, ledger, wait_for_start)
     splits, model, resolved = prepared.splits, prepared.model, prepared.resolved
 
+    if resolved.placement.num_replicas > 1:
+        with ledger.entry("replica_check"):
+            _check_replicas(request, prepared, journal)
     journal.append("started")
     meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
     with input_pipeline.broken_samples_named(splits.source):
@@ -155,6 +158,44 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     wait_for_start()
     ledger.switch(None)
     return prepared
+
+
+def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
+    """Makes sure that several replicas train as one does.
+
+    Raises:
+        MeasurementError: They do not.
+    """
+    from tfbench.replica_check import check_replicas, require_as_one
+
+    recipe, training, placement = request.recipe, request.recipe.training, prepared.resolved.placement
+    journal.append("stage", name=f"comparing a first step of {placement.num_replicas} replicas with that of one")
+
+    def build_one() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)  # given once already
+            return build_compiled_model(
+                recipe.model,
+                training,
+                prepared.splits.spec,
+                allows_code=request.allows_code,
+                num_replicas=placement.num_replicas,
+            )
+
+    with input_pipeline.broken_samples_named(prepared.splits.source):
+        check = check_replicas(
+            prepared.model,
+            build_one,
+            input_pipeline.build_training_dataset(
+                prepared.splits,
+                global_batch_size=training.global_batch_size,
+                seed=training.seed,
+                first_step=len(request.resume.epochs) * prepared.steps_per_epoch if request.resume else 0,
+            ),
+            placement,
+        )
+    journal.append("replica_check", **plain_fields(replica_check=check))
+    require_as_one(check, placement)
 
 
 def note_shared_machine(prepared: Prepared, journal: Journal) -> None:
@@ -249,11 +290,23 @@ def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str)
 
 
 def build_compiled_model(
-    config: ModelConfig, training: TrainingConfig, spec: DatasetSpec, *, allows_code: bool = False
+    config: ModelConfig,
+    training: TrainingConfig,
+    spec: DatasetSpec,
+    *,
+    allows_code: bool = False,
+    num_replicas: int | None = None,
 ) -> Any:
     """Builds and compiles the model; to be called in the strategy's scope.
 
     Everything that Keras would otherwise choose by device and strategy (XLA above all) is given explicitly.
+
+    Args:
+        config: The model.
+        training: What it is compiled for.
+        spec: The data.
+        allows_code: The user allowed functions from outside of tfbench to be called.
+        num_replicas: That share a batch; None: those of the strategy.
 
     Raises:
         RecipeError: The optimizer's groups do not fit the model.
@@ -263,7 +316,7 @@ def build_compiled_model(
 
     from tfbench import objective, optimizer
 
-    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    num_replicas = num_replicas or tf.distribute.get_strategy().num_replicas_in_sync
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
     steps_per_epoch = input_pipeline.count_steps_per_epoch(spec.train_samples, training.global_batch_size)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from tfbench import thread_pools
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.hardware import cpu_model
 from tfbench.recipe import DistributionConfig, TrainingConfig
@@ -107,12 +108,14 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
 
     devices, notes = _choose(config)
     _require_usable(devices, config, training)
+    threads = None
     if devices[0].kind == "cpu":
         physical = tf.config.list_physical_devices("CPU")[0]
         num_logical = 1 + max(device.index for device in devices)
         tf.config.set_logical_device_configuration(physical, [tf.config.LogicalDeviceConfiguration()] * num_logical)
         # Off, a device that is not there is an error; on, TensorFlow would quietly take another, or hang.
         tf.config.set_soft_device_placement(False)
+        threads = thread_pools.start_cpu_devices()
         logical = {str(device): f"/device:CPU:{device.index}" for device in devices}
     else:
         physical_gpus = tf.config.list_physical_devices("GPU")
@@ -128,6 +131,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
         cross_device_ops=cross_device_ops,
         hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
+        threads=threads,
     )
     return ResolvedDistribution(strategy, placement, {name: device for device, name in logical.items()})
 
@@ -273,7 +277,15 @@ def _require_usable(devices: tuple[Device, ...], config: DistributionConfig, tra
             "They are one processor: use cpu:0."
         )
     if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
-        raise DeviceError("distribution.cross_device_ops: nccl moves data between GPUs only. Use hierarchical_copy.")
+        raise DeviceError(
+            "distribution.cross_device_ops: nccl moves data between GPUs only. Use reduction_to_one_device."
+        )
+    if config.cross_device_ops == "hierarchical_copy" and num_replicas % 2 and num_replicas > 1:
+        raise DeviceError(
+            "distribution.cross_device_ops: TensorFlow's hierarchical_copy leaves replicas out of the sum of gradients "
+            f"unless their number is even. Received: {num_replicas} replicas. Use "
+            f"{'nccl or ' if devices[0].kind == 'gpu' else ''}reduction_to_one_device."
+        )
 
 
 def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, str | None]:
@@ -285,8 +297,9 @@ def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, 
         return tf.distribute.OneDeviceStrategy(names[0]), None
     chosen = config.cross_device_ops
     if chosen == "auto":
-        # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1.
-        chosen = "nccl" if "GPU" in names[0] else "hierarchical_copy"
+        # TensorFlow's own choice for CPU replicas fails with steps_per_execution above 1, and its hierarchical copy
+        # leaves replicas out of the sum where their number is odd (`group_size = num_devices // 2`).
+        chosen = "nccl" if "GPU" in names[0] else "reduction_to_one_device"
     build = {
         "nccl": tf.distribute.NcclAllReduce,
         "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,

@@ -25,6 +25,7 @@ from tfbench.results import (
     ModelSummary,
     Placement,
     Predictions,
+    ReplicaCheck,
     ResumePoint,
     RunExit,
     RunRequest,
@@ -173,8 +174,10 @@ class Replay:
                     "model": build(ModelSummary, record["model"], "model"),
                     "steps_per_epoch": record["steps_per_epoch"],
                 }
+            case "replica_check":
+                self._values["replica_check"] = build(ReplicaCheck, record["replica_check"], "replica_check")
             case "started":
-                self._values["started_at"] = record["time"]
+                self._values |= {"stage": "training", "started_at": record["time"]}
             case "spans":
                 self._spans += [
                     StepSpan(epoch=int(e), first_step=int(f), last_step=int(n), seconds=s)

@@ -59,6 +59,25 @@ class Predictions:
 
 
 @schema
+class ThreadPools:
+    """The threads that TensorFlow was seen to start as it made its devices on the processor.
+
+    Those of one pool split operations ("intra-op"), those of another start them. A process has one of each, whatever
+    the number of logical CPU devices: that of `expected_intra_op_threads`.
+    """
+
+    num_devices: int  # logical CPU devices
+    intra_op_threads: int
+    inter_op_threads: int
+    expected_intra_op_threads: int
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all devices were seen to share one pool."""
+        return self.intra_op_threads == self.expected_intra_op_threads
+
+
+@schema
 class Placement:
     """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
 
@@ -70,6 +89,29 @@ class Placement:
     per_replica_batch_size: int
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
+    threads: ThreadPools | None = None  # of a run on the processor
+
+
+@schema
+class ReplicaCheck:
+    """A first step of several replicas beside that of one, done before the clock started and taken back.
+
+    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
+    it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
+    gradient, or update; None: not compared, for the `reason`, or not finite.
+    """
+
+    num_replicas: int
+    compared: tuple[Literal["sums", "gradients", "update"], ...]
+    rounding: float | None = None  # what two computations of the gradient by one replica differ by
+    weight: str = ""
+    deviation: float | None = None
+    tolerance: float | None = None
+    updated_weight: str = ""
+    update_deviation: float | None = None
+    update_tolerance: float | None = None
+    reason: str = ""  # why only sums were compared
+    faults: tuple[str, ...] = ()  # for which the run failed
 
 
 @schema
@@ -215,6 +257,7 @@ class RunResult:
     snapshot_epoch: int | None = None  # newest epoch that a run could go on from
     stop_reason: str | None = None  # why training ended before the recipe's epochs were done
     notes: tuple[str, ...] = ()  # what the measuring process noticed
+    replica_check: ReplicaCheck | None = None  # of a run over several replicas
     usage: Usage | None = None
     input_check: InputCheck | None = None
     peak_checks: tuple[PeakCheck, ...] = ()  # a second one where the run was faster than the first

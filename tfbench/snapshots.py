@@ -63,7 +63,7 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
     path = folder / f"epoch_{epoch:06}.npz"
     part = path.with_suffix(".part")
     head = {"format": _FORMAT, "epoch": epoch, "variables": [_describe(variable) for variable in variables]}
-    arrays = {f"v{index}": _to_numpy(variable) for index, variable in enumerate(variables)}
+    arrays = {f"v{index}": to_numpy(variable) for index, variable in enumerate(variables)}
     try:
         with part.open("wb") as file:
             np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
@@ -164,6 +164,7 @@ def _describe(variable: Any) -> str:
     return f"{variable.dtype} {tuple(variable.shape)}"  # no name: Keras numbers them over the whole process
 
 
-def _to_numpy(variable: Any) -> npt.NDArray[Any]:
+def to_numpy(variable: Any) -> npt.NDArray[Any]:
+    """Returns the value of a variable, of Keras or of TensorFlow; under a strategy, that of the first replica."""
     of_keras = not callable(variable.value)  # a method of TensorFlow's variables, what Keras's hold in theirs
     return np.asarray((variable.value if of_keras else variable).numpy())

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tfbench.distribution import Device, parse_devices, require_possible
+from tfbench.distribution import Device, parse_devices, require_possible, require_usable
 from tfbench.errors import DeviceError
 from tfbench.recipe import DistributionConfig, TrainingConfig
 
@@ -89,8 +89,26 @@ def test_rejects_xla_on_a_logical_cpu_device_but_the_first() -> None:
         require_possible(config("one_device", "cpu:1"), training(jit_compile=True))
 
 
+@pytest.mark.parametrize("count", [3, 5, 7])
+@pytest.mark.parametrize(("kind", "use"), [("cpu", ""), ("gpu", "nccl or ")])
+def test_rejects_hierarchical_copy_over_an_odd_number_of_replicas(kind: str, use: str, count: int) -> None:
+    devices = [f"{kind}:{index}" for index in range(count)]
+    with pytest.raises(DeviceError) as caught:
+        require_usable(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training(8 * count))
+    assert str(caught.value) == (
+        "distribution.cross_device_ops: TensorFlow's hierarchical_copy leaves replicas out of the sum of gradients "
+        f"unless their number is even. Received: {count} replicas. Use {use}reduction_to_one_device."
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_takes_hierarchical_copy_over_one_or_an_even_number_of_replicas(count: int) -> None:
+    devices = [f"cpu:{index}" for index in range(count)]
+    require_possible(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training())
+
+
 def test_rejects_nccl_on_the_cpu() -> None:
-    with pytest.raises(DeviceError, match="nccl moves data between GPUs only"):
+    with pytest.raises(DeviceError, match=r"nccl moves data between GPUs only. Use reduction_to_one_device\."):
         require_possible(config("mirrored", "cpu:0", "cpu:1", cross_device_ops="nccl"), training())
 
 

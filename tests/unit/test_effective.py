@@ -9,7 +9,7 @@ from builders import build_environment, build_placement, build_recipe, build_req
 from tfbench.errors import MeasurementError
 from tfbench.measure.effective import EffectiveValue, list_effective
 from tfbench.report.effective import effective_json, effective_lines
-from tfbench.results import RunResult
+from tfbench.results import ReplicaCheck, RunResult, ThreadPools
 
 
 def run_asked_for(settings: dict[str, Any] | None = None, **sections: Any) -> RunResult:
@@ -66,7 +66,7 @@ def test_gpu_alone_asks_for_every_gpu() -> None:
 
 def test_what_a_recipe_left_open_is_not_different_whatever_was_chosen() -> None:
     result = run_asked_for({"intra_op_threads": 8}, distribution={"cross_device_ops": "auto"})
-    placement = build_placement(cross_device_ops="hierarchical_copy")
+    placement = build_placement(cross_device_ops="reduction_to_one_device")
     assert differing(dataclasses.replace(result, placement=placement)) == []
 
 
@@ -113,3 +113,31 @@ def test_json_has_both_sides_of_each_setting() -> None:
     assert (written["run_id"], written["name"]) == ("a" * 32, "test")
     assert written["settings"]["precision"] == {"effective": "float32", "asked": "mixed_float16", "differs": True}
     assert written["settings"]["num_replicas"] == {"effective": 1, "asked": None, "differs": False}
+
+
+def test_threads_are_listed_as_they_were_seen() -> None:
+    threads = ThreadPools(num_devices=3, intra_op_threads=4, inter_op_threads=2, expected_intra_op_threads=4)
+    result = dataclasses.replace(run_asked_for(), placement=build_placement(threads=threads))
+    names = ("logical_cpu_devices", "intra_op_pools", "intra_op_threads_seen", "inter_op_threads_seen")
+    assert [find(result, name).effective for name in names] == [3, "one", 4, 2]
+    apart = dataclasses.replace(threads, intra_op_threads=12)
+    result = dataclasses.replace(result, placement=build_placement(threads=apart))
+    assert find(result, "intra_op_pools").effective == "not one of 4 threads"
+
+
+def test_what_a_first_step_of_several_replicas_was_held_against_is_listed() -> None:
+    check = ReplicaCheck(
+        num_replicas=2,
+        compared=("sums", "gradients", "update"),
+        deviation=1.3e-6,
+        tolerance=1e-3,
+        update_deviation=0.0,
+        update_tolerance=1e-3,
+    )
+    result = dataclasses.replace(run_asked_for(), replica_check=check)
+    assert find(result, "as_one_replica").effective == ("sums", "gradients", "update")
+    assert find(result, "gradient_deviation").effective == "1.3e-06 (tolerance 0.001)"
+    assert find(result, "update_deviation").effective == "0 (tolerance 0.001)"
+    check = ReplicaCheck(num_replicas=2, compared=("sums",), reason="the gradients of the first step are not finite")
+    result = dataclasses.replace(result, replica_check=check)
+    assert find(result, "not_compared_since").effective == "the gradients of the first step are not finite"

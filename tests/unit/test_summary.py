@@ -83,6 +83,7 @@ COMMON = {
     "ledger/data_seconds": 1.0,
     "ledger/model_seconds": 1.5,
     "ledger/waiting_seconds": 0.25,
+    "ledger/replica_check_seconds": 0.0,
     "ledger/first_step_seconds": 2.0,
     "ledger/warmup_seconds": 0.5,
     "ledger/steady_seconds": 5.0,

@@ -79,6 +79,15 @@ def _check_devices(result: RunResult) -> Iterator[str]:
             f"{num_cpus} logical CPU devices share the same physical cores: this run shows that the strategy works, "
             "and says nothing of the speed of more hardware. Use GPUs to measure how training scales."
         )
+    threads = result.placement.threads if result.placement else None
+    if threads and threads.num_devices > 1 and not threads.is_shared:
+        expected = threads.expected_intra_op_threads
+        pools = "a pool each" if threads.intra_op_threads == threads.num_devices * expected else "something else"
+        yield (
+            f"{threads.num_devices} logical CPU devices should share one pool of {count(expected, 'thread')} for their "
+            f"operations; TensorFlow was seen to start {threads.intra_op_threads}, {pools}: this run had other threads "
+            "than one on a single device. Do not compare them."
+        )
 
 
 def _check_clock(result: RunResult) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from tfbench.errors import MeasurementError
 from tfbench.machine import Environment
 from tfbench.recipe import Recipe
-from tfbench.results import EffectiveSettings, Placement, RunResult
+from tfbench.results import EffectiveSettings, Placement, ReplicaCheck, RunResult
 
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
 
@@ -36,7 +36,11 @@ def list_effective(result: RunResult) -> tuple[EffectiveValue, ...]:
             "`tfbench show RECIPE --toml` prints what a recipe asks for."
         )
     recipe = result.request.recipe
-    return (*_list_placement(placement, recipe), *_list_settings(settings, environment, recipe))
+    return (
+        *_list_placement(placement, recipe),
+        *_list_replica_check(result.replica_check),
+        *_list_settings(settings, environment, recipe),
+    )
 
 
 def _list_placement(placement: Placement, recipe: Recipe) -> list[EffectiveValue]:
@@ -54,7 +58,38 @@ def _list_placement(placement: Placement, recipe: Recipe) -> list[EffectiveValue
         _compare("global_batch_size", placement.global_batch_size, recipe.training.global_batch_size),
         EffectiveValue(name="per_replica_batch_size", effective=placement.per_replica_batch_size),
         _compare("cross_device_ops", placement.cross_device_ops, asked.cross_device_ops, open_as="auto"),
+        *_list_threads(placement),
     ]
+
+
+def _list_threads(placement: Placement) -> list[EffectiveValue]:
+    """Lists the threads that were seen to be started for devices on the processor; nothing where none were counted."""
+    threads = placement.threads
+    if threads is None:
+        return []
+    pools = "one" if threads.is_shared else f"not one of {threads.expected_intra_op_threads} threads"
+    return [
+        EffectiveValue(name="logical_cpu_devices", effective=threads.num_devices),
+        EffectiveValue(name="intra_op_pools", effective=pools),
+        EffectiveValue(name="intra_op_threads_seen", effective=threads.intra_op_threads),
+        EffectiveValue(name="inter_op_threads_seen", effective=threads.inter_op_threads),
+    ]
+
+
+def _list_replica_check(check: ReplicaCheck | None) -> list[EffectiveValue]:
+    """Lists what a first step of several replicas was found to be beside that of one."""
+    if check is None:
+        return []
+    values: list[EffectiveValue] = [EffectiveValue(name="as_one_replica", effective=check.compared)]
+    for name, deviation, tolerance in (
+        ("gradient_deviation", check.deviation, check.tolerance),
+        ("update_deviation", check.update_deviation, check.update_tolerance),
+    ):
+        if deviation is not None:
+            values.append(EffectiveValue(name=name, effective=f"{deviation:.2g} (tolerance {tolerance:.2g})"))
+    if check.reason:
+        values.append(EffectiveValue(name="not_compared_since", effective=check.reason))
+    return values
 
 
 def _list_settings(settings: EffectiveSettings, environment: Environment, recipe: Recipe) -> list[EffectiveValue]:

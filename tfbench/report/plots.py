@@ -22,7 +22,7 @@ _TRAINING: dict[str, Any] = {"color": "C0", "linestyle": "-", "marker": "o"}
 _VALIDATION: dict[str, Any] = {"color": "C1", "linestyle": "--", "marker": "s"}
 _INFERENCE: dict[str, Any] = {"color": "C2", "linestyle": "-.", "marker": "d"}
 # One for each entry of the ledger, and one for what is in none.
-_HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO", "/o", "-.")
+_HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO", "/o", "-.", "\\\\.")
 _REFERENCE_MARKERS = ("^", "v", "D", "x", "+", "*")
 
 

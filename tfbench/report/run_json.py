@@ -39,6 +39,8 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "global_batch_size": placement.global_batch_size if placement else recipe.training.global_batch_size,
         "per_replica_batch_size": placement.per_replica_batch_size if placement else None,
         "cross_device_ops": placement.cross_device_ops if placement else None,
+        "threads": _plain(placement.threads) if placement else None,
+        "replica_check": _plain(result.replica_check),
         "num_parameters": result.model.num_parameters if result.model else None,
         "num_trainable_parameters": result.model.num_trainable_parameters if result.model else None,
         "dataset": _describe_dataset(result),

@@ -1,0 +1,284 @@
+"""1, 2, 3, 4, 5 and 8 replicas train as one does, and a first step tells so of any network; in processes of their own.
+
+TensorFlow takes its logical devices once a process, so each child makes eight of them and uses as many as it needs.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runs import DEADLINE_SECONDS, clean_environment, journal_of, of_kind, run
+
+pytestmark = pytest.mark.slow
+
+COUNTS = (1, 2, 3, 4, 5, 8)
+ARMS = (("sgd", 1), ("sgd", 3), ("momentum", 3), ("adam", 1))  # optimizer, steps_per_execution
+
+SETUP = """
+import dataclasses, gc, json, random, sys
+import numpy as np
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)
+tf.config.set_soft_device_placement(False)
+import keras
+from tfbench import distribution, input_pipeline
+from tfbench.benchmark import build_compiled_model
+from tfbench.recipe import AdamConfig, DistributionConfig, ModelConfig, SgdConfig, TrainingConfig
+from tfbench.results import DatasetSpec, Placement
+from tfbench.splits import Split, Splits
+
+OPTIMIZERS = {"sgd": SgdConfig(learning_rate=0.1), "momentum": SgdConfig(learning_rate=0.1, momentum=0.9),
+              "adam": AdamConfig(learning_rate=0.01)}
+BATCH, NUM_STEPS = 120, 3
+spec = DatasetSpec(input_shape=(6, 6, 1), input_dtype="float32", target_shape=(), num_classes=4,
+                   train_samples=BATCH * NUM_STEPS, validation_samples=BATCH)
+rng = np.random.default_rng(0)
+split = Split(inputs=rng.normal(size=(BATCH * NUM_STEPS, 6, 6, 1)).astype("float32"),
+              targets=rng.integers(0, 4, BATCH * NUM_STEPS), num_samples=BATCH * NUM_STEPS)
+splits = Splits(spec=spec, train=split, validation=split, source="test")
+MLP = ModelConfig(name="mlp", options={"hidden_units": (8,)})
+
+def strategy_of(count, cross_device_ops="auto"):
+    config = DistributionConfig(strategy="mirrored", cross_device_ops=cross_device_ops)
+    return distribution._build_strategy(config, [f"/device:CPU:{index}" for index in range(count)])[0]
+
+def batches():
+    return input_pipeline.build_training_dataset(splits, global_batch_size=BATCH, seed=0)
+
+def arrays(model):
+    variables = [*model.weights, *model.optimizer.variables]
+    return [np.asarray(getattr(v.value, "values", (v.value,))[0].numpy()) for v in variables]
+"""
+
+TRAIN = (
+    SETUP
+    + """
+def train(strategy, optimizer, per_execution):
+    keras.utils.set_random_seed(3)
+    training = TrainingConfig(global_batch_size=BATCH, epochs=1, optimizer=OPTIMIZERS[optimizer],
+                              steps_per_execution=per_execution)
+    with strategy.scope():
+        model = build_compiled_model(MLP, training, spec)
+    model.fit(batches(), steps_per_epoch=NUM_STEPS, epochs=1, shuffle=False, verbose=0)
+    return arrays(model)
+
+(counts, arms), kept = json.loads(sys.argv[1]), {}
+for optimizer, per_execution in arms:
+    for count in (0, *counts):
+        strategy = strategy_of(count) if count else tf.distribute.get_strategy()
+        for index, array in enumerate(train(strategy, optimizer, per_execution)):
+            kept[f"{optimizer}/{per_execution}/{count}/{index}"] = array
+np.savez(sys.argv[2], **kept)
+"""
+)
+
+CHECK = (
+    SETUP
+    + """
+from tfbench.errors import MeasurementError
+from tfbench.replica_check import check_replicas, require_as_one
+
+def build_dropping_and_normalising():
+    return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Conv2D(4, 3, use_bias=True),
+                             keras.layers.BatchNormalization(), keras.layers.Activation("relu"),
+                             keras.layers.Dropout(0.5), keras.layers.Flatten(), keras.layers.Dense(4)])
+
+def build_drawing():
+    class Noise(keras.layers.Layer):
+        def call(self, inputs, training=False):
+            return inputs + tf.random.normal(tf.shape(inputs), stddev=5.0)
+    return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Flatten(), Noise(), keras.layers.Dense(4)])
+
+def build_exploding():
+    return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Flatten(),
+                             keras.layers.Dense(4, kernel_initializer=keras.initializers.Constant(float("inf")))])
+
+def compiled(build):
+    model = build()
+    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")])
+    return model
+
+class Dropping(tf.distribute.ReductionToOneDevice):
+    def reduce_implementation(self, reduce_op, per_replica_value, destinations, options):
+        values = per_replica_value.values
+        left = type(per_replica_value)((*values[:-1], tf.zeros_like(values[-1])))
+        return super().reduce_implementation(reduce_op, left, destinations, options)
+
+    def batch_reduce_implementation(self, reduce_op, pairs, options):
+        return [self.reduce_implementation(reduce_op, value, place, options) for value, place in pairs]
+
+def placement(count, ops):
+    return Placement(strategy="mirrored", devices=tuple(f"cpu:{i}" for i in range(count)), num_replicas=count,
+                     global_batch_size=BATCH, per_replica_batch_size=BATCH // count, cross_device_ops=ops)
+
+def check(build, count, cross_device_ops=None, name="reduction_to_one_device", plant=lambda model: None):
+    keras.utils.set_random_seed(3)
+    strategy = strategy_of(count)
+    if cross_device_ops:
+        strategy.extended._cross_device_ops = cross_device_ops
+    with strategy.scope():
+        model = compiled(build)
+    plant(model)
+    found = check_replicas(model, lambda: compiled(build), batches(), placement(count, name))
+    try:
+        require_as_one(found, placement(count, name))
+    except MeasurementError as error:
+        return str(error)
+    return dataclasses.asdict(found)
+
+def history(is_checked, per_execution):
+    keras.utils.set_random_seed(3)
+    with strategy_of(3).scope():
+        model = compiled(build_dropping_and_normalising)
+    model.steps_per_execution = per_execution
+    if is_checked:
+        check_replicas(model, lambda: compiled(build_dropping_and_normalising), batches(), placement(3, ""))
+    drawn = [random.random(), float(np.random.random()), float(keras.random.uniform(()))]
+    losses = model.fit(batches(), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0).history
+    return drawn, losses, b"".join(array.tobytes() for array in arrays(model))
+
+def scale_loss_wrongly(model):
+    model.optimizer.scale_loss = lambda loss: loss * 2.0
+
+def forget_a_replica(model):
+    original = model.optimizer.update_step
+    def update_step(gradient, variable, learning_rate):
+        if "CPU:2" not in variable.device:
+            original(gradient, variable, learning_rate)
+    model.optimizer.update_step = update_step
+
+facts = {
+    "clean": check(build_dropping_and_normalising, 3),
+    "drawing": check(build_drawing, 2),
+    "exploding": check(build_exploding, 2),
+    "hierarchical": check(build_dropping_and_normalising, 3, tf.distribute.HierarchicalCopyAllReduce(),
+                          "hierarchical_copy"),
+    "dropping": check(build_dropping_and_normalising, 4, Dropping()),
+    "dropping_unseen": check(build_drawing, 4, Dropping()),
+    "scaled": check(build_dropping_and_normalising, 2, plant=scale_loss_wrongly),
+    "forgotten": check(build_dropping_and_normalising, 3, plant=forget_a_replica),
+    "as_without": [history(False, n) == history(True, n) for n in (1, 3)],
+}
+print("FACTS" + json.dumps(facts))
+"""
+)
+
+
+def child(program: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, *arguments],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS * 2,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("weights") / "weights.npz"
+    child(TRAIN, json.dumps([COUNTS, ARMS]), str(path))
+    return dict(np.load(path))
+
+
+@pytest.mark.parametrize(("optimizer", "per_execution"), ARMS)
+@pytest.mark.parametrize("count", COUNTS)
+def test_any_number_of_replicas_trains_as_one_does(
+    weights: dict[str, Any], count: int, optimizer: str, per_execution: int
+) -> None:
+    key = f"{optimizer}/{per_execution}"
+    single = [name for name in weights if name.startswith(f"{key}/0/")]
+    assert len(single) >= 6
+    for name in single:
+        other = name.replace(f"{key}/0/", f"{key}/{count}/")
+        np.testing.assert_allclose(weights[other], weights[name], rtol=1e-4, atol=2e-5)
+
+
+@pytest.fixture(scope="module")
+def facts() -> Any:
+    return json.loads(child(CHECK).partition("FACTS")[2])
+
+
+def test_a_first_step_with_dropout_and_statistics_of_its_batch_is_compared_whole(facts: Any) -> None:
+    check = facts["clean"]
+    assert (check["num_replicas"], check["compared"]) == (3, ["sums", "gradients", "update"])
+    assert check["deviation"] < 1e-4 < check["tolerance"] and check["update_deviation"] < check["update_tolerance"]
+    assert check["weight"] and check["updated_weight"] and not check["reason"]
+
+
+def test_only_sums_are_compared_of_a_network_that_draws_numbers_of_its_own(facts: Any) -> None:
+    assert facts["drawing"]["compared"] == ["sums"]
+    assert facts["drawing"]["deviation"] is None
+    assert "from one computation to the next: the network draws random numbers" in facts["drawing"]["reason"]
+
+
+def test_only_sums_are_compared_where_gradients_are_not_finite(facts: Any) -> None:
+    assert facts["exploding"]["compared"] == ["sums"]
+    assert facts["exploding"]["reason"] == "the gradients of the first step are not finite"
+
+
+def test_a_library_that_leaves_a_replica_out_is_named(facts: Any) -> None:
+    message = facts["hierarchical"]
+    assert message.startswith(
+        "mirrored on cpu:0, cpu:1, cpu:2 with cross_device_ops = hierarchical_copy does not train as one replica does: "
+        "its sums over 3 replicas count cpu:2 0 times instead of once; "
+        "the gradients of the first step differ by up to 0."
+    )
+    assert "Nothing was measured. Use distribution.cross_device_ops = " in message
+
+
+def test_a_cross_device_operation_that_drops_a_replica_is_named(facts: Any) -> None:
+    assert "count cpu:3 0 times instead of once; the gradients of the first step differ" in facts["dropping"]
+    assert "Use another number of replicas, or another version of TensorFlow" in facts["dropping"]
+    assert "count cpu:3 0 times instead of once. Nothing was measured." in facts["dropping_unseen"]
+
+
+def test_a_loss_that_is_scaled_wrongly_is_named(facts: Any) -> None:
+    assert "does not train as one replica does: the gradients of the first step differ by up to" in facts["scaled"]
+
+
+def test_a_replica_that_is_not_updated_is_named(facts: Any) -> None:
+    assert "does not train as one replica does: the first update differs by up to" in facts["forgotten"]
+
+
+def test_training_after_the_check_is_bit_by_bit_what_it_is_without(facts: Any) -> None:
+    assert facts["as_without"] == [True, True]
+
+
+PLANTED = """
+import keras, tensorflow as tf
+
+def build_model(spec):
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        tf.distribute.get_strategy().extended._cross_device_ops = tf.distribute.HierarchicalCopyAllReduce()
+    return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Flatten(), keras.layers.Dense(10)])
+"""
+
+
+def test_a_run_whose_replicas_do_not_train_as_one_fails_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(PLANTED)
+    finished = run(
+        *("run", "mnist_hidden100_mlp", "--set", "model.name=planted:build_model", "--allow-code"),
+        *("--data", "synthetic", "--steps", "5", "--set", "training.global_batch_size=96"),
+        *("--strategy", "mirrored", "--devices", "cpu:0,cpu:1,cpu:2"),
+        cwd=tmp_path,
+    )
+    assert finished.exit_code == 1
+    assert "count cpu:2 0 times instead of once" in " ".join((finished.stdout + finished.stderr).split())
+    journal = journal_of(tmp_path / "mlruns")
+    (exit_record,) = of_kind(journal, "exit")
+    assert exit_record["status"] == "FAILED"
+    assert exit_record["reason"].startswith("MeasurementError: mirrored on cpu:0, cpu:1, cpu:2 with cross_device_ops")
+    (check_record,) = of_kind(journal, "replica_check")
+    assert len(check_record["replica_check"]["faults"]) == 2
+    assert not of_kind(journal, "started") and not of_kind(journal, "spans")
