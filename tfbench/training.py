@@ -67,6 +67,7 @@ def train(
             ),
             elapsed_before=done[-1].elapsed_seconds if done else 0.0,
             others=[build_state_reset(request.recipe.model)],
+            on_note=lambda text: journal.append("note", text=text),
         )
         with ledger.entry("data"):
             batches = input_pipeline.build_training_dataset(
