@@ -167,8 +167,8 @@ def test_a_callback_that_needs_every_batch_is_called_and_said_to_slow_the_steps(
     assert watcher.num_tested == EPOCHS * 3
     assert run.reads["steps"] >= EPOCHS * STEPS
     assert run.notes == [
-        "TerminateOnNaN, Watcher asked for the loss after every step, for which each step was waited for: small networks "
-        "are slower so. Do not compare this run with runs without it."
+        "TerminateOnNaN, Watcher asked for the loss after every step, for which each step was waited for: small "
+        "networks are slower so. Do not compare this run with runs without it."
     ]
 
 
