@@ -93,11 +93,7 @@ def build_validation_dataset(
 
     chosen = getattr(splits, split)
     if isinstance(chosen, Split) and chosen.read is None:
-        num_samples, gather = chosen.num_samples, _gather(chosen)
-        batches = tf.data.Dataset.range(math.ceil(num_samples / batch_size))
-
-        def fetch(number: Any) -> tuple[Any, Any]:
-            return gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, num_samples)))
+        batches, fetch = tf.data.Dataset.range(math.ceil(chosen.num_samples / batch_size)), _slice(chosen, batch_size)
     else:
         batches, fetch = _decode(chosen, _samples(chosen, 0, None)).batch(batch_size), tuple
 
@@ -228,6 +224,17 @@ def _gather(split: Split) -> Callable[[Any], tuple[Any, Any]]:
         return tf.gather(inputs, rows), tf.gather(targets, rows)
 
     return gather
+
+
+def _slice(split: Split, batch_size: int) -> Callable[[Any], tuple[Any, Any]]:
+    import tensorflow as tf
+
+    gather = _gather(split)
+
+    def take(number: Any) -> tuple[Any, Any]:
+        return gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, split.num_samples)))
+
+    return take
 
 
 def _on_host(array: Any) -> Any:
