@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfbench.errors import DeviceError, MeasurementError
+from tfbench.feeding import feed_alike
 from tfbench.hardware import cpu_model
 from tfbench.recipe import DistributionConfig, TrainingConfig
 from tfbench.results import Placement
@@ -128,6 +129,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
         cross_device_ops=cross_device_ops,
         hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
+        feed=feed_alike(strategy, list(logical.values())),
     )
     return ResolvedDistribution(strategy, placement, {name: device for device, name in logical.items()})
 

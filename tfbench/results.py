@@ -8,6 +8,7 @@ from tfbench.profile_records import Profile, ProfileRequest
 from tfbench.recipe import Recipe
 from tfbench.schema import schema
 
+Feed = Literal["direct", "prefetched", "split"]  # how batches reach the devices, as `feeding` says
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 
@@ -70,6 +71,7 @@ class Placement:
     per_replica_batch_size: int
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
+    feed: Feed | None = None  # None: not recorded
 
 
 @schema

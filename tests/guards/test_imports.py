@@ -41,6 +41,7 @@ LEVELS = {
     "environment": 3,
     "evaluation": 3,
     "foreign_model": 3,
+    "feeding": 3,
     "flops": 3,
     "hardware": 3,
     "image_crops": 3,
