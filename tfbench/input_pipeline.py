@@ -32,6 +32,12 @@ def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
     return math.ceil(num_samples / global_batch_size)
 
 
+def count_ahead(splits: Splits, global_batch_size: int) -> int:
+    """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
+    is_light = _is_light(splits.train, splits.spec, global_batch_size)
+    return PREFETCHED_BATCHES + (0 if is_light else PARALLEL_BATCHES)
+
+
 def build_training_dataset(
     splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0
 ) -> "tf.data.Dataset":

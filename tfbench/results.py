@@ -138,7 +138,8 @@ class EpochRecord:
     """What one epoch took and what it learned. Times in seconds; None: does not exist, or was not finite.
 
     `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean` weigh every batch
-    alike, the short last one too, as Chainer's Evaluator does.
+    alike, the short last one too, as Chainer's Evaluator does. `ready_batches` of the steps had a batch, at most, that
+    was made before the epoch's clock began: during the validation before it, or while the first step was compiled.
     """
 
     epoch: int
@@ -157,6 +158,7 @@ class EpochRecord:
     inference_seconds: float | None = None
     val_loss_batch_mean: float | None = None
     val_accuracy_batch_mean: float | None = None
+    ready_batches: int | None = None
 
 
 @schema

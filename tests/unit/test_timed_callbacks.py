@@ -22,7 +22,7 @@ STEPS, EPOCHS = 12, 2
 class Training:
     """A small training under the clock, whose spans are cut every four steps."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *others: Any, broken: bool = False) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *others: Any, broken: bool = False, ahead: int = 4) -> None:
         self.reads: collections.Counter[str] = collections.Counter()  # of tensors, by where the training was
         self.spans: list[StepSpan] = []
         self.epochs: list[EpochRecord] = []
@@ -56,6 +56,7 @@ class Training:
             warmup_steps=1,
             on_epoch=self._on_epoch,
             on_first_step=lambda: None,
+            batches_ahead=ahead,
             validation=Validation(12, 4, is_whole=True),
             others=others,
             on_note=self.notes.append,
@@ -180,3 +181,10 @@ def test_callbacks_that_are_called_between_epochs_alone_cost_the_steps_nothing(
     run = Training(monkeypatch, other)
     assert seen == [0, 1]
     assert (run.reads["steps"], run.notes) == (0, [])
+
+
+@pytest.mark.parametrize(("ahead", "ready"), [(4, 4), (100, STEPS)])
+def test_an_epoch_says_how_many_batches_may_have_been_ready_before_its_clock_began(
+    monkeypatch: pytest.MonkeyPatch, ahead: int, ready: int
+) -> None:
+    assert [record.ready_batches for record in Training(monkeypatch, ahead=ahead).epochs] == [ready, ready]

@@ -144,6 +144,7 @@ def build_callbacks(
     warmup_steps: int,
     on_epoch: Callable[[EpochRecord], bool],
     on_first_step: Callable[[], None],
+    batches_ahead: int = 0,
     validation: "Validation | None" = None,
     evaluate_training: Callable[[], Logs] | None = None,
     elapsed_before: float = 0.0,
@@ -166,6 +167,7 @@ def build_callbacks(
         warmup_steps: Leading steps that no rate is computed from.
         on_epoch: Receives a record at the end of each epoch, validation included; says whether to stop there.
         on_first_step: Called once, after the first execution; its time is in no span.
+        batches_ahead: Batches that are made ahead, at most, while none is taken.
         validation: What follows each epoch; None: nothing does.
         evaluate_training: Returns loss and accuracy of the training samples in inference mode; None: not wanted.
         elapsed_before: Seconds that a run which is gone on with had taken.
@@ -229,9 +231,10 @@ def build_callbacks(
                     inference = {f"inference_{key}": value for key, value in evaluate_training().items()}
             time_ns = now()
             spans = clock.epoch_spans
+            num_steps = sum(span.num_steps for span in spans)
             record = EpochRecord(
                 epoch=epoch + 1,
-                num_steps=sum(span.num_steps for span in spans),
+                num_steps=num_steps,
                 epoch_seconds=sum(span.seconds for span in spans),
                 validation_seconds=(validated_ns - self.training_end) * _NS if validation else None,
                 elapsed_seconds=elapsed_before + (time_ns - self.train_start) * _NS,
@@ -240,6 +243,7 @@ def build_callbacks(
                 ),
                 finished_at=time.time(),
                 inference_seconds=(time_ns - validated_ns) * _NS if evaluate_training else None,
+                ready_batches=min(num_steps, batches_ahead) if validation or evaluate_training else 0,
                 **_learning(values | inference | (validation.batch_means() if validation else {})),
             )
             if on_epoch(record):
