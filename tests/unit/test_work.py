@@ -53,8 +53,8 @@ def test_a_pipeline_slower_than_the_training_that_it_fed_is_a_contradiction_and_
 def test_a_contradiction_names_both_rates_and_what_to_do() -> None:
     assert check(input_check=InputCheck(num_batches=42, seconds=10.0)) == [
         "the input check contradicts the training: the input pipeline alone made 134 samples/s in 10 s, less than the "
-        "320 that the training is said to have used, so that nothing is known of what limits it. Something else may have "
-        "taken the processor during the check: repeat the run on a quiet machine."
+        "320 that the training is said to have used, so that nothing is known of what limits it. Something else may "
+        "have taken the processor during the check: repeat the run on a quiet machine."
     ]
 
 

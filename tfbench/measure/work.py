@@ -46,8 +46,8 @@ def _check_input(speed: float | None, result: RunResult) -> Iterator[str]:
         )
         yield (
             f"the input check contradicts the training: the input pipeline alone made {rate:,.0f} samples/s in "
-            f"{check.seconds:.2g} s, less than the {speed:,.0f} that the training is said to have used, so that nothing "
-            f"is known of what limits it. {why}"
+            f"{check.seconds:.2g} s, less than the {speed:,.0f} that the training is said to have used, so that "
+            f"nothing is known of what limits it. {why}"
         )
     elif headroom < MIN_HEADROOM:
         yield (
