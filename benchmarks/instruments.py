@@ -4,7 +4,8 @@
     python benchmarks/instruments.py --recipe mnist_hidden100_mlp --block 500
 
 With them: spans, ledger and journal in the measuring process, and a parent that follows the journal as `tfbench run`
-does. Without: Keras's own callback list, and the parent stopped (SIGSTOP). Both kinds of block end with the same
+does. Without: nothing is called after a step (Keras's own callback list would read the loss there, which tfbench's does
+not), and the parent is stopped (SIGSTOP). Both kinds of block end with the same
 synchronisation with the device. A block is compared with the mean of the two around it, so that drift cancels out;
 `overhead.py` compares whole processes, whose noise hides a cost of a few per cent. "own work" is what the instruments
 take of the training thread's processor time, which no other process disturbs, for a step and as a share of it.
@@ -80,14 +81,14 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
             on_first_step=lambda: None,
         )
         with_instruments = callbacks.on_train_batch_end
-        without = super(type(callbacks), callbacks).on_train_batch_end
         done, start, own_ns = 0, 0.0, 0
 
         def on_train_batch_end(batch: int, logs: Any = None) -> None:
             nonlocal done, start, own_ns
             number = done // block - 2  # the first two blocks hold compilation and warm-up
             before = time.thread_time_ns()
-            (with_instruments if number % 2 == 0 else without)(batch, logs)
+            if number % 2 == 0:
+                with_instruments(batch, logs)
             own_ns += time.thread_time_ns() - before
             done += 1
             if done % block == 0:

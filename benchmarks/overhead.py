@@ -2,12 +2,16 @@
 
     python benchmarks/overhead.py                                   # mnist_mlp and mnist_cnn
     python benchmarks/overhead.py --recipe mnist_mlp --pairs 20
+    python benchmarks/overhead.py --small                           # small networks, beside plain fit and a bare loop
+    python benchmarks/overhead.py --small --before ../older         # ... and beside another checkout of tfbench
 
 Both arms train the same model on the same synthetic data through the same tf.data pipeline, each in a process of its
 own; the bare arm has no callback but one that reads the clock at the end of an epoch. The two take turns, an epoch
 each: the arm whose turn it is not is stopped (SIGSTOP), tfbench's parent process included, so that drift of the machine
 hits both alike. An epoch is the time from the end of one to the end of the next, less the time stopped; validation,
 journal and tracking are included. The first epoch is left out, since it holds compilation.
+
+Large networks hide what the loop around them costs; `--small` looks at those that do not, as `small_networks.py` says.
 """
 
 import contextlib
@@ -26,6 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import small_networks
 
 ENDLESS = 1_000_000  # epochs
 POLL_SECONDS = 0.01
@@ -170,19 +175,33 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
 @click.command()
 @click.option("--recipe", "recipes", multiple=True, default=["mnist_mlp", "mnist_cnn"], show_default=True)
 @click.option("--pairs", default=20, show_default=True, help="Pairs of epochs.")
+@click.option("--small", "is_small", is_flag=True, help="Small networks, beside plain fit and a loop written by hand.")
+@click.option(
+    "--before", type=click.Path(exists=True, path_type=Path), help="With --small: another checkout of tfbench."
+)
+@click.option("--rounds", default=5, show_default=True, help="With --small: turns of each arm.")
 @click.option("--bare", "is_bare", is_flag=True, hidden=True)
-def main(recipes: tuple[str, ...], pairs: int, is_bare: bool) -> None:
-    """Prints a Markdown table of epoch time under tfbench over bare epoch time."""
+def main(recipes: tuple[str, ...], pairs: int, is_small: bool, before: Path | None, rounds: int, is_bare: bool) -> None:
+    """Prints a Markdown table of epoch time under tfbench over bare epoch time, or of small networks' speeds."""
     if is_bare:
         bare_fit(recipes[0])
         return
+    if is_small:
+        click.echo(small_networks.compare(before, rounds))
+        print_machine()
+        return
     rows = [compare(recipe, pairs) for recipe in recipes]
-    cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
-    click.echo(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, {cpu.partition(': ')[2]}, ", nl=False)
-    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}\n")
+    print_machine()
     click.echo("| recipe | pairs of epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |")
     click.echo("| --- | --- | --- | --- | --- | --- | --- |")
     click.echo("\n".join(rows))
+
+
+def print_machine() -> None:
+    """Prints what the figures were measured on."""
+    cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    click.echo(f"\n{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, {cpu.partition(': ')[2]}, ", nl=False)
+    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}\n")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfbench import thread_pools
 from tfbench.errors import DeviceError, MeasurementError
+from tfbench.feeding import feed_alike
 from tfbench.hardware import cpu_model
 from tfbench.recipe import DistributionConfig, TrainingConfig
 from tfbench.results import Placement
@@ -132,6 +133,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
         hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
         threads=threads,
+        feed=feed_alike(strategy, list(logical.values())),
     )
     return ResolvedDistribution(strategy, placement, {name: device for device, name in logical.items()})
 

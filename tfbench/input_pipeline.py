@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfbench.errors import DatasetError
 from tfbench.image_crops import crop_at_random, crop_view
+from tfbench.results import DatasetSpec
 from tfbench.splits import ALIGNMENT, RecordSplit, Split, Splits
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 PARALLEL_BATCHES = 2  # batches in the making at a time
 PREFETCHED_BATCHES = 4  # batches waiting to be used
 SHUFFLED_RECORDS = 4096  # encoded records that the next one is drawn from, where they come one after another
+# Of a batch as float32, at most, for one thread to make batches one after another: below it, waking others for every
+# operation takes more processor time than the work (batches of 32 x 784: three times as much), above it less.
+LIGHT_BYTES = 2**20
 BROKEN = "broken sample"  # in TensorFlow's message about one, before its name
 
 SplitName = Literal["train", "validation", "test"]
@@ -28,14 +32,20 @@ def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
     return math.ceil(num_samples / global_batch_size)
 
 
+def count_ahead(splits: Splits, global_batch_size: int) -> int:
+    """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
+    is_light = _is_light(splits.train, splits.spec, global_batch_size)
+    return PREFETCHED_BATCHES + (0 if is_light else PARALLEL_BATCHES)
+
+
 def build_training_dataset(
     splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0
 ) -> "tf.data.Dataset":
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
     Order, crops and mirrors of a batch depend on the seed and the number of its step alone. Where samples are in
-    memory, whole batches are gathered from the arrays, then converted: one gather costs a fraction of slicing every
-    sample, and the arrays stay in their stored type.
+    memory, the order of a pass is made at once and cut into batches, and a batch is gathered from the arrays, then
+    converted: one gather costs a fraction of slicing every sample, and the arrays stay in their stored type.
 
     Args:
         splits: The data.
@@ -52,18 +62,23 @@ def build_training_dataset(
     split, spec = splits.train, splits.spec
     first_pass, offset = divmod(first_step * global_batch_size, split.num_samples)
 
-    def samples_of_pass(number: Any) -> Any:
+    def start_and_seed(number: Any) -> tuple[Any, list[Any] | None]:
         start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
-        return _one_pass(split, start, [seed, number] if spec.shuffled else None, draws=spec.drawn)
+        return start, [seed, number] if spec.shuffled else None
 
-    samples = tf.data.Dataset.counter(first_pass, dtype=tf.int32).flat_map(samples_of_pass)
-    batches, fetch = _in_batches(split, samples, global_batch_size, drop_remainder=True)
+    passes = tf.data.Dataset.counter(first_pass, dtype=tf.int32)
+    if isinstance(split, Split) and split.read is None:
+        orders = _map_inline(passes, lambda number: _order(split, *start_and_seed(number), draws=spec.drawn))
+        batches, fetch = orders.rebatch(global_batch_size, drop_remainder=True), _gather(split)
+    else:
+        samples = passes.flat_map(lambda number: _samples(split, *start_and_seed(number), draws=spec.drawn))
+        batches, fetch = _decode(split, samples).batch(global_batch_size, drop_remainder=True), tuple
 
     def prepare(step: Any, batch: Any) -> tuple[Any, Any]:
         inputs, targets = fetch(batch)
         return _finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step)), targets
 
-    return _ahead(batches.enumerate(first_step).map(prepare, num_parallel_calls=PARALLEL_BATCHES))
+    return _ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
 
 
 def build_validation_dataset(
@@ -80,14 +95,19 @@ def build_validation_dataset(
     Returns:
         Batches as of `build_training_dataset`.
     """
-    samples = getattr(splits, split)
-    batches, fetch = _in_batches(samples, _one_pass(samples, 0, None), batch_size, drop_remainder=False)
+    import tensorflow as tf
 
-    def prepare(*batch: Any) -> tuple[Any, Any]:
-        inputs, targets = fetch(batch if len(batch) > 1 else batch[0])
+    chosen = getattr(splits, split)
+    if isinstance(chosen, Split) and chosen.read is None:
+        batches, fetch = tf.data.Dataset.range(math.ceil(chosen.num_samples / batch_size)), _slice(chosen, batch_size)
+    else:
+        batches, fetch = _decode(chosen, _samples(chosen, 0, None)).batch(batch_size), tuple
+
+    def prepare(_number: Any, batch: Any) -> tuple[Any, Any]:
+        inputs, targets = fetch(batch)
         return _finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
 
-    return _ahead(batches.map(prepare, num_parallel_calls=PARALLEL_BATCHES))
+    return _ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
 
 
 @contextlib.contextmanager
@@ -116,10 +136,10 @@ def broken_samples_named(source: str) -> Iterator[None]:
         raise
 
 
-def _one_pass(
+def _samples(
     split: Split | RecordSplit, start: Any, seed: list[Any] | None, *, draws: bool = False
 ) -> "tf.data.Dataset":
-    """Goes once through a split from the sample at `start` on: through numbers of samples, or records.
+    """Goes once through samples that are read one by one, from the one at `start` on: their numbers, or records.
 
     In order without a seed; with one, shuffled, or as many as there are drawn with replacement.
 
@@ -128,42 +148,64 @@ def _one_pass(
     """
     import tensorflow as tf
 
-    if isinstance(split, RecordSplit):
-        records = split.records
-        if seed:
-            own_seed = tf.random.stateless_uniform([], seed, None, None, tf.int64)
-            # TensorFlow would combine it with the process's seed, and takes no tensor where that is 0.
-            tf.compat.v1.get_default_graph().seed = None
-            records = records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
-        return records.skip(start)
+    if isinstance(split, Split):
+        return tf.data.Dataset.from_tensor_slices(_order(split, start, seed, draws=draws))
+    records = split.records
+    if seed:
+        own_seed = tf.random.stateless_uniform([], seed, None, None, tf.int64)
+        # TensorFlow would combine it with the process's seed, and takes no tensor where that is 0.
+        tf.compat.v1.get_default_graph().seed = None
+        records = records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
+    return records.skip(start)
+
+
+def _order(split: Split, start: Any, seed: list[Any] | None, *, draws: bool) -> Any:
+    """Returns the numbers of the samples of one pass, int64, from the one at `start` on; see `_samples`."""
+    import tensorflow as tf
+
     order = tf.range(split.num_samples, dtype=tf.int64)
     if seed and draws:
         order = tf.random.stateless_uniform(tf.shape(order), seed, 0, split.num_samples, tf.int64)
     elif seed:
         order = tf.random.experimental.stateless_shuffle(order, seed=seed)
-    return tf.data.Dataset.from_tensor_slices(order[start:])
+    return order[start:]
 
 
-def _in_batches(
-    split: Split | RecordSplit, samples: "tf.data.Dataset", batch_size: int, *, drop_remainder: bool
-) -> tuple["tf.data.Dataset", Callable[[Any], tuple[Any, Any]]]:
-    """Returns batches, and what makes stored inputs and targets of one: gathers them, unless they are that already."""
+def _decode(split: Split | RecordSplit, samples: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Reads samples one by one, several at a time: stored inputs and targets."""
     workers = len(os.sched_getaffinity(0))
     if isinstance(split, RecordSplit):
-        decoded = samples.map(
+        return samples.map(
             lambda name, contents, label: (split.read(name, contents), label), num_parallel_calls=workers
         )
-    else:
-        gather, read = _gather(split), split.read
-        if read is None:
-            return samples.batch(batch_size, drop_remainder=drop_remainder), gather
+    gather, read = _gather(split), split.read
 
-        def decode(number: Any) -> tuple[Any, Any]:
-            row, target = gather(number)
-            return read(row), target
+    def decode(number: Any) -> tuple[Any, Any]:
+        row, target = gather(number)
+        return read(row) if read else row, target
 
-        decoded = samples.map(decode, num_parallel_calls=workers)
-    return decoded.batch(batch_size, drop_remainder=drop_remainder), tuple
+    return samples.map(decode, num_parallel_calls=workers)
+
+
+def _is_light(split: Split | RecordSplit, spec: DatasetSpec, batch_size: int) -> bool:
+    """Says whether a batch takes so little work that more than one thread would make it dearer."""
+    if isinstance(split, RecordSplit) or split.read or spec.stored_shape or spec.mirrors:
+        return False
+    return 4 * batch_size * math.prod(spec.input_shape) <= LIGHT_BYTES
+
+
+def _map(dataset: "tf.data.Dataset", function: Callable[..., Any], *, is_light: bool) -> "tf.data.Dataset":
+    return _map_inline(dataset, function) if is_light else dataset.map(function, num_parallel_calls=PARALLEL_BATCHES)
+
+
+def _map_inline(dataset: "tf.data.Dataset", function: Callable[..., Any]) -> "tf.data.Dataset":
+    """Maps by a function whose operations run one after another, in the thread that asks for an element.
+
+    `Dataset.map` hands each of them to another thread. TensorFlow can do without, and publishes no way to ask for it.
+    """
+    from tensorflow.python.data.ops import map_op
+
+    return map_op._MapDataset(dataset, function, use_inter_op_parallelism=False)
 
 
 def _ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
@@ -188,6 +230,17 @@ def _gather(split: Split) -> Callable[[Any], tuple[Any, Any]]:
         return tf.gather(inputs, rows), tf.gather(targets, rows)
 
     return gather
+
+
+def _slice(split: Split, batch_size: int) -> Callable[[Any], tuple[Any, Any]]:
+    import tensorflow as tf
+
+    gather = _gather(split)
+
+    def take(number: Any) -> tuple[Any, Any]:
+        return gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, split.num_samples)))
+
+    return take
 
 
 def _on_host(array: Any) -> Any:

@@ -89,7 +89,9 @@ METRICS: dict[str, Metric] = {
     "peak_flops_per_second": Metric("FLOP/s", _NEITHER, "matrix product of the same precision on the same devices"),
     "model_flops_utilization": Metric("", _HIGHER, "flops_per_second / peak_flops_per_second"),
     "input_samples_per_second": Metric("samples/s", _HIGHER, "input pipeline alone, nothing trained beside it"),
-    "input_headroom": Metric("", _HIGHER, "input_samples_per_second / samples_per_second; near 1: input-bound"),
+    "input_headroom": Metric(
+        "", _HIGHER, "input_samples_per_second / samples_per_second; near 1: input-bound; below: not known"
+    ),
     "other_busy_cores": Metric("cores", _LOWER, "processor cores that other processes kept busy during the training"),
     # Cost, where a price is known; in the currency of the recipe
     "cost/hours": Metric("h", _LOWER, "time that is paid for: from the request of the run to its end"),

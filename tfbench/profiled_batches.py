@@ -56,7 +56,4 @@ def build_pipeline(prepared: Prepared) -> Any:
 
 def iterate(dataset: Any, strategy: Any) -> Any:
     """Returns an iterator as Keras makes it of a data set under a strategy."""
-    import tensorflow as tf
-
-    is_default = strategy is tf.distribute.get_strategy() and not tf.distribute.has_strategy()
-    return iter(dataset if is_default else strategy.experimental_distribute_dataset(dataset))
+    return iter(strategy.experimental_distribute_dataset(dataset))

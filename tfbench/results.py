@@ -8,6 +8,7 @@ from tfbench.profile_records import Profile, ProfileRequest
 from tfbench.recipe import Recipe
 from tfbench.schema import schema
 
+Feed = Literal["direct", "prefetched", "split"]  # how batches reach the devices, as `feeding` says
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 
@@ -90,6 +91,7 @@ class Placement:
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
     threads: ThreadPools | None = None  # of a run on the processor
+    feed: Feed | None = None  # None: not recorded
 
 
 @schema
@@ -183,7 +185,8 @@ class EpochRecord:
     """What one epoch took and what it learned. Times in seconds; None: does not exist, or was not finite.
 
     `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean` weigh every batch
-    alike, the short last one too, as Chainer's Evaluator does.
+    alike, the short last one too, as Chainer's Evaluator does. `ready_batches` of the steps had a batch, at most, that
+    was made before the epoch's clock began: during the validation before it, or while the first step was compiled.
     """
 
     epoch: int
@@ -202,6 +205,7 @@ class EpochRecord:
     inference_seconds: float | None = None
     val_loss_batch_mean: float | None = None
     val_accuracy_batch_mean: float | None = None
+    ready_batches: int | None = None
 
 
 @schema

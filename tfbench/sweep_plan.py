@@ -32,7 +32,7 @@ class Arm:
 
 
 def replica_arms(kind: str, counts: Sequence[int]) -> tuple[Arm, ...]:
-    """Returns an arm for each number of replicas: one is trained without distribution, as one would.
+    """Returns an arm for each number of replicas: one is trained on a device named, with nothing to distribute.
 
     Args:
         kind: Of the devices, "gpu" or "cpu".
@@ -40,7 +40,7 @@ def replica_arms(kind: str, counts: Sequence[int]) -> tuple[Arm, ...]:
     """
     return tuple(
         Arm(
-            strategy="default" if count == 1 else "mirrored",
+            strategy="one_device" if count == 1 else "mirrored",
             devices=tuple(f"{kind}:{index}" for index in range(count)),
         )
         for count in counts

@@ -1,6 +1,7 @@
 """The training itself: epochs with their validation, and what happens between them."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tfbench import distribution, input_pipeline, snapshots
@@ -14,8 +15,7 @@ from tfbench.results import EpochRecord, RunRequest
 from tfbench.schema import to_plain
 from tfbench.splits import Splits
 
-_CHECKED_BATCHES = 64  # drawn from the input pipeline alone
-_CHECK_SECONDS = 0.5  # after which fewer will do
+_CHECK_SECONDS = 0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
 UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
 
 
@@ -57,6 +57,7 @@ def train(
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
             warmup_steps=measurement.warmup_steps,
+            batches_ahead=input_pipeline.count_ahead(splits, training.global_batch_size),
             validation=_validation(training, splits, resolved) if is_validated else None,
             on_epoch=between.on_epoch,
             on_first_step=lambda: distribution.verify_placement(resolved, model, watch.stop()),
@@ -67,6 +68,7 @@ def train(
             ),
             elapsed_before=done[-1].elapsed_seconds if done else 0.0,
             others=[build_state_reset(request.recipe.model)],
+            on_note=lambda text: journal.append("note", text=text),
         )
         with ledger.entry("data"):
             batches = input_pipeline.build_training_dataset(
@@ -92,24 +94,45 @@ def train(
 def check_input(training: TrainingConfig, splits: Splits) -> InputCheck:
     """Draws batches from the training's input pipeline, with nothing trained beside it.
 
-    The batches that the pipeline has ready from the start, or in the making, are left out.
+    As training draws them, in compiled code. The batches that the pipeline has ready from the start, or in the making,
+    are left out.
 
     Args:
         training: Batch size and seed.
         splits: The data.
     """
-    batches = iter(
+    draw = _compile_draws(
         input_pipeline.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
     )
-    for _ in range(1 + input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES):
-        next(batches)
-    num_batches, start = 0, time.perf_counter()
+    draw(1)  # compiles
+    draw(input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES)
+    num_batches, count, start = 0, 1, time.perf_counter()
     while True:
-        next(batches)
-        num_batches += 1
+        draw(count)
+        num_batches += count
         seconds = time.perf_counter() - start
-        if num_batches >= _CHECKED_BATCHES or seconds >= _CHECK_SECONDS:
+        if seconds >= _CHECK_SECONDS:
             return InputCheck(num_batches=num_batches, seconds=seconds)
+        count = max(1, min(num_batches, int(num_batches * (_CHECK_SECONDS / seconds - 1)) + 1))
+
+
+def _compile_draws(batches: Any) -> Callable[[int], None]:
+    """Returns what draws a number of batches, on the host, with no Python in between."""
+    import tensorflow as tf
+
+    with tf.device("/cpu:0"):
+        iterator = iter(batches)
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])  # type: ignore[untyped-decorator]
+        def draw(count: Any) -> None:
+            for _ in tf.range(count):
+                iterator.get_next()
+
+    def call(count: int) -> None:
+        with tf.device("/cpu:0"):
+            draw(tf.constant(count, tf.int64))
+
+    return call
 
 
 def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> Any:

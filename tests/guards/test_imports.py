@@ -41,6 +41,7 @@ LEVELS = {
     "environment": 3,
     "evaluation": 3,
     "foreign_model": 3,
+    "feeding": 3,
     "flops": 3,
     "gpus": 3,
     "products": 3,

@@ -52,7 +52,7 @@ def build_cnn(spec):
                   metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")], jit_compile=False)
     return model
 
-kept, facts = {}, {"placement": list(resolved.placement.devices)}
+kept, facts = {}, {"placement": list(resolved.placement.devices), "feed": resolved.placement.feed}
 for name, shape in (("mlp", (28, 28, 1)), ("cnn", (12, 12, 1))):
     spec = DatasetSpec(input_shape=shape, input_dtype="uint8", target_shape=(), num_classes=10,
                        train_samples=arm["num_train"], validation_samples=arm["num_validation"], input_scale=1 / 255)
@@ -166,6 +166,15 @@ def test_a_pass_holds_every_sample_once_and_wraps_inside_a_batch(arms: dict[str,
     assert sorted(first) == sorted(second) == list(range(NUM_TRAIN))
     assert first != second
     assert first != sorted(first)
+
+
+def test_one_replica_is_fed_alike_under_every_strategy(arms: dict[str, Arm]) -> None:
+    assert {name: arm.facts["feed"] for name, arm in arms.items()} == {
+        "default": "direct",
+        "one_device": "direct",
+        "two": "split",
+        "four": "split",
+    }
 
 
 def test_an_arm_ran_where_it_was_told_to(arms: dict[str, Arm]) -> None:

@@ -95,7 +95,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(tfbench: Cli, made: Run
     assert {request.recipe.training.global_batch_size for request in made} == {100}
     assert {request.recipe.measurement.seconds for request in made} == {5.0}
     assert [request.tags["tfbench.arm"] for request in made[:3]] == [
-        *["default gpu:0", "mirrored gpu:0,gpu:1"],
+        *["one_device gpu:0", "mirrored gpu:0,gpu:1"],
         "mirrored gpu:0,gpu:1",  # the arms take turns at being first
     ]
     text = done.stdout
@@ -118,7 +118,7 @@ def test_weak_scaling_gives_each_replica_the_same_batch(tfbench: Cli, made: Runs
     done = scale(tfbench, *arguments, "--seconds", "1")
     assert (done.exit_code, done.stderr) == (0, "")
     sizes = {request.tags["tfbench.arm"]: request.recipe.training.global_batch_size for request in made}
-    assert sizes == {"default cpu:0": 32, "mirrored cpu:0,cpu:1": 64, "mirrored cpu:0,cpu:1,cpu:2": 96}
+    assert sizes == {"one_device cpu:0": 32, "mirrored cpu:0,cpu:1": 64, "mirrored cpu:0,cpu:1,cpu:2": 96}
     assert all("training.global_batch_size" in request.overrides for request in made)
     text = " ".join(done.stdout.split())
     assert "batch 32 samples a step for each replica (weak scaling)" in text
@@ -238,7 +238,7 @@ def test_one_replica_is_always_among_those_that_are_measured() -> None:
     assert [parse_replicas(text) for text in ("4,2", "1,2,2", " 8 ")] == [(1, 2, 4), (1, 2), (1, 8)]
     with pytest.raises(RecipeError):
         parse_replicas("2,,4")
-    assert [arm.label for arm in replica_arms("gpu", (1, 2))] == ["default gpu:0", "mirrored gpu:0,gpu:1"]
+    assert [arm.label for arm in replica_arms("gpu", (1, 2))] == ["one_device gpu:0", "mirrored gpu:0,gpu:1"]
 
 
 @pytest.mark.usefixtures("in_tmp_path")

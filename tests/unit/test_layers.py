@@ -368,6 +368,8 @@ def test_recurrent_convolution_normalises_over_an_eighth_of_its_channels_and_one
 
 
 def test_recurrent_convolution_of_an_empty_share_is_empty() -> None:
+    if tf.nn.conv2d(tf.zeros((0, 5, 5, 3)), tf.zeros((3, 3, 3, 4)), 1, "SAME").shape[-1] != 4:
+        pytest.skip("TensorFlow's own convolution of an empty batch has the wrong shape with oneDNN on this processor")
     assert RecurrentConvolution2D(4)(tf.zeros((0, 5, 5, 3))).shape == (0, 5, 5, 4)
 
 

@@ -72,6 +72,7 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
             "inference_seconds": None,
             "val_loss_batch_mean": None,
             "val_accuracy_batch_mean": None,
+            "ready_batches": None,
         }
     ]
     assert written["summary"] == summary.metrics

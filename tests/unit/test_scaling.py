@@ -155,7 +155,7 @@ def test_other_comparisons_tell_nothing_of_scaling() -> None:
     assert find_scaling(compare([], no_floor)) is None
     only_missing = Failure(setting={}, arm=second, outcome="FAILED", reason="")
     assert find_scaling(scaled({1: 960.0}, failures=[only_missing])) is None
-    assert base == "default gpu:0"
+    assert base == "one_device gpu:0"
 
 
 def test_batches_may_differ_between_arms_only_where_that_is_compared() -> None:

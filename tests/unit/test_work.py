@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from builders import build_result
+from builders import build_epoch, build_result
 from tfbench.machine import InputCheck, PeakCheck
 from tfbench.measure.work import check_work, find_peak
-from tfbench.results import ModelSummary
+from tfbench.results import EpochRecord, ModelSummary
 
 SPEED = 320.0  # samples/s, in batches of 32
 
@@ -39,6 +39,50 @@ def test_an_input_pipeline_that_is_hardly_faster_than_the_training_is_pointed_ou
 def test_an_input_pipeline_of_one_and_a_half_times_the_speed_is_fast_enough(num_batches: int, is_bound: bool) -> None:
     # 150 batches of 32 in 10 s: 480 samples/s.
     assert bool(check(input_check=InputCheck(num_batches=num_batches, seconds=10.0))) == is_bound
+
+
+@pytest.mark.parametrize(("num_batches", "is_possible"), [(94, False), (95, True)])
+def test_a_pipeline_slower_than_the_training_that_it_fed_is_a_contradiction_and_not_input_bound(
+    num_batches: int, is_possible: bool
+) -> None:
+    # 95 batches of 32 in 10 s: 304 samples/s, 0.95 times 320.
+    (text,) = check(input_check=InputCheck(num_batches=num_batches, seconds=10.0))
+    assert text.startswith("input-bound, or nearly: " if is_possible else "the input check contradicts the training: ")
+
+
+def test_a_contradiction_names_both_rates_and_what_to_do() -> None:
+    assert check(input_check=InputCheck(num_batches=42, seconds=10.0)) == [
+        "the input check contradicts the training: the input pipeline alone made 134 samples/s in 10 s, less than the "
+        "320 that the training is said to have used, so that nothing is known of what limits it. Something else may "
+        "have taken the processor during the check: repeat the run on a quiet machine."
+    ]
+
+
+def short_epochs(ready_batches: int | None) -> tuple[EpochRecord, ...]:
+    """Builds epochs of eight steps."""
+    return tuple(build_epoch(epoch=number, num_steps=8, ready_batches=ready_batches) for number in (1, 2))
+
+
+def test_a_contradiction_is_explained_by_batches_that_were_made_between_epochs() -> None:
+    (text,) = check(input_check=InputCheck(num_batches=50, seconds=10.0), epochs=short_epochs(4))
+    assert text.endswith(
+        "Up to 50 % of its batches were made between epochs, outside of their clock, which makes it look faster than "
+        "it is: measure a part without validation (--seconds 10)."
+    )
+
+
+def test_short_epochs_whose_batches_were_made_between_them_are_pointed_out() -> None:
+    # 4 of 8 batches, whose making takes a tenth of the time of a step: 5 %.
+    assert check(input_check=InputCheck(num_batches=100, seconds=1.0), epochs=short_epochs(4)) == [
+        "epochs are short: up to 50 % of their batches were made between epochs, outside of their clock, which may "
+        "make the training look up to 5 % faster than it is. Measure a part without validation (--seconds 10)."
+    ]
+
+
+@pytest.mark.parametrize(("num_batches", "ready"), [(251, 4), (100, 1), (100, 0), (100, None)])
+def test_batches_made_between_epochs_that_hardly_count_are_not_pointed_out(num_batches: int, ready: int | None) -> None:
+    # 50 % of the batches at 25.1 times the speed; 12.5 % at ten times; none; not recorded.
+    assert check(input_check=InputCheck(num_batches=num_batches, seconds=1.0), epochs=short_epochs(ready)) == []
 
 
 def test_more_than_the_peak_measured_twice_is_pointed_out() -> None:

@@ -28,7 +28,7 @@ _SECONDS = 5.0
     "--replicas",
     required=True,
     metavar="N,N,...",
-    help="Numbers of replicas, such as 1,2,4; one replica, without distribution, is always measured beside.",
+    help="Numbers of replicas, such as 1,2,4; one replica, under one_device, is always measured beside.",
 )
 @click.option(
     "--strong/--weak",
@@ -71,11 +71,11 @@ def command(
 ) -> None:
     """Find out whether RECIPE trains faster on more replicas.
 
-    One replica, as it would be trained without distribution, is set beside MirroredStrategy on 2, 4, ... devices, in
-    interleaved rounds. The measured speed-up stands beside the time of a step, the gradients that replicas exchange and
-    the share of the input; with hardware for each replica also beside the expected one, with its efficiency and what a
-    step takes beyond the ideal. It is a sweep: `tfbench sweep --resume ID` makes the runs that are missing, `tfbench
-    report --sweep ID` draws it.
+    One replica, under OneDeviceStrategy, is set beside MirroredStrategy on 2, 4, ... devices, in interleaved rounds.
+    The measured speed-up stands beside the time of a step, the gradients that replicas exchange and the share of the
+    input; with hardware for each replica also beside the expected one, with its efficiency and what a step takes beyond
+    the ideal. It is a sweep: `tfbench sweep --resume ID` makes the runs that are missing, `tfbench report --sweep ID`
+    draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2

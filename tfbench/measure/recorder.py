@@ -144,16 +144,19 @@ def build_callbacks(
     warmup_steps: int,
     on_epoch: Callable[[EpochRecord], bool],
     on_first_step: Callable[[], None],
+    batches_ahead: int = 0,
     validation: "Validation | None" = None,
     evaluate_training: Callable[[], Logs] | None = None,
     elapsed_before: float = 0.0,
     others: Sequence[Any] = (),
+    on_note: Callable[[str], None] = lambda text: None,
     now: Callable[[], int] = time.perf_counter_ns,
 ) -> Any:
     """Builds the callback list that `model.fit` is given.
 
-    A list, not a callback: Keras calls the callbacks' `on_train_batch_end` either from another thread, or after waiting
-    for the device at every step. The list itself is called in the training thread, as soon as a step is dispatched.
+    A list, not a callback: Keras's own list turns the logs into numbers after every batch, for which it waits for the
+    device. This one is called in the training thread as soon as a step is dispatched, and leaves the logs as they are
+    unless one of `others` needs them at every batch; Keras computes those of an epoch from the metrics at its end.
 
     Args:
         clock: Told of every execution.
@@ -164,13 +167,23 @@ def build_callbacks(
         warmup_steps: Leading steps that no rate is computed from.
         on_epoch: Receives a record at the end of each epoch, validation included; says whether to stop there.
         on_first_step: Called once, after the first execution; its time is in no span.
+        batches_ahead: Batches that are made ahead, at most, while none is taken.
         validation: What follows each epoch; None: nothing does.
         evaluate_training: Returns loss and accuracy of the training samples in inference mode; None: not wanted.
         elapsed_before: Seconds that a run which is gone on with had taken.
-        others: Keras callbacks that do something besides; none of them at every batch.
+        others: Keras callbacks that do something besides.
+        on_note: Told which of them make every step wait for the device.
         now: Reads a monotonic clock, in nanoseconds.
     """
     import keras
+
+    waits_in_training = _find_overrides(others, "on_train_batch_end", "on_batch_end")
+    waits_in_validation = _find_overrides(others, "on_test_batch_end")
+    if waits_in_training:
+        on_note(
+            f"{', '.join(waits_in_training)} asked for the loss after every step, for which each step was waited for: "
+            "small networks are slower so. Do not compare this run with runs without it."
+        )
 
     class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
         """Tells the clock of every step, and leaves all else to Keras."""
@@ -191,7 +204,8 @@ def build_callbacks(
             is_first, ends_epoch = clock.step == 0, batch + 1 >= steps_per_epoch
             if clock.end_steps(count, ends_epoch=ends_epoch):
                 model.stop_training = True
-            super().on_train_batch_end(batch, logs)
+            if waits_in_training:
+                super().on_train_batch_end(batch, logs)
             if is_first:
                 ledger.switch("callbacks")
                 on_first_step()
@@ -201,7 +215,8 @@ def build_callbacks(
             self.training_end = now()
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-            super().on_test_batch_end(batch, logs)
+            if waits_in_validation:
+                super().on_test_batch_end(batch, logs)
             if validation:
                 validation.note(logs)
 
@@ -216,9 +231,10 @@ def build_callbacks(
                     inference = {f"inference_{key}": value for key, value in evaluate_training().items()}
             time_ns = now()
             spans = clock.epoch_spans
+            num_steps = sum(span.num_steps for span in spans)
             record = EpochRecord(
                 epoch=epoch + 1,
-                num_steps=sum(span.num_steps for span in spans),
+                num_steps=num_steps,
                 epoch_seconds=sum(span.seconds for span in spans),
                 validation_seconds=(validated_ns - self.training_end) * _NS if validation else None,
                 elapsed_seconds=elapsed_before + (time_ns - self.train_start) * _NS,
@@ -227,12 +243,23 @@ def build_callbacks(
                 ),
                 finished_at=time.time(),
                 inference_seconds=(time_ns - validated_ns) * _NS if evaluate_training else None,
+                ready_batches=min(num_steps, batches_ahead) if validation or evaluate_training else 0,
                 **_learning(values | inference | (validation.batch_means() if validation else {})),
             )
             if on_epoch(record):
                 model.stop_training = True
 
     return TimedCallbackList(list(others), add_history=True, add_progbar=False, model=model, steps=steps_per_epoch)
+
+
+def _find_overrides(callbacks: Sequence[Any], *methods: str) -> list[str]:
+    """Returns the classes of the Keras callbacks that do something in one of these methods."""
+    import keras
+
+    def does(callback: Any, method: str) -> bool:
+        return getattr(getattr(callback, method), "__func__", None) is not getattr(keras.callbacks.Callback, method)
+
+    return [type(callback).__name__ for callback in callbacks if any(does(callback, method) for method in methods)]
 
 
 class Validation:

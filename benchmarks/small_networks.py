@@ -1,0 +1,282 @@
+"""How fast small networks train under tfbench, under plain `fit` and in a loop written by hand: see `overhead.py`.
+
+Each arm is a process that stays; it is told which network to train, and then to train for a turn, whole epochs without
+validation, while the others wait. What is timed is a turn, from its begin to the end of its last epoch.
+
+- `tfbench`: what `tfbench run` does in its measuring process: its input pipeline, its callbacks, a journal.
+- `before`: the same of another checkout.
+- `fit, tf.data` and `fit, NumPy`: what a user writes: `model.fit` with arrays that were converted beforehand, through
+  `Dataset.from_tensor_slices(...).shuffle(...).batch(...).prefetch(...)` or as they are.
+- `resident loop`: a `tf.function` that takes its batch from tensors at hand, called in a Python loop; it updates the
+  same metrics as `fit`, reads them at the end of an epoch, and waits for nothing else.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+ENDLESS = 1_000_000  # epochs
+ARMS = ("tfbench", "fit, tf.data", "fit, NumPy", "resident loop")
+BEFORE = "before"
+
+
+class Case(NamedTuple):
+    """A network and a batch size; epochs as many as take a second or more."""
+
+    recipe: str
+    batch_size: int
+    epochs: int
+
+
+CASES = (
+    Case("mnist_hidden100_mlp", 32, 1),
+    Case("mnist_hidden100_mlp", 512, 4),
+    Case("features4_hidden100_mlp", 32, 1),
+    Case("features4_hidden100_mlp", 512, 6),
+    Case("sine_lstm", 10, 30),
+)
+
+
+class Turn(NamedTuple):
+    """What one turn took."""
+
+    samples: int
+    seconds: float
+    processor_seconds: float
+
+
+class Turns:
+    """The arm's side: answers with each turn, and waits for the next one."""
+
+    def __init__(self, epochs: int, samples_per_epoch: int) -> None:
+        self._epochs, self._samples = epochs, samples_per_epoch
+        self._done = 0
+        self._start, self._processor_start = time.perf_counter(), time.process_time()
+
+    def end_epoch(self) -> bool:
+        """Says whether to stop."""
+        self._done += 1
+        if self._done % self._epochs:
+            return False
+        now, processor = time.perf_counter(), time.process_time()
+        answer(Turn(self._samples * self._epochs, now - self._start, processor - self._processor_start)._asdict())
+        order = sys.stdin.readline().strip()
+        self._start, self._processor_start = time.perf_counter(), time.process_time()
+        return order != "go"
+
+
+def answer(found: dict[str, Any]) -> None:
+    """Writes a line for the parent."""
+    print(json.dumps(found), flush=True)
+
+
+def serve(arm: str) -> None:
+    """Trains what standard input asks for, as an arm, until it ends."""
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    import keras
+
+    from tfbench import benchmark, recipe_file
+
+    for line in sys.stdin:
+        case = Case(*json.loads(line))
+        overrides = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size}
+        recipe = recipe_file.load_recipe(recipe_file.find_recipe(case.recipe), overrides)
+        keras.backend.clear_session()
+        keras.utils.set_random_seed(recipe.training.seed)
+        splits = benchmark.load_data(recipe.dataset, None, seed=recipe.training.seed)
+        model = benchmark.build_compiled_model(recipe.model, recipe.training, splits.spec)
+        train: Callable[..., None] = {
+            "tfbench": under_tfbench,
+            BEFORE: under_tfbench,
+            "fit, tf.data": under_fit,
+            "fit, NumPy": under_fit,
+            "resident loop": in_a_loop,
+        }[arm]
+        train(recipe, splits, model, case, *([arm == "fit, tf.data"] if train is under_fit else []))
+
+
+def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case) -> None:
+    """Trains as the measuring process of a run does."""
+    from tfbench import distribution, input_pipeline
+    from tfbench.journal import Journal
+    from tfbench.measure.ledger import Ledger
+    from tfbench.measure.recorder import SpanClock, build_callbacks
+
+    training = recipe.training
+    steps = input_pipeline.count_steps_per_epoch(splits.train.num_samples, case.batch_size)
+    turns = Turns(case.epochs, steps * case.batch_size)
+    with tempfile.TemporaryDirectory() as folder:
+        journal, ledger = Journal(Path(folder) / "run.jsonl"), Ledger(time.perf_counter_ns())
+        clock = SpanClock(
+            recipe.measurement, synchronize=distribution.synchronize, on_span=journal.append_span, ledger=ledger
+        )
+        callbacks = build_callbacks(
+            clock,
+            ledger=ledger,
+            model=model,
+            steps_per_epoch=steps,
+            global_batch_size=case.batch_size,
+            warmup_steps=recipe.measurement.warmup_steps,
+            on_epoch=lambda record: turns.end_epoch(),
+            on_first_step=lambda: None,
+        )
+        batches = input_pipeline.build_training_dataset(splits, global_batch_size=case.batch_size, seed=training.seed)
+        model.fit(batches, epochs=ENDLESS, steps_per_epoch=steps, callbacks=callbacks, shuffle=False, verbose=0)
+        journal.close()
+
+
+def under_fit(_recipe: Any, splits: Any, model: Any, case: Case, is_tf_data: bool) -> None:
+    """Trains as a user's script does."""
+    import keras
+    import tensorflow as tf
+
+    inputs, targets = arrays_of(splits)
+    turns = Turns(case.epochs, len(inputs))
+
+    class EpochEnds(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.model.stop_training = turns.end_epoch()
+
+    options: dict[str, Any] = {"epochs": ENDLESS, "callbacks": [EpochEnds()], "verbose": 0}
+    if is_tf_data:
+        batches = tf.data.Dataset.from_tensor_slices((inputs, targets)).shuffle(len(inputs)).batch(case.batch_size)
+        model.fit(batches.prefetch(tf.data.AUTOTUNE), **options)
+    else:
+        model.fit(inputs, targets, batch_size=case.batch_size, **options)
+
+
+def in_a_loop(_recipe: Any, splits: Any, model: Any, case: Case) -> None:
+    """Trains in a loop over batches of tensors at hand."""
+    import tensorflow as tf
+
+    inputs, targets = map(tf.constant, arrays_of(splits))
+    size = case.batch_size
+    starts = [tf.constant(start) for start in range(0, len(inputs) - size + 1, size)]
+    turns = Turns(case.epochs, len(starts) * size)
+    order = tf.Variable(tf.range(len(inputs)))
+
+    @tf.function
+    def step(start: Any) -> None:
+        chosen = order[start : start + size]
+        x, y = tf.gather(inputs, chosen), tf.gather(targets, chosen)
+        with tf.GradientTape() as tape:
+            outputs = model(x, training=True)
+            loss = model.compute_loss(x, y, outputs)
+        weights = model.trainable_variables
+        model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        model.compute_metrics(x, y, outputs)
+
+    is_done = False
+    while not is_done:
+        model.reset_metrics()
+        order.assign(tf.random.shuffle(order))
+        for start in starts:
+            step(start)
+        {name: float(value) for name, value in model.get_metrics_result().items()}
+        is_done = turns.end_epoch()
+
+
+def arrays_of(splits: Any) -> tuple[Any, Any]:
+    """Returns the training samples as a user would have them: converted once, before the training."""
+    split, spec = splits.train, splits.spec
+    return split.inputs[: split.num_samples].astype("float32") * spec.input_scale, split.targets[: split.num_samples]
+
+
+class Arm:
+    """The parent's side of one arm."""
+
+    def __init__(self, name: str, checkout: Path) -> None:
+        self.name = name
+        environment = os.environ | {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, name],
+            cwd=checkout,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def begin(self, case: Case) -> None:
+        """Lets it build the network and train a first turn, which holds compilation; `receive` waits for the end."""
+        self.send(json.dumps(case))
+
+    def run(self) -> Turn:
+        """Trains for a turn."""
+        self.send("go")
+        return self.receive()
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+
+    def send(self, line: str) -> None:
+        """Writes it a line."""
+        if self._process.stdin is None:
+            raise SystemExit(f"{self.name}: has no input")
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def receive(self) -> Turn:
+        """Waits for the end of a turn."""
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line:
+            raise SystemExit(f"the arm '{self.name}' has ended; see what it says: {self._process.args}")
+        return Turn(**json.loads(line))
+
+
+def compare(before: Path | None, rounds: int, cases: tuple[Case, ...] = CASES) -> str:
+    """Measures all networks under all arms, in turns; returns a Markdown table."""
+    here = Path(__file__).resolve().parent.parent
+    places = dict.fromkeys(ARMS[:1], here) | ({BEFORE: before.resolve()} if before else {})
+    places |= dict.fromkeys(ARMS[1:], here)
+    arms = [Arm(name, checkout) for name, checkout in places.items()]
+    rows = []
+    try:
+        for case in cases:
+            for arm in arms:
+                arm.begin(case)
+            for arm in arms:
+                arm.receive()
+            turns: dict[str, list[Turn]] = {arm.name: [] for arm in arms}
+            for number in range(rounds):
+                shift = number % len(arms)
+                for arm in arms[shift:] + arms[:shift]:
+                    turns[arm.name].append(arm.run())
+                click.echo(f"{case.recipe} batch {case.batch_size}: round {number + 1}/{rounds}", err=True)
+            for arm in arms:
+                arm.send("end")
+            rows += [describe(case, name, turns) for name in turns]
+    finally:
+        for arm in arms:
+            arm.close()
+    head = "| network | batch | arm | samples/s, median | lowest to highest | over `fit, tf.data` | rounds' range "
+    return "\n".join([head + "| processor time a step |", "| --- " * 8 + "|", *rows])
+
+
+def describe(case: Case, name: str, turns: dict[str, list[Turn]]) -> str:
+    """Returns an arm's row: its speeds, and the same rounds over plain `fit`'s."""
+    speeds = [turn.samples / turn.seconds for turn in turns[name]]
+    plain = [turn.samples / turn.seconds for turn in turns["fit, tf.data"]]
+    ratios = [speed / other for speed, other in zip(speeds, plain, strict=True)]
+    work = statistics.median(turn.processor_seconds / turn.samples * case.batch_size for turn in turns[name])
+    return (
+        f"| {case.recipe} | {case.batch_size} | {name} | **{statistics.median(speeds):,.0f}** "
+        f"| {min(speeds):,.0f} to {max(speeds):,.0f} | {statistics.median(ratios):.2f} "
+        f"| {min(ratios):.2f} to {max(ratios):.2f} | {work * 1e3:.2f} ms |"
+    )
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
