@@ -106,6 +106,10 @@ def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> 
     noisy = [plant_sweep(generator, spread * np.exp(generator.normal(0, 0.5, len(BATCH_SIZES)))) for _ in range(num)]
     share = np.mean([says_anything(one) for one in noisy])
     yield at_most("A/A sweep, spreads differ by 1.6 times either way", "", share, num, bound=0.15)
+    few = np.where(np.arange(len(BATCH_SIZES)) % 4 == 3, 3 * spread, spread)
+    noisy = [plant_sweep(generator, few) for _ in range(num)]
+    share = np.mean([says_anything(one) for one in noisy])
+    yield at_most("A/A sweep, 4 of 16 settings three times as noisy", "", share, num, bound=0.20)
     effects = [plant_sweep(generator, alike, EFFECT) for _ in range(num)]
     speedups = [one.rows[0].entries[TWO_ARMS[1].label].speedup for one in effects]
     share = np.mean([bool(speedup and speedup.judgement == "faster") for speedup in speedups])

@@ -8,6 +8,7 @@ from pathlib import Path
 from tfbench.calibrations import newest_noise_floors
 from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
 from tfbench.journal import read_records, read_run
+from tfbench.measure.noise import describe_length
 from tfbench.measure.regression import (
     FORMAT_VERSION,
     RegressionCheck,
@@ -147,7 +148,7 @@ def check(
     """
     sample, recipe = baseline.sample, request.recipe.name
     floors = newest_noise_floors(store)
-    has_floor = sample.noise_key in floors
+    has_floor = sample.noise_key in floors and sample.noise_key.length == describe_length(request.recipe)
     require_enough((sample.num, num_repeats), has_floor, recipe, f"baseline {baseline.source} and --repeats 1")
     if not allows_unequal:
         require_equal(sample, find_unequal_request(sample, request), baseline.source)

@@ -149,7 +149,7 @@ def list_damaged_floors(store: Store) -> list[Path]:
 
 
 def find_noise_floor(store: Store, result: RunResult) -> NoiseFloor | None:
-    """Returns the newest noise floor for the machine, devices, workload and batch size of a run, if there is one."""
+    """Returns the newest noise floor of runs like one, if there is one."""
     key = noise_key(result)
     return None if key is None else newest_noise_floors(store).get(key)
 

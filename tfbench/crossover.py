@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tfbench.errors import InterruptedRunError, RecipeError, TfbenchError
 from tfbench.measure.comparison import BATCH_KEY
-from tfbench.measure.crossover import Crossover, SearchStopped, ValueRange, find_crossover
+from tfbench.measure.crossover import Crossover, SearchStopped, ValueRange, find_crossover, judge_with
 from tfbench.measure.equality import Difference, find_unequal
 from tfbench.measure.judging import Runs, Speedup, judge
 from tfbench.measure.noise import NoiseFloor
@@ -56,7 +56,7 @@ class CostModels:
     """The cost models of both arms, and where they are equally fast by these, as far as it is bounded."""
 
     arms: tuple[StepModel, StepModel]
-    crossings: tuple[PredictedCrossing, ...]
+    crossings: tuple[PredictedCrossing, ...] | None  # None: not bounded where, or whether there are any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,7 +171,7 @@ def search(
     measured, results = made.known()
     keep(measured, results)
     return SearchResult(
-        found=found,
+        found=judge_with(found, made.pairs()),
         models=_fit_models(plan.key, made.runs),
         unequal=_find_unequal(made.runs),
         results=results,
@@ -223,8 +223,14 @@ class _Search:
         self._watcher.end(value, judge(first, second))
         return first, second
 
+    def pairs(self) -> dict[int, tuple[Runs, Runs]]:
+        """Returns the runs that finished, of each value at which both arms have some."""
+        finished = {(run.value, run.arm) for run in self.runs if run.result.outcome == "FINISHED"}
+        values = [value for value, arm in sorted(finished) if not arm and (value, 1) in finished]
+        return {value: (self._runs_of(value, 0), self._runs_of(value, 1)) for value in values}
+
     def _runs_of(self, value: int, arm: int) -> Runs:
-        runs = [run for run in self.runs if (run.value, run.arm) == (value, arm)]
+        runs = [run for run in self.runs if (run.value, run.arm) == (value, arm) and run.result.outcome == "FINISHED"]
         results = [run.outcome.result for run in runs if run.outcome]
         return Runs(
             arm=self._plan.sweep.arms[arm].label,
@@ -319,4 +325,4 @@ def _fit_models(key: str, runs: Sequence[_Run]) -> CostModels | None:
     if models[0] is None or models[1] is None or len(steps[0].keys() & steps[1].keys()) < 2:
         return None
     crossings = bound_crossings((measured[0], measured[1]), (steps[0], steps[1]))
-    return CostModels(arms=(models[0], models[1]), crossings=tuple(crossings))
+    return CostModels(arms=(models[0], models[1]), crossings=crossings)

@@ -113,6 +113,33 @@ def test_rounds_of_several_sweeps_all_count() -> None:
     assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
 
 
+def test_runs_of_several_lengths_have_no_floor_in_common() -> None:
+    long, short = floor_of_spread(0.001), floor_of_spread(0.05)
+    floors = {"long": long, "short": short}
+    briefs = [
+        build_brief(speed, arm=arm, run_id=f"{length}{arm.label}", name=length)
+        for arm, speeds in ((TWO_ARMS[0], (100.0, 100.5)), (TWO_ARMS[1], (102.0, 102.5)))
+        for length, speed in zip(floors, speeds, strict=True)
+    ]
+    for order in (briefs, briefs[::-1]):
+        speedup = compare(order, lambda brief: floors[brief.name], baseline=DEFAULT).rows[0].entries[MIRRORED].speedup
+        assert speedup is not None
+        assert not speedup.uses_floor
+
+
+def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_arms() -> None:
+    elsewhere = build_brief().equals | {"environment": {"hostname": "elsewhere"}}
+    briefs = [
+        build_brief(speed, arm=arm, batch=batch, round_number=number, **({"equals": elsewhere} if batch == 64 else {}))
+        for batch in (32, 64)
+        for arm, base in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 150.0))
+        for number, speed in ((1, base), (2, 1.01 * base))
+    ]
+    found = compare(briefs, no_floor, keys=[BATCH], arms=[DEFAULT, MIRRORED])
+    assert found.arms == (DEFAULT, MIRRORED)
+    assert all(row.entries[MIRRORED].speedup for row in found.rows)
+
+
 def test_one_run_against_three_is_held_against_all_of_them() -> None:
     found = sweep_of({32: ([100.0], [150.0, 151.0, 149.0])})  # the baseline's other rounds are not there yet
     speedup = found.rows[0].entries[MIRRORED].speedup

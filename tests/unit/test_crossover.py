@@ -63,7 +63,7 @@ def test_the_planted_crossing_is_found_and_predicted() -> None:
     (crossing,) = result.found.crossings
     assert crossing.value == pytest.approx(2000 / 3, rel=0.05)
     assert result.models is not None
-    (predicted,) = result.models.crossings
+    (predicted,) = result.models.crossings or ()
     assert predicted.value == pytest.approx(2000 / 3, rel=0.05)
     assert predicted.low <= 2000 / 3 * 1.01 and predicted.high >= 2000 / 3 * 0.99
     first, second = result.models.arms
@@ -298,8 +298,10 @@ def test_the_cost_models_are_told_with_their_errors_and_prediction() -> None:
     assert lines[4] == (
         "  What the replicas exchange cannot be told apart from the rest by these runs, and is in its cost."
     )
-    (unbounded,) = model_lines(result.models.arms, (), KEY, ARMS, 300)[3:4]
+    (unbounded,) = model_lines(result.models.arms, None, KEY, ARMS, 300)[3:4]
     assert unbounded == "  By it, it is not bounded where, or whether, both arms are equally fast."
+    (nowhere,) = model_lines(result.models.arms, (), KEY, ARMS, 300)[3:4]
+    assert nowhere == "  By it, both arms are equally fast nowhere in the range that was measured."
 
 
 def test_the_plan_and_each_point_are_a_line() -> None:

@@ -244,6 +244,13 @@ def test_a_difference_of_speed_is_held_against_the_floor(
     assert describe_speed(difference) == text
 
 
+def test_a_run_that_failed_is_neither_faster_nor_slower() -> None:
+    a, b = build_pair_of_spans((0.5, 0.5), (0.4, 0.4))
+    failed = dataclasses.replace(b, exit=RunExit(status="FAILED", reason="x"))
+    floor = floor_of_spread(0.01)
+    assert compare(a, failed, floors=(floor, floor)).speedup is None
+
+
 def test_says_which_of_the_two_is_faster() -> None:
     floor = floor_of_spread(0.01)
     difference = compare(*build_pair_of_spans((0.4, 0.4), (0.8, 0.8)), floors=(floor, floor))

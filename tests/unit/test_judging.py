@@ -82,7 +82,7 @@ def test_rounds_and_floor_are_two_estimates_of_one_variance() -> None:
     found = judge(base, by_logs(100, 0.035, 0.045, 0.055, arm="b", paired=True, floor=floor))
     assert (found.judgement, found.degrees_of_freedom) == ("no measurable difference", 8)
     assert found.noise_limit == pytest.approx(math.expm1(0.0466), rel=1e-3)
-    assert found.method.startswith("Student's t on the logarithms of the rounds' ratios, and the noise floor; 8 ")
+    assert found.method.startswith("Student's t on the logarithms of the rounds' ratios, the noise floor; 8 ")
     assert judge(base, by_logs(100, 0.04, 0.05, 0.06, arm="b", paired=True, floor=floor)).judgement == "faster"
 
 
@@ -112,6 +112,9 @@ def test_settings_lend_each_other_their_variance() -> None:
     assert {one.degrees_of_freedom for one in found} == {16}
     assert found[0].noise_limit == pytest.approx(math.expm1(2.1199 * 0.01 / math.sqrt(3)), rel=1e-3)
     assert (found[0].num_family, found[0].judgement) == (8, "faster")
+    assert found[0].method == (
+        "Student's t on the logarithms of the rounds' ratios, the scatter of the other settings; 16 degrees of freedom"
+    )
 
 
 def test_a_setting_noisier_than_the_others_keeps_its_own_variance() -> None:
@@ -147,6 +150,16 @@ def test_runs_of_several_sweeps_pair_by_sweep_and_round() -> None:
     assert (found.ratio, found.num, found.is_paired) == (pytest.approx(1.1), 2, True)
     apart = dataclasses.replace(second, rounds=(("z", "1"), ("z", "2")))
     assert not judge(first, apart).is_paired
+
+
+def test_one_common_round_does_not_outvote_all_other_runs() -> None:
+    first = Runs(arm="a", speeds=(100.0, 101.0, 99.0), rounds=(("x", "1"), None, None))
+    second = Runs(arm="b", speeds=(120.0, 100.0, 99.5), rounds=(("x", "1"), None, None))
+    other = (runs(100.0, 100.0, paired=True), runs(100.0, 101.0, arm="b", paired=True))
+    alone, beside = judge(first, second), judge_family([(first, second), other])[0]
+    assert (
+        (alone.ratio, alone.is_paired) == (beside.ratio, beside.is_paired) == (pytest.approx(1.0610, rel=1e-3), False)
+    )
 
 
 def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one() -> None:

@@ -223,7 +223,7 @@ def test_a_check_is_one_json_object() -> None:
     assert (document["judgement"], speedup["judgement"], document["num_failed"]) == ("regression", "slower", 1)
     assert (speedup["low"], speedup["high"], speedup["confidence"]) == (done.speedup.low, done.speedup.high, 0.95)
     assert speedup["method"] == (
-        "Student's t on the logarithms of the processes' speeds, and the noise floor; 19 degrees of freedom"
+        "Student's t on the logarithms of the processes' speeds, the noise floor; 19 degrees of freedom"
     )
     assert document["baseline"]["source"] == "baseline.json"
     assert document["baseline"]["samples_per_second"] == list(BASE)

@@ -133,10 +133,15 @@ def test_models_of_equal_arms_cross_nowhere_that_is_bounded() -> None:
     assert sum(map(bool, found)) <= 3
 
 
+def test_models_that_do_not_cross_are_said_not_to() -> None:
+    steps = {batch: step(batch) for batch in (1, 8, 64, 512, 4096)}
+    assert bound_crossings(drawn(random.Random(0), (1e-3, 1e-5), (2e-3, 2e-5)), (steps, steps)) == ()
+
+
 def test_models_that_fit_exactly_as_many_values_as_they_have_costs_bound_nothing() -> None:
     steps = {batch: step(batch, 4.0 * batch**1.5) for batch in (1, 8, 64)}
     first, second = (
         [(steps[batch], fixed + slope * batch + 1e-8 * steps[batch].exchanged_bytes) for batch in steps]
         for fixed, slope in ((1e-3, 1e-5), (1.2e-3, 4e-6))
     )
-    assert bound_crossings((first, second), (steps, steps)) == []
+    assert bound_crossings((first, second), (steps, steps)) is None

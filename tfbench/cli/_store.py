@@ -47,7 +47,11 @@ def warn_of_damaged_floors(store: "Store") -> None:
     from tfbench.calibrations import list_damaged_floors
 
     for path in list_damaged_floors(store):
-        click.echo(f"Warning: {path}: is no noise floor that can be read, and does not count. Remove it.", err=True)
+        click.echo(
+            f"Warning: {path}: is no noise floor of this version of tfbench, or damaged, and does not count. "
+            "`tfbench calibrate RECIPE` measures it again.",
+            err=True,
+        )
 
 
 def load_run(store: "Store", token: str) -> "RunResult":

@@ -51,8 +51,9 @@ def command(
     """Run RECIPE against itself, to learn which differences are noise.
 
     Two arms that are the same take turns, each run in a process of its own: a b, b a, a b, ... By how much they differ
-    is the noise floor, stored for this machine, these devices, this network and batch size. Whatever compares two runs
-    calls a difference below it "no measurable difference".
+    is the noise floor, stored for this machine, these devices, this network, batch size, settings and length of runs.
+    Whatever compares runs like these takes it into account beside their own scatter; single runs are judged by it
+    alone.
 
     \b
     tfbench calibrate mnist_mlp --data synthetic
@@ -110,6 +111,9 @@ def _list(measuring: Measuring) -> None:
         echo_json([floor_to_json(floor) for floor in floors], "The noise floors are still in the store")
     elif floors:
         click.echo("\n".join(floor_table(floors)))
-        click.echo("\nsingle runs, pairs: differences below these show nothing; pairs: as many as there are rounds.")
+        click.echo(
+            "\nsingle runs, pairs: differences below these show nothing, by the floor alone; pairs: as many as there "
+            "are rounds."
+        )
     else:
         click.echo(f"No noise floors in {measuring.store_root}. `tfbench calibrate RECIPE` makes one.")

@@ -186,7 +186,7 @@ def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int
     sweep_id, models = plan.sweep.sweep_id, result.models
     comparison = compare_sweep(store, result.plan, result.results)
     lines = result_lines(comparison, width)
-    lines += ["", *crossover_lines(result.found, plan.key, labels, width)]
+    lines += ["", *crossover_lines(result.found, plan.key, labels, width, result.unequal)]
     if models:
         lines += ["", *model_lines(models.arms, models.crossings, plan.key, labels, width)]
     lines += ["", f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again,"]
@@ -197,7 +197,7 @@ def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int
         document = {"sweep_id": sweep_id, "recipe": plan.sweep.recipe_name} | crossover_to_json(
             result.found,
             models=models.arms if models else None,
-            predicted=models.crossings if models else (),
+            predicted=models.crossings if models else None,
             unequal=result.unequal,
             key=plan.key,
             arms=labels,

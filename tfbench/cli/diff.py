@@ -18,7 +18,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. First comes what must be equal for
     devices or strategies to be compared, and is not: XLA, precision, data, batch size, versions, machine. A difference
-    in speed is held against the noise floor, once `tfbench calibrate` has measured it.
+    in speed is judged by the noise floors of both runs, once `tfbench calibrate` has measured them.
 
     \b
     tfbench diff 3f2a 9c1b

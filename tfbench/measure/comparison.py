@@ -118,7 +118,7 @@ def compare(
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
     measured = [brief for brief in briefs if brief.speed]
     keys = list(_differing_keys(measured) if keys is None else keys)
-    names = _name_arms(measured)
+    names = _name_arms(measured, is_planned=arms is not None)
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
     chosen = baseline if baseline in arms else (arms[0] if arms else "")
     groups: dict[str, dict[str, list[RunBrief]]] = {}
@@ -166,10 +166,14 @@ def setting_value(settings: Mapping[str, Any], key: str) -> Any:
     return settings.get("training.intra_op_threads" if key == "threads" else key)
 
 
-def _name_arms(briefs: Sequence[RunBrief]) -> dict[str, str]:
-    """Returns the column of each run; where runs are of several machines, it names the machine, too."""
+def _name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
+    """Returns the column of each run; where runs are of several machines, it names the machine, too.
+
+    The arms of a sweep keep their names: one that was resumed elsewhere, as in a container with a host name of its own,
+    has settings of this machine and of that one.
+    """
     machines = {brief.run_id: (brief.equals.get("environment") or {}).get("hostname") for brief in briefs}
-    if len(set(machines.values())) < 2:
+    if is_planned or len(set(machines.values())) < 2:
         return {brief.run_id: arm_of(brief) for brief in briefs}
     return {brief.run_id: f"{arm_of(brief)} on {machines[brief.run_id]}" for brief in briefs}
 
@@ -247,11 +251,12 @@ def _judge(rows: Sequence[Row], baseline: str, find_floor: FindFloor, allows_une
 
 
 def _runs_of(entry: Entry, find_floor: FindFloor) -> Runs:
+    floors = {find_floor(brief) for brief in entry.runs}  # runs of several lengths have no floor in common
     return Runs(
         arm=entry.arm,
         speeds=tuple(brief.speed or math.nan for brief in entry.runs),
         rounds=tuple(round_of(brief.tags) for brief in entry.runs),
-        floor=find_floor(entry.runs[0]),
+        floor=floors.pop() if len(floors) == 1 else None,
     )
 
 

@@ -151,9 +151,21 @@ def find_crossover(values: ValueRange, measure: Measure, num_rounds: int) -> Cro
         values=values,
         points=points,
         failures=dict(sorted(failures.items())),
-        crossings=tuple(_read_crossing(points, low, high) for low, high in _find_brackets(points)),
+        crossings=_read_crossings(points),
         was_stopped=was_stopped,
     )
+
+
+def judge_with(found: Crossover, runs: Mapping[int, tuple[Runs, Runs]]) -> Crossover:
+    """Returns what a search found, judged together with values that it did not measure in full.
+
+    Args:
+        found: By the search.
+        runs: Of every value with runs of both arms, those that failed later or were broken off among them.
+    """
+    judged = _judge(runs)
+    points = {value: judged[value] for value in found.points}
+    return dataclasses.replace(found, points=points, crossings=_read_crossings(points))
 
 
 def lead(speedup: Speedup) -> int:
@@ -183,6 +195,10 @@ def _find_gap(values: ValueRange, points: Mapping[int, Speedup]) -> int | None:
             middle = values.between(start, end, near)
             gaps += [] if middle is None else [(end / start, middle)]
     return max(gaps)[1] if gaps else None
+
+
+def _read_crossings(points: Mapping[int, Speedup]) -> tuple[Crossing, ...]:
+    return tuple(_read_crossing(points, low, high) for low, high in _find_brackets(points))
 
 
 def _read_crossing(points: Mapping[int, Speedup], low: int, high: int) -> Crossing:

@@ -1,7 +1,7 @@
 """Whether one arm is faster than another: the one rule that every command judges by.
 
-**What is compared.** Logarithms of speeds. Where both arms ran in the same rounds, the ratio of each such round;
-otherwise the geometric means of all runs of either. One run against many counts as one.
+**What is compared.** Logarithms of speeds. Where both arms ran in two or more common rounds, the ratio of each of
+these; otherwise the geometric means of all runs of either. One run against many counts as one.
 
 **By which variance.** That of the rounds' ratios, or of either arm's runs, has up to three estimates: from the runs
 themselves, from a noise floor that was measured with runs like them, and from the comparison's other settings. They are
@@ -10,10 +10,11 @@ a setting that is noisier than the others, nor a day that is noisier than the fl
 Student's t with all these degrees of freedom (Welch's where either arm has a variance of its own).
 
 **How many times.** A comparison over many settings asks many questions: what it calls faster or slower is what Holm's
-correction leaves, so that of a comparison of equals at most one in twenty says anything false. The interval beside each
-ratio stays that of the one question; where it alone excludes 1, the difference is suggested, and no more.
+correction leaves, so that of comparisons of equals at most one in twenty says anything false where settings scatter
+alike. The interval beside each ratio stays that of the one question; where it alone excludes 1, the difference is
+suggested, and no more.
 
-What this costs and finds is simulated in `benchmarks/judging.py`.
+What this costs and finds, also where settings scatter unlike each other, is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
 (Biometrika 1947); Holm (1979), see `tfbench.measure.holm`.
@@ -64,8 +65,8 @@ class Runs:
 class Speedup:
     """The second arm's speed over the first's, and what may be said of it.
 
-    `low` and `high` bound the ratio of this setting alone; None: nothing says how runs scatter. `judgement` is what the
-    whole family of comparisons supports.
+    `low` and `high` bound the ratio of this one setting, by all that is known of how runs scatter; None: nothing is.
+    `judgement` is what the whole family of comparisons supports.
     """
 
     ratio: float
@@ -74,8 +75,9 @@ class Speedup:
     num: int  # of rounds, or of the runs of the arm that has fewer
     is_paired: bool  # by rounds in which both were run
     uses_floor: bool
+    uses_other_settings: bool  # for how runs scatter
     degrees_of_freedom: float
-    p_value: float | None  # of this setting alone
+    p_value: float | None  # of this one setting
     family_p_value: float | None
     num_family: int  # comparisons that were judged together
     judgement: Judgement
@@ -83,12 +85,12 @@ class Speedup:
 
     @property
     def excludes_one(self) -> bool:
-        """Whether the interval of this setting alone excludes that the arms are equally fast."""
+        """Whether the interval of this one setting excludes that the arms are equally fast."""
         return self.p_value is not None and self.p_value <= _ALPHA
 
     @property
     def is_suggested(self) -> bool:
-        """Whether the interval of this setting alone says what the family does not support."""
+        """Whether the interval of this one setting says what the family does not support."""
         return self.excludes_one and self.judgement == "no measurable difference"
 
     @property
@@ -100,8 +102,10 @@ class Speedup:
     def method(self) -> str:
         """How the interval came about, in words."""
         what = "rounds' ratios" if self.is_paired else "processes' speeds"
-        floor = ", and the noise floor" if self.uses_floor else ""
-        return f"Student's t on the logarithms of the {what}{floor}; {self.degrees_of_freedom:.3g} degrees of freedom"
+        others = ", the scatter of the other settings" if self.uses_other_settings else ""
+        floor = ", the noise floor" if self.uses_floor else ""
+        known = f"{what}{others}{floor}; {self.degrees_of_freedom:.3g} degrees of freedom"
+        return f"Student's t on the logarithms of the {known}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +116,8 @@ class _Difference:
     terms: tuple[tuple[Estimate, float], ...]
     num: int
     is_paired: bool
-    uses_floor: bool
+    uses_floor: bool = False
+    uses_pool: bool = False
 
     def squared_error(self) -> Estimate:
         """Returns the variance of the value, with the degrees of freedom that Welch gives it."""
@@ -138,11 +143,11 @@ def judge_results(
     second: tuple[RunResult, Summary],
     find_floor: Callable[[RunResult], NoiseFloor | None],
 ) -> Speedup | None:
-    """Says how fast a single run is beside another; None where one has no speed."""
+    """Says how fast a single run is beside another; None where one did not finish with a speed."""
     runs = []
     for result, summary in (first, second):
         speed = summary.metrics.get("samples_per_second")
-        if not speed:
+        if not speed or result.status != "FINISHED":
             return None
         runs.append(
             Runs(
@@ -203,24 +208,24 @@ class _Pools:
 
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     ratios = _ratios(first, second)
-    num_most = max(len(first.speeds), len(second.speeds))
-    if ratios:
-        floor = _floor_of_rounds(first, second)
-        spread = _settle(estimate(ratios), pools.of_rounds(first, second), floor)
-        if spread.degrees_of_freedom or num_most == 1:
-            return _Difference(
-                value=statistics.fmean(ratios),
-                terms=((spread, 1 / len(ratios)),),
-                num=len(ratios),
-                is_paired=True,
-                uses_floor=floor.degrees_of_freedom > 0,
-            )
+    if len(ratios) >= 2 or (ratios and len(first.speeds) == len(second.speeds) == 1):
+        own, pooled, floor = estimate(ratios), pools.of_rounds(first, second), _floor_of_rounds(first, second)
+        return _Difference(
+            value=statistics.fmean(ratios),
+            terms=((_settle(own, pooled, floor), 1 / len(ratios)),),
+            num=len(ratios),
+            is_paired=True,
+            uses_floor=floor.degrees_of_freedom > 0,
+            uses_pool=pooled.degrees_of_freedom > own.degrees_of_freedom,
+        )
+    both = (first, second)
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
         terms=_unpaired_terms(first, second, pools),
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
-        uses_floor=any(runs.floor for runs in (first, second)),
+        uses_floor=any(runs.floor for runs in both),
+        uses_pool=any(pools.of_runs(runs).degrees_of_freedom > len(runs.speeds) - 1 for runs in both),
     )
 
 
@@ -261,7 +266,7 @@ def _floor_of_rounds(first: Runs, second: Runs) -> Estimate:
         return UNKNOWN
     if first.floor == second.floor:
         return first.floor.of_ratios
-    halves = _Difference(0.0, ((first.floor.of_ratios, 0.5), (second.floor.of_ratios, 0.5)), 1, True, True)
+    halves = _Difference(0.0, ((first.floor.of_ratios, 0.5), (second.floor.of_ratios, 0.5)), 1, is_paired=True)
     return halves.squared_error()
 
 
@@ -306,6 +311,7 @@ def _describe(
         num=difference.num,
         is_paired=difference.is_paired,
         uses_floor=difference.uses_floor,
+        uses_other_settings=difference.uses_pool,
         degrees_of_freedom=error.degrees_of_freedom,
         p_value=p_value,
         family_p_value=family_p_value,

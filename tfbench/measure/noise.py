@@ -1,4 +1,4 @@
-"""The noise floor: by how much a recipe differs from itself, and so the least that a comparison can show."""
+"""The noise floor: by how much a recipe differs from itself, as one of the things that say how runs scatter."""
 
 import hashlib
 import json
@@ -112,11 +112,12 @@ def noise_key(result: RunResult) -> NoiseKey | None:
         workload_sha256=_hash({name: value for name, value in values.items() if name not in _APART}),
         global_batch_size=placement.global_batch_size,
         settings=tuple(f"{name}={value}" for name, value in settings.items()),
-        length=_describe_length(result.request.recipe),
+        length=describe_length(result.request.recipe),
     )
 
 
-def _describe_length(recipe: Recipe) -> tuple[str, ...]:
+def describe_length(recipe: Recipe) -> tuple[str, ...]:
+    """Returns when the runs of a recipe end: after so many steady steps or seconds, or else epochs."""
     measurement = recipe.measurement
     values: dict[str, float | None] = {"steps": measurement.steps, "seconds": measurement.seconds}
     if not measurement.is_limited:

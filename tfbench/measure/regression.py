@@ -14,7 +14,7 @@ from tfbench.measure.noise import NoiseFloor, NoiseKey, noise_key
 from tfbench.results import RunRequest, RunResult
 from tfbench.schema import PositiveNumber, Text, schema
 
-FORMAT_VERSION: Literal[1] = 1
+FORMAT_VERSION: Literal[2] = 2  # 2: settings and length of the runs in noise_key
 
 Judgement = Literal["regression", "faster", "no measurable difference"]
 
@@ -33,7 +33,7 @@ class SpeedSample:
     may differ, and is said: versions, the commit of the working tree, the length of the runs.
     """
 
-    format_version: Literal[1] = FORMAT_VERSION
+    format_version: Literal[2] = FORMAT_VERSION
     recipe: Text
     created: float  # of the first run, seconds since 1970, UTC
     group: str  # of the runs

@@ -28,13 +28,13 @@ class PredictedCrossing:
 
 def bound_crossings(
     measured: tuple[Measured, Measured], steps: tuple[Mapping[int, StepWork], Mapping[int, StepWork]]
-) -> list[PredictedCrossing]:
-    """Returns where two arms take the same time for a step by their cost models, if that is bounded.
+) -> tuple[PredictedCrossing, ...] | None:
+    """Returns where two arms take the same time for a step by their cost models; None where that is not bounded.
 
     The models are fitted again to step times drawn around them, as far off at each value as the runs were, which holds
     both chance and what the model does not know; drawn errors are as uncertain as their estimate is (Student's t). A
-    crossing counts as bounded where at least 95 % of the draws have one in the range and to the same side; several
-    crossings are never bounded.
+    crossing counts as bounded where at least 95 % of the draws have one in the range and to the same side, and that
+    there is none where as many have none; several crossings are never bounded.
 
     Args:
         measured: Of each arm.
@@ -43,22 +43,22 @@ def bound_crossings(
     """
     models = (fit_step_model(measured[0]), fit_step_model(measured[1]))
     if models[0] is None or models[1] is None:
-        return []
+        return None
     found = predict_crossings((models[0], models[1]), steps)
-    if len(found) != 1:
-        return []
-    value, rises = found[0]
     spreads = [_find_spread(models[0], measured[0]), _find_spread(models[1], measured[1])]
-    if min(degrees for _, degrees in spreads) < 1:
-        return []  # nothing says how far off the models are
+    if len(found) > 1 or min(degrees for _, degrees in spreads) < 1:
+        return None  # or nothing says how far off the models are
     generator = np.random.default_rng(_SEED)
     draws = [_draw_crossings((models[0], models[1]), spreads, steps, generator) for _ in range(_NUM_DRAWS)]
+    if not found:
+        return () if sum(not drawn for drawn in draws) >= CONFIDENCE * _NUM_DRAWS else None
+    value, rises = found[0]
     like = [drawn[0][0] for drawn in draws if len(drawn) == 1 and drawn[0][1] == rises]
     if len(like) < CONFIDENCE * _NUM_DRAWS:
-        return []
+        return None
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile(like, [tail, 100 - tail])
-    return [PredictedCrossing(value=value, low=float(min(low, value)), high=float(max(high, value)))]
+    return (PredictedCrossing(value=value, low=float(min(low, value)), high=float(max(high, value))),)
 
 
 def predict_crossings(

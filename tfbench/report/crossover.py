@@ -48,11 +48,20 @@ def point_line(key: str, value: int, arms: tuple[str, str], found: Speedup | str
     return f"{_short(key)}={value}: {arms[1]} has {found.ratio:.3g} times the speed of {arms[0]}{interval}"
 
 
-def crossover_sentences(found: Crossover, key: str, arms: tuple[str, str]) -> list[str]:
-    """Returns what a search found, in plain sentences, and no more than its intervals support."""
-    sentences = [_describe_crossing(crossing, key, arms) for crossing in found.crossings]
-    if found.points and not found.crossings:
-        sentences.append(_describe_none(found, key, arms))
+def crossover_sentences(
+    found: Crossover, key: str, arms: tuple[str, str], unequal: Sequence[Difference] = ()
+) -> list[str]:
+    """Returns what a search found, in plain sentences, and no more than its intervals support.
+
+    Of arms that differ in what must be equal, it is not said which is the faster.
+    """
+    if unequal:
+        names = ", ".join(one.name for one in unequal)
+        sentences = [f"Not like with like: the arms differ in {names}, so that it is not said where one is faster."]
+    elif found.crossings:
+        sentences = [_describe_crossing(crossing, key, arms) for crossing in found.crossings]
+    else:
+        sentences = [_describe_none(found, key, arms)] if found.points else []
     for value, reason in found.failures.items():
         if value < max(found.points):
             sentences.append(f"{_short(key)} {value:,} could not be measured: {reason}.")
@@ -67,15 +76,17 @@ def crossover_sentences(found: Crossover, key: str, arms: tuple[str, str]) -> li
     return sentences
 
 
-def crossover_lines(found: Crossover, key: str, arms: tuple[str, str], width: int) -> list[str]:
+def crossover_lines(
+    found: Crossover, key: str, arms: tuple[str, str], width: int, unequal: Sequence[Difference] = ()
+) -> list[str]:
     """Returns the sentences as a list."""
-    sentences = crossover_sentences(found, key, arms)
+    sentences = crossover_sentences(found, key, arms, unequal)
     return ["Crossover", *(line for text in sentences for line in wrap(text, width, first="- "))]
 
 
 def model_lines(
     models: tuple[StepModel, StepModel],
-    predicted: Sequence[PredictedCrossing],
+    predicted: Sequence[PredictedCrossing] | None,
     key: str,
     arms: tuple[str, str],
     width: int,
@@ -86,7 +97,9 @@ def model_lines(
     for arm, model in zip(arms, models, strict=True):
         lines += wrap(_describe_model(model), width, first=f"  {arm:{label_width}}  ")
     where = "By it, it is not bounded where, or whether, both arms are equally fast."
-    if predicted:
+    if predicted == ():
+        where = "By it, both arms are equally fast nowhere in the range that was measured."
+    elif predicted:
         ends = "; ".join(f"{one.value:,.0f} (95 %: {one.low:,.0f} to {one.high:,.0f})" for one in predicted)
         where = f"By it, both arms are equally fast at {_short(key)} {ends}."
     lines += wrap(where, width, first="  ")
@@ -100,7 +113,7 @@ def crossover_to_json(
     found: Crossover,
     *,
     models: tuple[StepModel, StepModel] | None,
-    predicted: Sequence[PredictedCrossing],
+    predicted: Sequence[PredictedCrossing] | None,
     unequal: Sequence[Difference],
     key: str,
     arms: tuple[str, str],
@@ -121,9 +134,11 @@ def crossover_to_json(
         "failures": [{"value": value, "reason": reason} for value, reason in found.failures.items()],
         "largest_fit": found.largest_fit,
         "cost_models": None if models is None else [_model_to_json(model) for model in models],
-        "predicted_crossings": [{"value": one.value, "low": one.low, "high": one.high} for one in predicted],
+        "predicted_crossings": None
+        if predicted is None
+        else [{"value": one.value, "low": one.low, "high": one.high} for one in predicted],
         "unequal": [{"name": one.name, "first": one.a, "second": one.b} for one in unequal],
-        "sentences": crossover_sentences(found, key, arms),
+        "sentences": crossover_sentences(found, key, arms, unequal),
     }
 
 

@@ -9,10 +9,10 @@ from tfbench.wording import format_share
 MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
 SUGGESTED = "~"
 LEGEND = (
-    "+ faster, - slower than the baseline, judged for all settings together: of tables of equals, one in twenty says "
-    "anything false. = no measurable difference; ~ none either, though its own interval excludes 1; ? one run each, "
-    "not judged. Speeds are geometric means over processes, and speed-ups ratios of these; intervals are 95 %, of each "
-    "setting by itself."
+    "+ faster, - slower than the baseline, judged for all settings together: where these scatter alike, one table of "
+    "equals in twenty says anything false. = no measurable difference; ~ none either, though its own interval excludes "
+    "1; ? one run each, not judged. Speeds are geometric means over processes, and speed-ups ratios of these; "
+    "intervals are 95 % for one setting, those of speed-ups by the scatter of all."
 )
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
@@ -83,6 +83,7 @@ def speedup_json(speedup: Speedup) -> dict[str, Any]:
         "num": speedup.num,
         "paired": speedup.is_paired,
         "uses_noise_floor": speedup.uses_floor,
+        "uses_other_settings": speedup.uses_other_settings,
         "noise_limit": speedup.noise_limit,
         "p_value": speedup.p_value,
         "family_p_value": speedup.family_p_value,
