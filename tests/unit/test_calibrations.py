@@ -178,7 +178,10 @@ def test_damaged_floors_are_named_on_stderr(tfbench: Callable[..., Any], in_tmp_
         write_journal(store, build_sized_result(index))
     (in_tmp_path / "mlruns" / "noise").mkdir()
     (in_tmp_path / "mlruns" / "noise" / "torn.json").write_text("{", encoding="utf-8")
-    said = "Warning: mlruns/noise/torn.json: is no noise floor of this version of tfbench, or damaged, and does not count. `tfbench calibrate RECIPE` measures it again.\n"
+    said = (
+        "Warning: mlruns/noise/torn.json: is no noise floor of this version of tfbench, or damaged, and does not "
+        "count. `tfbench calibrate RECIPE` measures it again.\n"
+    )
     for arguments in (("calibrate", "--list"), ("compare", "--all"), ("diff", *store.run_ids())):
         done = tfbench(*arguments)
         assert (done.exit_code, done.stderr) == (0, said)
