@@ -14,6 +14,7 @@ from tfbench.journal import Journal, plain_fields
 from tfbench.lean_import import import_without
 from tfbench.measure.ledger import Ledger
 from tfbench.measure.work import MAX_OTHER_SHARE
+from tfbench.name_counts import names_from, read_name_counts
 from tfbench.peak import measure_peak, sizes_of_a_step
 from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
 from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
@@ -42,6 +43,7 @@ class Prepared:
     steps_per_epoch: int
     shares_machine: bool  # another run was measuring here already
     memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
+    name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
 
     @property
     def device(self) -> str:
@@ -129,6 +131,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     memory_before_model = read_memory()
     ledger.switch("model")
     journal.append("stage", name="building the model")
+    name_counts = read_name_counts()
     with resolved.strategy.scope(), _notices_recorded(journal):
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
         if request.resume:
@@ -142,6 +145,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
         shares_machine=environment.count_other_workers() > 0,
         memory_before_model=memory_before_model,
+        name_counts=name_counts,
     )
     journal.append(
         "ready",
@@ -172,7 +176,7 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
     journal.append("stage", name=f"comparing a first step of {placement.num_replicas} replicas with that of one")
 
     def build_one() -> Any:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), names_from(prepared.name_counts):
             warnings.simplefilter("ignore", Notice)  # given once already
             return build_compiled_model(
                 recipe.model,

@@ -17,8 +17,10 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
     Keras asks the strategy to distribute each data set that it is given, in training, validation and prediction, so
     that this is the one place to choose.
 
+    To be called outside of any strategy's scope.
+
     Args:
-        strategy: Of the run; changed.
+        strategy: Of the run; changed where it would not do so by itself.
         names: Its devices, as TensorFlow names them.
 
     Returns:
@@ -32,8 +34,11 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
     if "CPU" in names[0]:
         strategy.experimental_distribute_dataset = _as_it_is
         return "direct"
-    # The path of the replicas of "split": a buffer of one batch on the device, filled by a thread on the host.
-    strategy.experimental_distribute_dataset = tf.distribute.OneDeviceStrategy(names[0]).experimental_distribute_dataset
+    # The path of the replicas of "split": a buffer of one batch on the device, filled by a thread on the host. Every
+    # strategy but the default takes it by itself, and in its scope lets no other strategy's batches be drawn.
+    if strategy is tf.distribute.get_strategy():
+        one_device = tf.distribute.OneDeviceStrategy(names[0])
+        strategy.experimental_distribute_dataset = one_device.experimental_distribute_dataset
     return "prefetched"
 
 

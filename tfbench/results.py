@@ -186,7 +186,8 @@ class EpochRecord:
 
     `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean` weigh every batch
     alike, the short last one too, as Chainer's Evaluator does. `ready_batches` of the steps had a batch, at most, that
-    was made before the epoch's clock began: during the validation before it, or while the first step was compiled.
+    was made before the epoch's clock began: where validation, or the evaluation of the training samples, leaves the
+    input pipeline the time between epochs. Elsewhere it is 0, although a few are ready when the first epoch begins.
     """
 
     epoch: int

@@ -11,6 +11,7 @@ from tfbench.errors import RecipeError, TfbenchError
 from tfbench.foreign_model import reason_of
 from tfbench.journal import Journal, plain_fields
 from tfbench.measure.ledger import Ledger
+from tfbench.name_counts import names_from
 from tfbench.profile_records import ProfiledLayer, ProfileRequest, VariantRound, VariantSetup
 from tfbench.profile_variants import BASE, apply_variant
 from tfbench.profiled_batches import ProfiledBatches
@@ -132,11 +133,11 @@ class _Builder:
 
 
 def _build(recipe: Recipe, prepared: Prepared, request: RunRequest) -> Any:
-    """Builds a variant; the precision of its layers is that of the process only for as long."""
+    """Builds a variant, with the names of the first build; its precision is that of the process only for as long."""
     configure_keras(recipe.training)
     try:
         distribution.require_usable(recipe.distribution, recipe.training)
-        with prepared.resolved.strategy.scope():
+        with prepared.resolved.strategy.scope(), names_from(prepared.name_counts):
             return build_compiled_model(
                 recipe.model, recipe.training, prepared.splits.spec, allows_code=request.allows_code
             )

@@ -24,6 +24,7 @@ LEVELS = {
     "profile_replay": 2,
     "journal": 2,
     "lean_import": 0,
+    "name_counts": 3,
     "measure": 2,
     "named_tables": 2,
     "recipe_file": 2,

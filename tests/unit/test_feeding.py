@@ -47,23 +47,34 @@ def test_several_replicas_are_fed_by_tensorflow() -> None:
     assert strategy.experimental_distribute_dataset == own
 
 
+def feed_as_a_gpu(strategy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a strategy take the path of a GPU, to the processor."""
+    on_processor = tf.distribute.OneDeviceStrategy("/cpu:0")
+    monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", lambda device: {"/device:GPU:0": on_processor}[device])
+    assert feed_alike(strategy, ["/device:GPU:0"]) == "prefetched"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_on_a_gpu_every_strategy_of_one_replica_has_batches_copied_ahead_by_the_same_path(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Distributor:
-        """Stands for a strategy on a GPU, which there is none of here."""
-
-        def __init__(self, device: str) -> None:
-            self.device = device
-
-        def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-            return "copied ahead", self.device, dataset
-
     strategy = build_strategy(name, monkeypatch)
-    monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", Distributor)
-    assert feed_alike(strategy, ["/device:GPU:0"]) == "prefetched"
-    assert strategy.experimental_distribute_dataset("batches") == ("copied ahead", "/device:GPU:0", "batches")
+    feed_as_a_gpu(strategy, monkeypatch)
+    iterator = iterate(make_batches().batch(8), strategy)
+    assert type(iterator).__name__ == "DistributedIterator"
+    assert [type(one).__name__ for one in iterator._iterators] == ["_SingleWorkerOwnedDatasetIterator"]
+    assert type(iterator._iterators[0]._iterator).__name__ == "OwnedMultiDeviceIterator"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_copied_ahead_can_be_drawn_within_the_scope_of_the_run(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strategy = build_strategy(name, monkeypatch)
+    feed_as_a_gpu(strategy, monkeypatch)
+    with strategy.scope():  # as a profile does
+        inputs, labels = next(iterate(make_batches().batch(8), strategy))
+    assert (inputs.shape, labels.numpy().tolist()) == ((8, 4), [0, 1, 2, 0, 1, 2, 0, 1])
 
 
 def train(strategy: Any, steps_per_execution: int) -> dict[str, list[float]]:

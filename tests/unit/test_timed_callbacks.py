@@ -22,7 +22,14 @@ STEPS, EPOCHS = 12, 2
 class Training:
     """A small training under the clock, whose spans are cut every four steps."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *others: Any, broken: bool = False, ahead: int = 4) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *others: Any,
+        broken: bool = False,
+        ahead: int = 4,
+        is_validated: bool = True,
+    ) -> None:
         self.reads: collections.Counter[str] = collections.Counter()  # of tensors, by where the training was
         self.spans: list[StepSpan] = []
         self.epochs: list[EpochRecord] = []
@@ -57,7 +64,7 @@ class Training:
             on_epoch=self._on_epoch,
             on_first_step=lambda: None,
             batches_ahead=ahead,
-            validation=Validation(12, 4, is_whole=True),
+            validation=Validation(12, 4, is_whole=True) if is_validated else None,
             others=others,
             on_note=self.notes.append,
         )
@@ -66,7 +73,7 @@ class Training:
             batches.repeat(),
             steps_per_epoch=STEPS,
             epochs=EPOCHS,
-            validation_data=batches.repeat(3),
+            validation_data=batches.repeat(3) if is_validated else None,
             callbacks=callbacks,
             shuffle=False,
             verbose=0,
@@ -188,3 +195,9 @@ def test_an_epoch_says_how_many_batches_may_have_been_ready_before_its_clock_beg
     monkeypatch: pytest.MonkeyPatch, ahead: int, ready: int
 ) -> None:
     assert [record.ready_batches for record in Training(monkeypatch, ahead=ahead).epochs] == [ready, ready]
+
+
+def test_where_nothing_happens_between_epochs_none_of_their_batches_count_as_ready_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert [record.ready_batches for record in Training(monkeypatch, is_validated=False).epochs] == [0, 0]
