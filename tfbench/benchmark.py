@@ -184,6 +184,7 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
                 prepared.splits.spec,
                 allows_code=request.allows_code,
                 num_replicas=placement.num_replicas,
+                beside=prepared.model,
             )
 
     with input_pipeline.broken_samples_named(prepared.splits.source):
@@ -300,6 +301,7 @@ def build_compiled_model(
     *,
     allows_code: bool = False,
     num_replicas: int | None = None,
+    beside: Any = None,
 ) -> Any:
     """Builds and compiles the model; to be called in the strategy's scope.
 
@@ -311,9 +313,10 @@ def build_compiled_model(
         spec: The data.
         allows_code: The user allowed functions from outside of tfbench to be called.
         num_replicas: That share a batch; None: those of the strategy.
+        beside: A model that is to stay as it is: none of its weights may be the new one's.
 
     Raises:
-        RecipeError: The optimizer's groups do not fit the model.
+        RecipeError: The optimizer's groups do not fit the model, or it has weights of the one beside it.
         DeviceError: Keras would not use XLA although it was asked for.
     """
     import tensorflow as tf
@@ -323,6 +326,10 @@ def build_compiled_model(
     num_replicas = num_replicas or tf.distribute.get_strategy().num_replicas_in_sync
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
+    if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
+        raise RecipeError(
+            f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."
+        )
     steps_per_epoch = input_pipeline.count_steps_per_epoch(spec.train_samples, training.global_batch_size)
     model.compile(
         optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),

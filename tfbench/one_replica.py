@@ -105,7 +105,8 @@ class OneReplica:
                 self._one.train_step(part)
             finally:
                 del optimizer.scale_loss, optimizer.apply
-            return {str(weights[id(v)]): tf.convert_to_tensor(g) for g, v in recorded if g is not None}
+            known = [(weights[id(v)], g) for g, v in recorded if g is not None and id(v) in weights]
+            return {str(index): tf.convert_to_tensor(gradient) for index, gradient in known}
 
         compiled = tf.function(step, autograph=False)
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from tfbench.errors import MeasurementError
 from tfbench.one_replica import OneReplica, Reference, norm, to_array
-from tfbench.replica_step import Step, build, count_in_sums, do_step, taken_back
+from tfbench.replica_step import Step, build, count_in_sums, do_step, feed, random_numbers_kept, taken_back
 from tfbench.results import Placement, ReplicaCheck
 
 _FLOOR = 2.0**-10
@@ -52,22 +52,21 @@ def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, place
 
     Args:
         model: Compiled under a strategy of several replicas; with a snapshot's values already, if there is one.
-        build_one: Builds and compiles a model like it, outside of the strategy, for the batch of one replica.
+        build_one: Builds and compiles a model like it, outside of the strategy, for the batch of one replica. Where it
+            raises, as code of the user's may at its second call, sums are all that is compared.
         batches: The training's batches, a tf.data.Dataset of its own.
         placement: Names the replicas.
     """
-    strategy = model.distribute_strategy
-    batch = next(iter(batches))
-    parts = _split(batch, placement.num_replicas)
-    counts = count_in_sums(strategy, [math.prod(weight.shape) for weight in model.trainable_variables])
-    faults = (*_check_feed(strategy, batches, parts), *_check_counts(counts, placement))
-    check = ReplicaCheck(num_replicas=placement.num_replicas, compared=("sums",), faults=faults)
-    try:
-        with taken_back(model, lambda: build(model, parts[0])):
-            check = _compare_step(check, model, build_one(), batch, parts)
-    except tf.errors.ResourceExhaustedError:
-        reason = "there was not enough memory for one more replica"
-        check = dataclasses.replace(check, reason=reason)
+    check = ReplicaCheck(num_replicas=placement.num_replicas, compared=())
+    with random_numbers_kept():
+        batch = next(iter(batches))  # drawn once: what reads the samples may change them at random
+        parts = _split(batch, placement.num_replicas)
+        try:
+            check = _compare_sums(check, model, batch, parts, placement)
+            with taken_back(model, lambda: build(model, parts[0])):
+                check = _compare_step(check, model, build_one, batch, parts)
+        except tf.errors.ResourceExhaustedError:
+            check = dataclasses.replace(check, reason="there was not enough memory for one more replica")
     gc.collect()  # the functions of two steps, before the memory that training needs is read
     return check
 
@@ -96,9 +95,27 @@ def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
     )
 
 
-def _compare_step(check: ReplicaCheck, model: Any, one_model: Any, batch: Any, parts: Sequence[Any]) -> ReplicaCheck:
+def _compare_sums(
+    check: ReplicaCheck, model: Any, batch: Any, parts: Sequence[Any], placement: Placement
+) -> ReplicaCheck:
+    """Compares what the replicas are fed with, and how often their sums hold each."""
+    strategy = model.distribute_strategy
+    counts = count_in_sums(strategy, [math.prod(weight.shape) for weight in model.trainable_variables])
+    faults = (*_check_feed(strategy, batch, parts), *_check_counts(counts, placement))
+    return dataclasses.replace(check, compared=("sums",), faults=faults)
+
+
+def _compare_step(
+    check: ReplicaCheck, model: Any, build_one: Callable[[], Any], batch: Any, parts: Sequence[Any]
+) -> ReplicaCheck:
     """Compares gradients and update, if one replica can tell what they should be."""
-    one = OneReplica(model, one_model)
+    try:
+        one = OneReplica(model, build_one())
+    except tf.errors.ResourceExhaustedError:
+        raise
+    except Exception as error:  # whatever the user's own code raises: that it builds once is enough to train
+        reason = f"the model could not be built again for one replica: {type(error).__name__}: {error}"
+        return dataclasses.replace(check, reason=" ".join(reason.split()))
     scale = getattr(model.optimizer, "dynamic_scale", None)
     reference = one.compute_gradients(parts, loss_scale=1.0 if scale is None else float(to_array(scale)))
     if not reference.gradients:
@@ -112,6 +129,8 @@ def _compare_step(check: ReplicaCheck, model: Any, one_model: Any, batch: Any, p
         )
         return dataclasses.replace(check, reason=reason)
     step = do_step(model, batch)
+    if not step.gradients:
+        return dataclasses.replace(check, reason="the optimizer does not update the weights one by one, as Keras's do")
     gradient = _farthest(_compare_gradients(reference, step, one.names))
     update = _farthest(_compare_updates(one, step))
     return dataclasses.replace(
@@ -164,19 +183,14 @@ def _split(batch: Any, num_parts: int) -> list[Any]:
     return [tf.nest.pack_sequence_as(batch, values) for values in zip(*whole, strict=True)]
 
 
-def _check_feed(strategy: Any, batches: Any, parts: Sequence[Any]) -> Iterator[str]:
+def _check_feed(strategy: Any, batch: Any, parts: Sequence[Any]) -> Iterator[str]:
     """Yields a fault if the replicas are not given the batch, each its part."""
-    fed = [strategy.experimental_local_results(v) for v in tf.nest.flatten(next(_distributed(strategy, batches)))]
+    fed = [strategy.experimental_local_results(v) for v in tf.nest.flatten(next(feed(strategy, batch)))]
     for values, wanted in zip(fed, zip(*map(tf.nest.flatten, parts), strict=True), strict=True):
         for value, part in zip(values, wanted, strict=True):
             if not np.array_equal(value.numpy(), part.numpy(), equal_nan=value.dtype.is_floating):
                 yield "its replicas are not fed the samples of the batch, each a part in order"
                 return
-
-
-def _distributed(strategy: Any, batches: Any) -> Any:
-    """Returns an iterator of batches as training takes them."""
-    return iter(strategy.experimental_distribute_dataset(batches))
 
 
 def _check_counts(counts: Sequence[set[float]], placement: Placement) -> Iterator[str]:

@@ -25,8 +25,21 @@ class Step:
 
 
 @contextlib.contextmanager
+def random_numbers_kept() -> Iterator[None]:
+    """Gives the generators that all of Python and of NumPy share the states that they had before."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+
+
+@contextlib.contextmanager
 def taken_back(model: Any, build_all: Callable[[], None]) -> Iterator[None]:
-    """Gives a model, its optimizer and all generators of random numbers what they had before, bit by bit.
+    """Gives a model, its optimizer and Keras's generators of random numbers what they had before, bit by bit.
+
+    Not TensorFlow's own: its global generator, and the seeds of operations outside of functions, have gone on.
 
     Args:
         model: Compiled under a strategy.
@@ -35,7 +48,6 @@ def taken_back(model: Any, build_all: Callable[[], None]) -> Iterator[None]:
     from keras.src.backend.common import global_state  # nothing public tells of the generator that Keras shares
 
     shared = global_state.get_global_attribute(_SHARED_SEED)
-    python_state, numpy_state = random.getstate(), np.random.get_state()
     build_all()
     variables = [*training_variables(model), *([] if shared is None else [shared.state])]
     kept = [np.array(to_numpy(variable)) for variable in variables]
@@ -48,21 +60,22 @@ def taken_back(model: Any, build_all: Callable[[], None]) -> Iterator[None]:
         if shared is None:
             global_state.set_global_attribute(_SHARED_SEED, None)
         model.reset_metrics()
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
 
 
 def build(model: Any, batch: Any) -> None:
     """Makes the variables that training would make as it begins: those of the optimizer, the loss and the metrics."""
-    with model.distribute_strategy.scope():
-        model.optimizer.build(model.trainable_variables)
+    if not model.optimizer.built:  # as a resumed run's is; one that scales the loss would make its variables again
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
     model._maybe_symbolic_build(data_batch=batch)  # as `fit` does; nothing public does it without training
 
 
 def do_step(model: Any, batch: Any) -> Step:
     """Does one step by the function that Keras makes for training, with this model's strategy, optimizer and settings.
 
-    The function is made for this step alone, so that training later traces its own, as it would have without.
+    The function is made for this step alone, so that training later traces its own, as it would have without. Sparse
+    gradients, as of an embedding, are recorded and applied as dense ones: of a row that is there twice, optimizers
+    square either part by itself, so that no update of the sum could be held against theirs.
 
     Args:
         model: Compiled and built; changed by the step.
@@ -78,8 +91,10 @@ def do_step(model: Any, batch: Any) -> Step:
     original_update, original_step = optimizer.update_step, model.train_step
 
     def update_step(gradient: Any, variable: Any, learning_rate: Any) -> Any:
-        recorded[places[id(variable)]] = tf.convert_to_tensor(gradient)
-        return original_update(gradient, variable, learning_rate)
+        dense = tf.convert_to_tensor(gradient)
+        if id(variable) in places:  # a step of the user's own may update more than the model's weights
+            recorded[places[id(variable)]] = dense
+        return original_update(dense, variable, learning_rate)
 
     def train_step(data: Any) -> dict[str, Any]:
         original_step(data)
@@ -92,9 +107,7 @@ def do_step(model: Any, batch: Any) -> Step:
         model.optimizer.apply = model.optimizer._stateful_handle_finite_grads
     try:
         model.make_train_function(force=True)
-        with tf.device("/cpu:0"):
-            batches = tf.data.Dataset.from_tensors(batch)
-        found = model.train_function(iter(strategy.experimental_distribute_dataset(batches)))
+        found = model.train_function(feed(strategy, batch))
     finally:
         del optimizer.update_step, model.train_step
         if model.optimizer is not optimizer:
@@ -104,6 +117,13 @@ def do_step(model: Any, batch: Any) -> Step:
         {int(name.removeprefix(_GRADIENT)): value.numpy() for name, value in found.items()},
         [updated_values(model, replica) for replica in range(strategy.num_replicas_in_sync)],
     )
+
+
+def feed(strategy: Any, batch: Any) -> Any:
+    """Returns an iterator of one batch, divided among the replicas as training's are."""
+    with tf.device("/cpu:0"):
+        batches = tf.data.Dataset.from_tensors(batch)
+    return iter(strategy.experimental_distribute_dataset(batches))
 
 
 def count_in_sums(strategy: Any, sizes: list[int]) -> list[set[float]]:

@@ -112,7 +112,7 @@ class ReplicaCheck:
     updated_weight: str = ""
     update_deviation: float | None = None
     update_tolerance: float | None = None
-    reason: str = ""  # why only sums were compared
+    reason: str = ""  # why only sums were compared, or nothing
     faults: tuple[str, ...] = ()  # for which the run failed
 
 

@@ -99,9 +99,22 @@ def build_exploding():
     return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Flatten(),
                              keras.layers.Dense(4, kernel_initializer=keras.initializers.Constant(float("inf")))])
 
-def compiled(build):
+class Ids(keras.layers.Layer):
+    def call(self, inputs):
+        return keras.ops.cast(keras.ops.clip(keras.ops.abs(inputs) * 2, 0, 4), "int32")
+
+def build_embedding():
+    return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Flatten(), Ids(),
+                             keras.layers.Embedding(5, 4), keras.layers.GlobalAveragePooling1D(),
+                             keras.layers.Dense(4)])
+
+def build_dense():
+    return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Flatten(), keras.layers.Dense(4)])
+
+def compiled(build, optimizer=None):
     model = build()
-    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    model.compile(optimizer or keras.optimizers.Adam(0.01),
+                  keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                   metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")])
     return model
 
@@ -132,6 +145,69 @@ def check(build, count, cross_device_ops=None, name="reduction_to_one_device", p
     except MeasurementError as error:
         return str(error)
     return dataclasses.asdict(found)
+
+def check_embedding(make):
+    keras.utils.set_random_seed(3)
+    with strategy_of(2).scope():
+        model = compiled(build_embedding, make())
+    found = check_replicas(model, lambda: compiled(build_embedding, make()), batches(), placement(2, ""))
+    return {"compared": found.compared, "reason": found.reason, "faults": found.faults}
+
+def check_reading_at_random():
+    keras.utils.set_random_seed(3)
+    with strategy_of(2).scope():
+        model = compiled(build_dense)
+    def augment(inputs, targets):
+        noise = tf.numpy_function(lambda: np.float32(np.random.normal()), [], tf.float32)
+        return inputs + tf.ensure_shape(noise, ()), targets
+    state = np.random.get_state()[1].tolist()
+    found = check_replicas(model, lambda: compiled(build_dense), batches().map(augment).take(1), placement(2, ""))
+    return {"compared": found.compared, "faults": found.faults, "kept": state == np.random.get_state()[1].tolist()}
+
+def check_resumed():
+    keras.utils.set_random_seed(3)
+    def scaled():
+        return compiled(build_dense, keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01)))
+    with strategy_of(2).scope():
+        model = scaled()
+        model.optimizer.build(model.trainable_variables)
+        model.optimizer.dynamic_scale.assign(4.0)
+    before = [array.tolist() for array in arrays(model)]
+    found = check_replicas(model, scaled, batches(), placement(2, ""))
+    same = before == [array.tolist() for array in arrays(model)]
+    return {"compared": found.compared, "faults": found.faults, "same": same,
+            "scale": float(model.optimizer.dynamic_scale.numpy())}
+
+def check_once(build_one):
+    with strategy_of(2).scope():
+        model = compiled(build_dense)
+    return dataclasses.asdict(check_replicas(model, lambda: build_one(model), batches(), placement(2, "")))
+
+def refuse(model):
+    raise LookupError("built already")
+
+def check_same_model():
+    from unittest import mock
+    from tfbench import benchmark
+    with strategy_of(2).scope():
+        kept = build_dense()
+        training = TrainingConfig(global_batch_size=BATCH, epochs=1, optimizer=SgdConfig(learning_rate=0.1))
+        with mock.patch.object(benchmark, "build_model", lambda *_, **__: kept):
+            model = build_compiled_model(MLP, training, spec)
+    optimizer = model.optimizer
+    def build_one():
+        with mock.patch.object(benchmark, "build_model", lambda *_, **__: kept):
+            return build_compiled_model(MLP, training, spec, num_replicas=2, beside=model)
+    found = dataclasses.asdict(check_replicas(model, build_one, batches(), placement(2, "")))
+    return {**found, "same_optimizer": model.optimizer is optimizer}
+
+def check_without_memory():
+    from unittest import mock
+    from tfbench import replica_check
+    def exhaust(*_):
+        raise tf.errors.ResourceExhaustedError(None, None, "planted")
+    with mock.patch.object(replica_check, "count_in_sums", exhaust):
+        return check_once(lambda model: compiled(build_dense))
 
 def history(is_checked, per_execution):
     keras.utils.set_random_seed(3)
@@ -164,6 +240,13 @@ facts = {
     "dropping_unseen": check(build_drawing, 4, Dropping()),
     "scaled": check(build_dropping_and_normalising, 2, plant=scale_loss_wrongly),
     "forgotten": check(build_dropping_and_normalising, 3, plant=forget_a_replica),
+    "embedding": {name: check_embedding(getattr(keras.optimizers, name))
+                  for name in ("SGD", "Adam", "RMSprop", "Adadelta", "Adagrad", "Lion")},
+    "at_random": check_reading_at_random(),
+    "resumed": check_resumed(),
+    "once": check_once(refuse),
+    "same_model": check_same_model(),
+    "without_memory": check_without_memory(),
     "as_without": [history(False, n) == history(True, n) for n in (1, 3)],
 }
 print("FACTS" + json.dumps(facts))
@@ -253,6 +336,40 @@ def test_a_replica_that_is_not_updated_is_named(facts: Any) -> None:
 
 def test_training_after_the_check_is_bit_by_bit_what_it_is_without(facts: Any) -> None:
     assert facts["as_without"] == [True, True]
+
+
+def test_sparse_gradients_are_compared_whatever_the_optimizer(facts: Any) -> None:
+    whole = {"compared": ["sums", "gradients", "update"], "reason": "", "faults": []}
+    assert facts["embedding"] == dict.fromkeys(facts["embedding"], whole)
+
+
+def test_samples_that_are_read_with_random_changes_are_no_fault(facts: Any) -> None:
+    assert facts["at_random"] == {"compared": ["sums", "gradients", "update"], "faults": [], "kept": True}
+
+
+def test_an_optimizer_that_a_snapshot_was_given_to_is_left_as_it_is(facts: Any) -> None:
+    whole = ["sums", "gradients", "update"]
+    assert facts["resumed"] == {"compared": whole, "faults": [], "same": True, "scale": 4.0}
+
+
+def test_only_sums_are_compared_of_a_model_whose_code_builds_it_once(facts: Any) -> None:
+    for name, error in (
+        ("once", "LookupError: built already"),
+        (
+            "same_model",
+            "RecipeError: model.name: mlp returns the same weights twice. Expected: new ones at every call.",
+        ),
+    ):
+        check = facts[name]
+        assert (check["compared"], check["faults"]) == (["sums"], [])
+        assert check["reason"] == f"the model could not be built again for one replica: {error}"
+    assert facts["same_model"]["same_optimizer"]
+
+
+def test_a_sum_that_memory_does_not_suffice_for_ends_no_run(facts: Any) -> None:
+    check = facts["without_memory"]
+    assert (check["compared"], check["faults"]) == ([], [])
+    assert check["reason"] == "there was not enough memory for one more replica"
 
 
 PLANTED = """

@@ -51,6 +51,11 @@ def test_a_summary_says_that_several_replicas_train_as_one() -> None:
     )
 
 
+def test_a_summary_says_that_nothing_was_compared_for_want_of_memory() -> None:
+    nothing = ReplicaCheck(num_replicas=3, compared=(), reason="there was not enough memory for one more replica")
+    assert shown(nothing) == "replicas 3, not compared with one: there was not enough memory for one more replica"
+
+
 def test_json_holds_the_check() -> None:
     result = build_result(replica_check=CHECK)
     document = to_json(result, Summary(metrics={}), None)
