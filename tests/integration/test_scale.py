@@ -25,7 +25,7 @@ def test_weak_scaling_is_measured_compared_and_reported(tmp_path: Path) -> None:
     # 784 x 100 + 100 and 100 x 10 + 10 weights of 4 bytes
     assert (one["exchanged_bytes"], two["exchanged_bytes"]) == (0, 4 * 79_510)
     assert two["speedup"]["value"] == pytest.approx(two["samples_per_second"] / one["samples_per_second"])
-    assert two["efficiency"]["value"] == pytest.approx(two["speedup"]["value"] / 2)
+    assert two["efficiency"] is None  # of replicas that share cores
     assert two["judgement"] == "not judged"
     assert two["input_share"] > 0
     again = run("compare", "--sweep", "@last", cwd=tmp_path)
