@@ -123,10 +123,14 @@ def _compile_draws(batches: Any) -> Callable[[int], None]:
     with tf.device("/cpu:0"):
         iterator = iter(batches)
 
-        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])  # type: ignore[untyped-decorator]
-        def draw(count: Any) -> None:
-            for _ in tf.range(count):
-                iterator.get_next()
+        def take(number: Any) -> list[Any]:
+            with tf.control_dependencies(tf.nest.flatten(iterator.get_next())):
+                return [number + 1]
+
+        # A loop of our own: AutoGraph, which makes one of Python's, warns on Python 3.13.
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)  # type: ignore[untyped-decorator]
+        def draw(count: Any) -> Any:
+            return tf.while_loop(lambda number: number < count, take, [tf.constant(0, tf.int64)])
 
     def call(count: int) -> None:
         with tf.device("/cpu:0"):
