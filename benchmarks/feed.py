@@ -41,7 +41,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
 
     overrides = {"dataset.data": "synthetic", "training.global_batch_size": batch}
     recipe = recipe_file.load_recipe(recipe_file.find_recipe(recipe_name), overrides)
-    config = DistributionConfig(strategy=strategy, devices=tuple(devices))  # type: ignore[arg-type]
+    config = DistributionConfig(strategy=strategy, devices=tuple(devices))
     distribution.require_possible(config, recipe.training)
     resolved = distribution.resolve(config, recipe.training)
     import tensorflow as tf
@@ -61,7 +61,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
             take(iterator)
         distribution.synchronize()
         found.append((time.perf_counter() - wall, time.process_time() - processor))
-    return tuple(statistics.median(column) / TURN_BATCHES for column in zip(*found[1:], strict=True))  # type: ignore[return-value]
+    return tuple(statistics.median(column) / TURN_BATCHES for column in zip(*found[1:], strict=True))
 
 
 def measure(checkout: Path, recipe: str, batch: int, arm: tuple[str, list[str]]) -> tuple[float, float]:

@@ -16,12 +16,13 @@ from sweeps import TWO_ARMS, build_plan
 from tfbench.baselines import Baseline, check, make_baseline
 from tfbench.calibrations import find_noise_floor, save_noise_floor
 from tfbench.cli import cli
-from tfbench.crossover import SearchPlan, search
+from tfbench.crossover import search
 from tfbench.errors import ComparisonError
 from tfbench.measure.crossover import ValueRange
 from tfbench.measure.noise import NoiseFloor, noise_key
 from tfbench.measure.summary import summarize
 from tfbench.results import RunExit, RunRequest, RunResult
+from tfbench.search_plan import SearchPlan
 from tfbench.session import RunOutcome
 from tfbench.sweep_log import replaced_log
 from tfbench.tracking.store import Store

@@ -8,10 +8,11 @@ from typing import Any
 from builders import build_placement, build_result
 from floors import no_floor
 from sweeps import build_plan
-from tfbench.crossover import Keep, SearchPlan, SearchResult, search
+from tfbench.crossover import Keep, SearchResult, search
 from tfbench.measure.crossover import ValueRange
 from tfbench.measure.judging import Runs, Speedup
 from tfbench.results import ModelSummary, RunExit, RunRequest, Summary
+from tfbench.search_plan import SearchPlan
 from tfbench.session import RunLimits, RunOutcome
 from tfbench.sweep_log import CellResult
 from tfbench.sweep_plan import Arm, SweepPlan

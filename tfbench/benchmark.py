@@ -8,24 +8,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbench import distribution, environment, input_pipeline, recipe_file, registry, snapshots, synthetic, user_code
+from tfbench.compiled_model import build_compiled_model
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.evaluation import evaluate_trained, write_model_files
 from tfbench.journal import Journal, plain_fields
-from tfbench.lean_import import import_without
+from tfbench.limit_checks import check_limits
 from tfbench.measure.ledger import Ledger
-from tfbench.measure.work import MAX_OTHER_SHARE
 from tfbench.name_counts import names_from, read_name_counts
-from tfbench.peak import measure_peak, sizes_of_a_step
-from tfbench.recipe import DatasetConfig, ModelConfig, Recipe, TrainingConfig
-from tfbench.results import DatasetSpec, DatasetSummary, ModelSummary, RunRequest
+from tfbench.process_settings import import_keras, set_process_wide
+from tfbench.recipe import DatasetConfig, TrainingConfig
+from tfbench.results import DatasetSummary, ModelSummary, RunRequest
 from tfbench.splits import Splits
-from tfbench.training import check_input, train
+from tfbench.training import train
 from tfbench.usage import UsageMeter, read_memory
 
-# Keras imports these where they are installed, as they are with MLflow, for estimators, picture galleries and data
-# frames, none of which tfbench's own models and data sets use: a third of the time of its import, and 150 MiB.
-_NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
-_PEAK_SECONDS = (1.0, 4.0)  # for matrix products, and once more where they were slower than the training
 SHARED_MACHINE = (
     "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
 )
@@ -87,7 +83,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
                 evaluate_trained(recipe, splits, model, journal)
         with ledger.entry("checks"):
             if recipe.measurement.checks:
-                _check_limits(training, splits, resolved, prepared.summary, steps_per_second, journal)
+                check_limits(training, splits, resolved, prepared.summary, steps_per_second, journal)
             note_shared_machine(prepared, journal)
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
@@ -109,8 +105,8 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     distribution.require_possible(recipe.distribution, training)
 
     journal.append("stage", name="starting TensorFlow")
-    _import_keras(recipe)
-    _set_process_wide(training)
+    import_keras(recipe)
+    set_process_wide(training)
     resolved = distribution.resolve(recipe.distribution, training)
     if request.profile and resolved.placement.num_replicas > 1:
         raise DeviceError(
@@ -118,7 +114,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             "them; `tfbench scale` says what more replicas cost."
         )
 
-    distribution.start_devices()
     ledger.switch("data")
     journal.append("stage", name="loading data")
     splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
@@ -209,47 +204,6 @@ def note_shared_machine(prepared: Prepared, journal: Journal) -> None:
         journal.append("note", text=SHARED_MACHINE)
 
 
-def _check_limits(
-    training: TrainingConfig,
-    splits: Splits,
-    resolved: distribution.ResolvedDistribution,
-    model: ModelSummary,
-    steps_per_second: float | None,
-    journal: Journal,
-) -> None:
-    """Measures what the training is held against: its input pipeline alone, and what its devices compute at most."""
-    import tensorflow as tf
-
-    journal.append("stage", name="checking the input pipeline and the devices' peak")
-    try:
-        journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
-        if model.training_flops_per_sample is not None and steps_per_second is not None:
-            needed = model.training_flops_per_sample * training.global_batch_size * steps_per_second
-            _check_peak(training, resolved, model, needed, journal)
-    except tf.errors.ResourceExhaustedError as error:  # the run itself is done, and must not be lost for its checks
-        journal.append("note", text=f"the checks after the training were given up, for want of memory: {error.message}")
-
-
-def _check_peak(
-    training: TrainingConfig,
-    resolved: distribution.ResolvedDistribution,
-    model: ModelSummary,
-    needed: float,
-    journal: Journal,
-) -> None:
-    """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
-    for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
-        peak = measure_peak(
-            tuple(resolved.logical_names),
-            training.precision,
-            seconds=seconds,
-            own_sizes=sizes_of_a_step(model, resolved.placement.per_replica_batch_size),
-        )
-        journal.append("peak_check", **plain_fields(peak_check=peak))
-        if peak.flops_per_second >= needed and peak.other_share <= MAX_OTHER_SHARE:
-            break
-
-
 def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
     """Loads the real data set, or makes its synthetic stand-in."""
     if registry.is_code(config.name):
@@ -266,86 +220,6 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_
     return splits
 
 
-def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
-    """Builds the model as its own module, or the user's own function, does; not compiled.
-
-    Raises:
-        RecipeError: Its output is not what the data's targets need.
-    """
-    if registry.is_code(config.name):
-        return user_code.build_model(config, spec, allows_code=allows_code)
-    module = registry.load("models", config.name)
-    model = module.build_model(module.Config(**config.options), spec)
-    _require_output(tuple(model.output_shape[1:]), spec, config.name)
-    return model
-
-
-def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str) -> None:
-    """Raises RecipeError unless outputs fit the targets; Keras broadcasts those that differ, and trains on nonsense."""
-    if spec.num_classes is None:
-        fits, wanted = shape == spec.target_shape, f"values of shape {spec.target_shape}"
-    else:
-        fits = len(shape) == 1 and (shape[0] or 0) >= spec.num_classes  # more: outputs that no sample is of
-        wanted = f"a logit for each of {spec.num_classes} classes"
-    if not fits:
-        raise RecipeError(
-            f"model {name}: does not suit the data: expected {wanted}, received outputs of shape {shape}. "
-            "Take another model or data set."
-        )
-
-
-def build_compiled_model(
-    config: ModelConfig,
-    training: TrainingConfig,
-    spec: DatasetSpec,
-    *,
-    allows_code: bool = False,
-    num_replicas: int | None = None,
-    beside: Any = None,
-) -> Any:
-    """Builds and compiles the model; to be called in the strategy's scope.
-
-    Everything that Keras would otherwise choose by device and strategy (XLA above all) is given explicitly.
-
-    Args:
-        config: The model.
-        training: What it is compiled for.
-        spec: The data.
-        allows_code: The user allowed functions from outside of tfbench to be called.
-        num_replicas: That share a batch; None: those of the strategy.
-        beside: A model that is to stay as it is: none of its weights may be the new one's.
-
-    Raises:
-        RecipeError: The optimizer's groups do not fit the model, or it has weights of the one beside it.
-        DeviceError: Keras would not use XLA although it was asked for.
-    """
-    import tensorflow as tf
-
-    from tfbench import objective, optimizer
-
-    num_replicas = num_replicas or tf.distribute.get_strategy().num_replicas_in_sync
-    spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
-    model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
-    if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
-        raise RecipeError(
-            f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."
-        )
-    steps_per_epoch = input_pipeline.count_steps_per_epoch(spec.train_samples, training.global_batch_size)
-    model.compile(
-        optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
-        loss=objective.build_loss(training),
-        metrics=objective.build_metrics(training),
-        jit_compile=training.jit_compile,
-        steps_per_execution=training.steps_per_execution,
-    )
-    if bool(model.jit_compile) != training.jit_compile:  # Keras drops it with no more than a Python warning
-        names = ", ".join(layer.name for layer in model.layers if not layer.supports_jit) or "the model"
-        raise DeviceError(
-            f"training.jit_compile: Keras does not compile {names} with XLA on this device. Use jit_compile = false."
-        )
-    return model
-
-
 @contextlib.contextmanager
 def _notices_recorded(journal: Journal) -> Iterator[None]:
     """Writes what is noticed while a model is built to the journal."""
@@ -355,36 +229,6 @@ def _notices_recorded(journal: Journal) -> Iterator[None]:
     for warning in caught:
         if issubclass(warning.category, Notice):
             journal.append("note", text=str(warning.message))
-
-
-def _import_keras(recipe: Recipe) -> None:
-    """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it."""
-    is_own = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
-    import_without("keras", () if is_own else _NOT_NEEDED)
-
-
-def _set_process_wide(training: TrainingConfig) -> None:
-    """Sets what TensorFlow only takes before its first operation."""
-    import keras
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(training.intra_op_threads)
-    tf.config.threading.set_inter_op_parallelism_threads(training.inter_op_threads)
-    keras.utils.set_random_seed(training.seed)
-    if training.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    tf.config.experimental.enable_tensor_float_32_execution(training.tensor_float_32)
-    configure_keras(training)
-
-
-def configure_keras(training: TrainingConfig) -> None:
-    """Sets what Keras reads from a file in the user's home folder, and the precision of the layers to come."""
-    import keras
-
-    keras.config.set_floatx("float32")
-    keras.config.set_epsilon(1e-7)
-    keras.config.set_image_data_format("channels_last")
-    keras.config.set_dtype_policy(training.precision)
 
 
 def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:

@@ -122,6 +122,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
         physical_gpus = tf.config.list_physical_devices("GPU")
         tf.config.set_visible_devices([physical_gpus[device.index] for device in devices], "GPU")
         logical = {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
+        tf.config.list_logical_devices()  # starts them now: what they take is no memory of the model's
     strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
     placement = Placement(
         strategy=config.strategy,
@@ -162,13 +163,6 @@ class DeviceWatch:
     def __exit__(self, *exception: object) -> None:
         if self._is_watching:
             self.stop()
-
-
-def start_devices() -> None:
-    """Makes TensorFlow take hold of the visible devices now, not with its first operation."""
-    import tensorflow as tf
-
-    tf.config.list_logical_devices()
 
 
 def synchronize() -> None:

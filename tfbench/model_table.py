@@ -82,8 +82,8 @@ def build_table(
     Raises:
         TfbenchError: The model does not fit the data, or cannot be built.
     """
-    from tfbench.benchmark import configure_keras
     from tfbench.model_graph import without_weights
+    from tfbench.process_settings import configure_keras
 
     configure_keras(training)
     try:
@@ -100,7 +100,7 @@ def build_table(
 def _build_and_tabulate(model_config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) -> ModelTable:
     import keras
 
-    from tfbench.benchmark import build_model
+    from tfbench.compiled_model import build_model
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)

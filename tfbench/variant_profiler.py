@@ -6,12 +6,14 @@ import time
 from typing import Any
 
 from tfbench import distribution
-from tfbench.benchmark import Prepared, build_compiled_model, configure_keras
+from tfbench.benchmark import Prepared
+from tfbench.compiled_model import build_compiled_model
 from tfbench.errors import RecipeError, TfbenchError
 from tfbench.foreign_model import reason_of
 from tfbench.journal import Journal, plain_fields
 from tfbench.measure.ledger import Ledger
 from tfbench.name_counts import names_from
+from tfbench.process_settings import configure_keras
 from tfbench.profile_records import ProfiledLayer, ProfileRequest, VariantRound, VariantSetup
 from tfbench.profile_variants import BASE, apply_variant
 from tfbench.profiled_batches import ProfiledBatches

@@ -19,7 +19,7 @@ PROGRAM = """
 import json
 import keras, numpy as np, tensorflow as tf
 from tfbench import distribution
-from tfbench.benchmark import build_compiled_model
+from tfbench.compiled_model import build_compiled_model
 from tfbench.recipe import DistributionConfig, ModelConfig, TrainingConfig
 from tfbench.results import DatasetSpec
 from tfbench.snapshots import carried_states

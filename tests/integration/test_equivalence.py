@@ -23,7 +23,7 @@ ARM = """
 import json, sys
 import numpy as np
 from tfbench import distribution, input_pipeline
-from tfbench.benchmark import build_compiled_model
+from tfbench.compiled_model import build_compiled_model
 from tfbench.recipe import DistributionConfig, ModelConfig, SgdConfig, TrainingConfig
 from tfbench.results import DatasetSpec
 from tfbench.splits import Split, Splits

@@ -28,7 +28,7 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 tf.config.set_soft_device_placement(False)
 import keras
 from tfbench import distribution, input_pipeline
-from tfbench.benchmark import build_compiled_model
+from tfbench.compiled_model import build_compiled_model
 from tfbench.recipe import AdamConfig, DistributionConfig, ModelConfig, SgdConfig, TrainingConfig
 from tfbench.results import DatasetSpec, Placement
 from tfbench.splits import Split, Splits

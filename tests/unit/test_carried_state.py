@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from tfbench import recipe_file, registry
-from tfbench.benchmark import build_compiled_model
+from tfbench.compiled_model import build_compiled_model
 from tfbench.errors import RecipeError
 from tfbench.input_pipeline import build_training_dataset
 from tfbench.recipe import ModelConfig, TrainingConfig

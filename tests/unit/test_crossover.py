@@ -15,7 +15,7 @@ from searches import ARMS, COSTS, KEY, PlantedRuns, Watcher, build_search, forge
 from sweeps import build_plan
 from tfbench import briefs, session
 from tfbench.cli import devices
-from tfbench.crossover import SearchPlan, SearchResult, at_value, count_replicas, parse_range, search
+from tfbench.crossover import SearchResult, search
 from tfbench.device_report import DeviceFacts
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, RecipeError
 from tfbench.machine import Gpu
@@ -26,6 +26,7 @@ from tfbench.recipe_file import to_tables
 from tfbench.report.crossover import crossover_lines, crossover_sentences, model_lines, point_line, search_lines
 from tfbench.results import RunRequest
 from tfbench.run_brief import make_brief
+from tfbench.search_plan import SearchPlan, at_value, count_replicas, parse_range
 from tfbench.session import RunLimits, RunOutcome
 from tfbench.sweep_plan import parse_arm
 

@@ -227,7 +227,7 @@ def test_the_first_layer_has_no_gradient_of_its_input() -> None:
     # mnist_hidden100_mlp: 1.49 times.
     small = count_model(build("mlp", (28, 28, 1), 10, hidden_units=(100,)))
     assert (small.forward, small.gradients) == (2 * 79_400, 2 * (78_400 + 2 * 1_000))
-    assert 3 * small.forward / small.training == pytest.approx(1.4906, abs=1e-4)  # type: ignore[operator]
+    assert 3 * small.forward / small.training == pytest.approx(1.4906, abs=1e-4)
 
 
 def test_a_recurrent_layer_s_state_has_a_gradient_where_its_input_has_none() -> None:
@@ -404,7 +404,7 @@ def test_gradients_are_those_that_tensorflow_computes() -> None:
             waiting += [tensor.op for tensor in operation.inputs]
     matrices = [operation for operation in used.values() if operation.type == "MatMul"]
     computed = sum(2 * one.inputs[0].shape.num_elements() * one.outputs[0].shape[1] for one in matrices)
-    assert computed == 2 * count_model(model).training  # type: ignore[operator]
+    assert computed == 2 * count_model(model).training
 
 
 @pytest.mark.parametrize(

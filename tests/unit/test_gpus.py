@@ -106,7 +106,7 @@ def install(monkeypatch: pytest.MonkeyPatch, driver: Driver, cuda: Cuda | None) 
             raise OSError("libcuda.so.1: cannot open shared object file")
         return cuda
 
-    monkeypatch.setitem(sys.modules, "pynvml", driver)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
     monkeypatch.setattr(gpus, "_load_cuda", load)
     return driver
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import build_recipe
-from tfbench import benchmark
+from tfbench import process_settings
 from tfbench.lean_import import import_without
 from tfbench.recipe import Recipe
 
@@ -58,6 +58,6 @@ def test_code_of_the_users_own_finds_keras_as_it_is_elsewhere(
     recipe: Recipe, is_lean: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left_out: list[str] = []
-    monkeypatch.setattr(benchmark, "import_without", lambda name, others: left_out.extend(others))
-    benchmark._import_keras(recipe)
+    monkeypatch.setattr(process_settings, "import_without", lambda name, others: left_out.extend(others))
+    process_settings.import_keras(recipe)
     assert ("pandas" in left_out) is is_lean

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tfbench import registry
-from tfbench.benchmark import build_compiled_model, build_model
+from tfbench.compiled_model import build_compiled_model, build_model
 from tfbench.errors import RecipeError
 from tfbench.recipe import ModelConfig, TrainingConfig
 from tfbench.results import DatasetSpec

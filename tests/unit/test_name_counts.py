@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from builders import build_recipe, build_request
-from tfbench import benchmark, variant_profiler
+from tfbench import compiled_model, variant_profiler
 from tfbench.errors import Notice
 from tfbench.name_counts import names_from, read_name_counts
 from tfbench.recipe import ModelConfig, ParameterGroup, SgdConfig, TrainingConfig
@@ -73,7 +73,7 @@ def test_a_variant_is_built_where_optimizer_groups_name_weights_by_the_names_of_
     optimizer = SgdConfig(groups=(ParameterGroup(variables=last, weight_decay=0.01),))
     training = TrainingConfig(global_batch_size=8, epochs=1, optimizer=optimizer)
     recipe = dataclasses.replace(build_recipe(), model=own_model, training=training)
-    first = benchmark.build_compiled_model(own_model, training, SPEC, allows_code=True)
+    first = compiled_model.build_compiled_model(own_model, training, SPEC, allows_code=True)
     prepared: Any = SimpleNamespace(
         name_counts=counts,
         resolved=SimpleNamespace(strategy=tf.distribute.get_strategy()),

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfbench import benchmark
+from tfbench import compiled_model
 from tfbench.recipe import ModelConfig, TrainingConfig
 from tfbench.results import DatasetSpec
 
@@ -20,7 +20,7 @@ INPUTS, LABELS = RNG.normal(size=(8, 3)).astype(np.float32), RNG.integers(0, 10,
 
 def compiled(**values: Any) -> keras.Model:
     training = TrainingConfig(global_batch_size=8, epochs=1, **values)
-    return benchmark.build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": [4]}), training, SPEC)
+    return compiled_model.build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": [4]}), training, SPEC)
 
 
 def softmax(values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from builders import build_placement, build_recipe, build_request
-from tfbench import benchmark, peak, training
+from tfbench import limit_checks, peak, training
 from tfbench.journal import Follower, Journal, Replay, request_fields
 from tfbench.machine import InputCheck, PeakCheck
 from tfbench.results import ModelSummary, RunResult
@@ -117,13 +117,13 @@ def check_limits(
     def measure(*_: Any, **__: Any) -> PeakCheck:
         return PeakCheck(size=1, precision="float32", num_rounds=3, flops=next(found), seconds=1.0)
 
-    monkeypatch.setattr(benchmark, "measure_peak", measure)
-    monkeypatch.setattr(benchmark, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
+    monkeypatch.setattr(limit_checks, "measure_peak", measure)
+    monkeypatch.setattr(limit_checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
     journal = Journal(folder / "a.jsonl")
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
     resolved: Any = SimpleNamespace(logical_names={"/device:CPU:0": "cpu:0"}, placement=build_placement())
     unused: Any = None
-    benchmark._check_limits(build_recipe().training, unused, resolved, model, speed, journal)
+    limit_checks.check_limits(build_recipe().training, unused, resolved, model, speed, journal)
     journal.close()
     return read_checks(folder / "a.jsonl")
 

@@ -15,7 +15,7 @@ from tfbench.measure.ledger import Ledger
 def test_a_step_of_two_replicas_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = SimpleNamespace(placement=SimpleNamespace(num_replicas=2, devices=("cpu:0", "cpu:1")))
     monkeypatch.setattr(distribution, "resolve", lambda *_: two)
-    for name in ("_import_keras", "_set_process_wide"):
+    for name in ("import_keras", "set_process_wide"):
         monkeypatch.setattr(benchmark, name, lambda _: None)
     journal = Journal(tmp_path / "journal.jsonl")
     with pytest.raises(DeviceError, match=r"Received: cpu:0, cpu:1\. Name one of them; `tfbench scale`"):

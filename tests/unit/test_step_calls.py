@@ -35,8 +35,8 @@ def build_calls(device: Device, steps_per_execution: int = 1) -> StepCalls:
     calls = StepCalls.__new__(StepCalls)
     calls.model = SimpleNamespace(train_function=lambda _: {"accuracy": None, "loss": device.do("keras")})
     calls._keras_steps = steps_per_execution
-    calls._batches = SimpleNamespace(cycle=lambda: itertools.repeat((None, None)))  # type: ignore[assignment]
-    calls._profiled = SimpleNamespace(  # type: ignore[assignment]
+    calls._batches = SimpleNamespace(cycle=lambda: itertools.repeat((None, None)))
+    calls._profiled = SimpleNamespace(
         build=lambda upto: lambda x, y: (device.do(upto), []) if upto == "backward" else device.do(upto),
         build_take=lambda: lambda _: device.do("take"),
     )

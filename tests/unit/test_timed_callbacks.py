@@ -121,7 +121,7 @@ class Training:
         return False
 
 
-class Watcher(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+class Watcher(keras.callbacks.Callback):
     """Needs the loss after every step, and every batch of the validation."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ def test_an_epoch_has_its_loss_and_accuracy_although_no_step_was_asked_for_them(
     assert [record.loss for record in run.epochs] == pytest.approx(run.history["loss"])
     assert [record.val_accuracy for record in run.epochs] == pytest.approx(run.history["val_accuracy"])
     assert [record.val_loss_batch_mean for record in run.epochs] == pytest.approx(run.history["val_loss"])
-    assert run.epochs[1].loss < run.epochs[0].loss  # type: ignore[operator]  # of each epoch anew
+    assert run.epochs[1].loss < run.epochs[0].loss  # of each epoch anew
 
 
 def test_a_loss_that_is_not_finite_is_seen_at_the_end_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from builders import build_recipe, build_request
-from tfbench import benchmark, recipe_file
+from tfbench import benchmark, compiled_model, recipe_file
 from tfbench.errors import DatasetError, Notice, RecipeError
 from tfbench.journal import files_folder, read_request, request_fields
 from tfbench.recipe import DatasetConfig, ModelConfig
@@ -43,7 +43,7 @@ def folder(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
     Path("nets.py").write_text(code, encoding="utf-8")
-    return benchmark.build_model(ModelConfig(name=name, options=options), SPEC, allows_code=True)
+    return compiled_model.build_model(ModelConfig(name=name, options=options), SPEC, allows_code=True)
 
 
 def load(code: str, name: str = "data:load_splits", data_dir: str | None = None, **options: Any) -> Splits:
@@ -81,7 +81,7 @@ def test_a_package_in_the_current_folder_is_found() -> None:
     Path("mine/nets.py").write_text(NET, encoding="utf-8")
     with pytest.warns(Notice):
         config = ModelConfig(name="mine.nets:build_model")
-        assert benchmark.build_model(config, SPEC, allows_code=True).output_shape == (None, 3)
+        assert compiled_model.build_model(config, SPEC, allows_code=True).output_shape == (None, 3)
 
 
 def test_the_current_folder_does_not_stand_for_pythons_own_modules() -> None:
@@ -93,7 +93,7 @@ def test_the_current_folder_does_not_stand_for_pythons_own_modules() -> None:
 
 def test_nothing_is_imported_unless_it_was_allowed() -> None:
     Path("nets.py").write_text(TRACE + NET, encoding="utf-8")
-    message = refusal(benchmark.build_model, ModelConfig(name="nets:build_model"), SPEC)
+    message = refusal(compiled_model.build_model, ModelConfig(name="nets:build_model"), SPEC)
     assert message == (
         "model.name: nets:build_model is code from outside of tfbench, which can do whatever you can. "
         "If you trust it, allow it with --allow-code."

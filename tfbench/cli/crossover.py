@@ -17,9 +17,10 @@ from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._runs import RunMaker
 
 if TYPE_CHECKING:
-    from tfbench.crossover import SearchPlan, SearchResult
+    from tfbench.crossover import SearchResult
     from tfbench.measure.judging import Speedup
     from tfbench.results import RunRequest
+    from tfbench.search_plan import SearchPlan
     from tfbench.session import RunLimits, RunOutcome
     from tfbench.sweep_plan import Arm
     from tfbench.tracking.store import Store
@@ -106,8 +107,8 @@ def _make_plan(
     repeats: int | None,
     limits: Limits,
 ) -> "SearchPlan":
-    from tfbench.crossover import MIN_ROUNDS, SearchPlan, check_range, parse_range
     from tfbench.measure.comparison import BATCH_KEY
+    from tfbench.search_plan import MIN_ROUNDS, SearchPlan, check_range, parse_range
     from tfbench.sweep_plan import new_plan, parse_arm
 
     num_rounds = 3 if repeats is None else repeats
@@ -138,7 +139,7 @@ def _find_step(first: "Arm", second: "Arm") -> int:
     import math
 
     from tfbench.cli.devices import ask_devices
-    from tfbench.crossover import count_replicas
+    from tfbench.search_plan import count_replicas
 
     counts = [count_replicas(arm, None) for arm in (first, second)]
     if None in counts:

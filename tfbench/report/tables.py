@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from tfbench.measure.references import PHASE_FIGURES
 from tfbench.measure.spans import steady_spans
 from tfbench.recipe import Reference
-from tfbench.results import EpochRecord, ReplicaCheck, RunResult, Summary, TrackedRun
+from tfbench.report.replicas import describe_replicas
+from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.wording import count
 
 Pairs = Iterable[tuple[str, str]]
@@ -182,22 +183,8 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
             text += f", {format_bytes(before)} before the model was built"
         pairs.append(("peak memory", text))
     if check := result.replica_check:
-        pairs.append(("replicas", _describe_replicas(check)))
+        pairs.append(("replicas", describe_replicas(check)))
     return format_pairs(pairs + _describe_learning(result, metrics), width)
-
-
-def _describe_replicas(check: ReplicaCheck) -> str:
-    """Says how near the first step of several replicas came to that of one."""
-    if check.faults:
-        return f"{check.num_replicas}, which do not train as one"
-    if not check.compared:
-        return f"{check.num_replicas}, not compared with one: {check.reason}"
-    if check.deviation is None or check.tolerance is None:
-        return f"{check.num_replicas}, each once in their sums; their gradients are not compared: {check.reason}"
-    return (
-        f"{check.num_replicas} train as one: gradients of a first step within {check.deviation:.1e} of its "
-        f"(tolerance {check.tolerance:.1e})"
-    )
 
 
 def _describe_spans(result: RunResult) -> str:
