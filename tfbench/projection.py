@@ -13,10 +13,11 @@ from typing import Any, Literal
 from tfbench import recipe_file
 from tfbench.briefs import write_brief
 from tfbench.errors import TfbenchError, TrackingError
-from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
+from tfbench.journal import Journal, files_folder, read_records, read_run, replay
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.profile_records import TRACE_FOLDER
+from tfbench.record_lines import Record, last_time
 from tfbench.report import plots, profiles, run_json
 from tfbench.results import RunExit, RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
@@ -270,7 +271,7 @@ def _why_wait(records: Sequence[Record]) -> str:
     if running:
         return "it is still running"
     has_ended = any(record["kind"] == "exit" for record in records)
-    if running is None and not has_ended and time.time() - records[-1]["time"] < SILENT_SECONDS:
+    if running is None and not has_ended and time.time() - last_time(records) < SILENT_SECONDS:
         return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
     return ""
 
@@ -285,13 +286,10 @@ def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:
 def _write_end(path: Path, records: Sequence[Record]) -> None:
     """Adds the record that the process which tracked the run could not write any more."""
     end = _deduce_end(records)
-    data = path.read_bytes()
-    with path.open("r+b") as file:
-        file.truncate(data.rfind(b"\n") + 1)  # a line that a killed process left half written
     journal = Journal(path)
     try:
         # The time of the last sign of life; the run did not go on until now.
-        journal.append("exit", status=end.status, reason=end.reason, time=records[-1]["time"])
+        journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
     finally:
         with contextlib.suppress(OSError):
             journal.close()

@@ -7,13 +7,14 @@ from typing import Any
 
 from tfbench import registry
 from tfbench.command_lines import find_overrides, run_command, sweep_command
-from tfbench.journal import Record, read_records, read_run, read_start
+from tfbench.journal import read_records, read_run, read_start
 from tfbench.machine import Environment
 from tfbench.measure.comparison import Comparison
 from tfbench.measure.curves import RunCurves, find_curves
 from tfbench.measure.equality import flatten
 from tfbench.measure.verdict import find_verdict
 from tfbench.recipe import DatasetConfig
+from tfbench.record_lines import Record
 from tfbench.report.comparison_layout import corner_rows
 from tfbench.report.comparison_plots import plot_comparison
 from tfbench.report.curve_plots import plot_curves

@@ -22,6 +22,8 @@ LEVELS = {
     "metrics": 1,
     "profile_records": 1,
     "profile_replay": 2,
+    "record_lines": 1,
+    "journal_format": 2,
     "journal": 2,
     "lean_import": 0,
     "name_counts": 3,

@@ -129,12 +129,13 @@ def test_a_run_that_ended_without_a_word_is_killed_at_its_last_sign_of_life(stor
     assert len(result.epochs) == 2
 
 
-def test_a_line_that_was_half_written_is_cut_off_before_the_end_is_noted(store: Store, tracker: FakeTracker) -> None:
+def test_a_line_that_was_half_written_is_ended_before_the_end_is_noted(store: Store, tracker: FakeTracker) -> None:
     path = write_journal(store, build_sized_result(0), without={"exit", "finished", "trained"})
     with path.open("ab") as file:
         file.write(b'{"kind":"epoch","time":17')
     assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
-    assert [record["kind"] for record in read_records(path)][-2:] == ["epoch", "exit"]
+    assert [record["kind"] for record in read_records(path)][-3:] == ["epoch", "unreadable", "exit"]
+    assert tracker.finished[run_id_of(0)].num_unreadable_lines == 1
 
 
 def test_a_run_that_measured_nothing_is_discarded(store: Store, tracker: FakeTracker) -> None:

@@ -54,6 +54,19 @@ def warn_of_damaged_floors(store: "Store") -> None:
         )
 
 
+def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
+    """Says on stderr how many lines of a sweep's record are none, so that it is not known what they held."""
+    from tfbench.sweep_log import count_unreadable_lines
+    from tfbench.wording import count
+
+    if number := count_unreadable_lines(store, sweep_id):
+        click.echo(
+            f"Warning: {count(number, 'line')} of the record of sweep {sweep_id} could not be read. A run whose end "
+            f"was in it is missing here; `tfbench sweep --resume {sweep_id}` makes it again.",
+            err=True,
+        )
+
+
 def load_run(store: "Store", token: str) -> "RunResult":
     """Returns the run that a user means, as far as its journal goes.
 
