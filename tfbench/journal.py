@@ -18,6 +18,7 @@ from tfbench.profile_replay import ProfileReplay
 from tfbench.record_lines import Record
 from tfbench.results import EpochRecord, Evaluation, RunExit, RunRequest, RunResult, StepSpan
 from tfbench.schema import build, build_fields, to_plain
+from tfbench.wording import count
 
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
@@ -242,8 +243,16 @@ def read_start(path: Path) -> list[Record]:
 
 def _require_request(path: Path, records: list[Record]) -> list[Record]:
     if not records or records[0]["kind"] != "request":
-        raise TrackingError(f"{path}: is no tfbench journal: it does not begin with a request")
+        raise damaged(path, "is no tfbench journal: it does not begin with a request")
     return records
+
+
+def damaged(path: Path, what: str) -> TrackingError:
+    """Returns the error that says what is wrong with a journal of a store, and what to do about it."""
+    return TrackingError(
+        f"{path}: {what.rstrip('.')}. `tfbench recover --drop {path.stem}` moves the files of this run "
+        "aside, which no other run needs."
+    )
 
 
 def replay(records: Iterable[Record]) -> RunResult:
@@ -254,17 +263,31 @@ def replay(records: Iterable[Record]) -> RunResult:
     return state.result()
 
 
-def read_run(path: Path, records: Iterable[Record]) -> RunResult:
-    """Rebuilds a run's result from the records of the journal at `path`.
+def read_run(path: Path, records: Iterable[Record] | None = None) -> RunResult:
+    """Rebuilds a run's result from its journal.
+
+    Args:
+        path: The journal.
+        records: What is in it, if it was read already.
 
     Raises:
-        TrackingError: The journal is damaged.
+        TrackingError: It cannot be read, or is damaged.
     """
+    records = read_records(path) if records is None else records
     try:
         return replay(records)
-    except (RecipeError, ValueError, KeyError, TypeError) as error:
-        what = str(error) if isinstance(error, RecipeError) else f"{type(error).__name__}: {error}"
-        raise TrackingError(f"{path}: is damaged: {what}") from error
+    except TrackingError:
+        raise
+    except Exception as error:  # anything may be in a file
+        raise damaged(path, f"is damaged: {describe(error)}") from error
+
+
+def describe(error: Exception) -> str:
+    """Returns the first line of what is wrong with records."""
+    if not isinstance(error, RecipeError | ValueError):
+        return f"{type(error).__name__}: {error}"
+    first, *others = str(error).splitlines()
+    return f"{first} (and {count(len(others), 'problem')} more)" if others else first
 
 
 def plain_fields(**instances: Any) -> Record:

@@ -74,11 +74,17 @@ def read_file(path: Path) -> list[Record]:
     Raises:
         OSError: It cannot be read.
     """
-    lines, newline, tail = path.read_bytes().rpartition(b"\n")
+    return list(_read(whole_lines(path.read_bytes())))
+
+
+def whole_lines(data: bytes) -> bytes:
+    """Returns a file's content without a half-written line at its end; one that lacks only its newline is whole."""
+    lines, newline, tail = data.rpartition(b"\n")
     try:
-        return [*_read(lines + newline), parse(tail)]  # only its newline is missing
+        parse(tail)
     except ValueError:
-        return list(_read(lines + newline))
+        return lines + newline
+    return data + b"\n"
 
 
 def parse(line: bytes) -> Record:
@@ -98,6 +104,11 @@ def parse(line: bytes) -> Record:
     return record
 
 
+def unreadable() -> Record:
+    """Returns the record that stands for a line that is none."""
+    return {"kind": UNREADABLE, "time": 0.0}
+
+
 def last_time(records: Iterable[Record]) -> float:
     """Returns when the latest of some records was written, in seconds since 1970."""
     return max((float(record["time"]) for record in records), default=0.0)
@@ -109,4 +120,4 @@ def _read(lines: bytes) -> Iterator[Record]:
             try:
                 yield parse(line)
             except ValueError:
-                yield {"kind": UNREADABLE, "time": 0.0}
+                yield unreadable()

@@ -173,7 +173,7 @@ def _explain(cls: type, problem: Any, where: str) -> str:
 def _keys_beside(cls: type, steps: list[str]) -> list[str]:
     """Returns the keys that the innermost table on the path `steps` may hold."""
     if not dataclasses.is_dataclass(cls):  # several of one: "tuple[Layer, ...]"
-        cls = next(filter(dataclasses.is_dataclass, typing.get_args(cls)), cls)
+        cls = next(iter(typing.get_args(cls)), cls)
     for depth, step in enumerate(steps[:-1]):
         hints = typing.get_type_hints(cls) if dataclasses.is_dataclass(cls) else {}
         candidates = [hints[step]] if step in hints else []

@@ -99,6 +99,7 @@ LEVELS = {
     "sweep_log": 5,
     "sweep_result": 5,
     "sweep_view": 5,
+    "journal_import": 5,
     "projection": 5,  # brings tracking and report together
     "repeats": 5,
     "scale": 5,

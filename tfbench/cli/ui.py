@@ -122,6 +122,7 @@ def _find_experiment(store: "Store", name: str) -> str:
     try:
         ids = database.experiment_ids(store.database)
     except sqlite3.Error as error:
+        database.require_whole(store.database)
         raise TrackingError(f"{store.database}: is no database of MLflow: {error}.") from error
     if name not in ids:
         known = ", ".join(ids)
