@@ -13,7 +13,7 @@ from typing import Any, Literal
 from tfbench import recipe_file
 from tfbench.briefs import write_brief
 from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError
-from tfbench.journal import Journal, damaged, describe, files_folder, read_records, read_run
+from tfbench.journal import Journal, files_folder, read_records, read_run
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.profile_records import TRACE_FOLDER
@@ -197,6 +197,7 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         if b"\n" not in path.read_bytes() and not files_folder(path).exists():
             return _discard_unless_new(store, run_id)
         records = read_records(path)
+        read_run(path, records)  # before anything is taken from a record
         reason_to_wait = _why_wait(records)
         if reason_to_wait:
             return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
@@ -206,9 +207,8 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         if not any(record["kind"] == "exit" for record in records):
             _write_end(path, records)
         return project_one(store, read_run(path), trackers)
-    except Exception as error:  # a damaged journal, whatever is in it, must not stop the others
-        expected = isinstance(error, TfbenchError | OSError)
-        message = str(error) if expected else str(damaged(path, f"is damaged: {describe(error)}"))
+    except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
+        message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
         return RecoveredRun(run_id=run_id, outcome="failed", message=message)
 
 

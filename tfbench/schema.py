@@ -79,9 +79,7 @@ def build(cls: type[T], values: object, where: str) -> T:
     return instance
 
 
-def build_fields(
-    types: Mapping[str, Any], values: Mapping[str, Any], where: str, *, strict: bool = False
-) -> dict[str, Any]:
+def build_fields(types: Mapping[str, Any], values: object, where: str, *, strict: bool = False) -> dict[str, Any]:
     """Builds some values of a table, each from its type.
 
     Args:
@@ -93,6 +91,8 @@ def build_fields(
     Raises:
         RecipeError: Naming every problem.
     """
+    if not isinstance(values, Mapping):
+        raise RecipeError(f"{where}: must be a table. Received: {_show(values)}.")
     fields: dict[str, Any] = {}
     problems: list[str] = []
     for name, kind in types.items():

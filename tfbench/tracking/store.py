@@ -12,17 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.journal import files_folder
 from tfbench.record_lines import parse
 from tfbench.results import TrackedRun
-from tfbench.schema import read_json
+from tfbench.schema import build_fields, read_json
 
 DEFAULT_STORE = "mlruns"
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
 
+_STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
 
 
@@ -141,11 +142,9 @@ class Store:
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
         try:
-            fields = read_json(self._state_path(run_id).read_bytes())
-            fields["tracking_uri"] = fields["tracking_uri"] or self.tracking_uri
-            fields["run"] = TrackedRun(**fields["run"]) if fields["run"] else None
-            return TrackingState(**fields)
-        except (OSError, ValueError, TypeError, KeyError):
+            fields = build_fields(_STATE, read_json(self._state_path(run_id).read_bytes()), "state")
+            return TrackingState(**fields | {"tracking_uri": fields["tracking_uri"] or self.tracking_uri})
+        except (OSError, ValueError, RecipeError):
             return None  # the tracking server knows the run by its tag
 
     def write_state(self, run_id: str, state: TrackingState) -> None:
