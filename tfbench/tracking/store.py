@@ -12,15 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.journal import files_folder
+from tfbench.record_lines import parse
 from tfbench.results import TrackedRun
+from tfbench.schema import build_fields, read_json
 
 DEFAULT_STORE = "mlruns"
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
 
+_STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
 
 
@@ -117,24 +120,31 @@ class Store:
         """Removes what a run left in the store, and the folders that are empty then."""
         path = self.journal_path(run_id)
         with contextlib.suppress(NotADirectoryError):
-            for leftover in (
-                path,
-                path.with_suffix(".reserve"),
-                path.with_suffix(".brief.json"),
-                self._state_path(run_id),
-            ):
+            for leftover in self._files_of(run_id):
                 leftover.unlink(missing_ok=True)
             shutil.rmtree(files_folder(path), ignore_errors=True)
         self._remove_empty_folders()
 
+    def drop(self, run_id: str) -> Path:
+        """Moves all that the store has of a run, but for MLflow's, into a folder of its own below `dropped`.
+
+        Raises:
+            OSError: The store cannot be written to.
+        """
+        folder = self.root / "dropped"
+        folder.mkdir(exist_ok=True)
+        target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
+        for path in (*self._files_of(run_id), files_folder(self.journal_path(run_id))):
+            with contextlib.suppress(FileNotFoundError):
+                path.rename(target / path.name)
+        return target
+
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
         try:
-            fields = json.loads(self._state_path(run_id).read_text(encoding="utf-8"))
-            fields["tracking_uri"] = fields["tracking_uri"] or self.tracking_uri
-            fields["run"] = TrackedRun(**fields["run"]) if fields["run"] else None
-            return TrackingState(**fields)
-        except (OSError, ValueError, TypeError, KeyError):
+            fields = build_fields(_STATE, read_json(self._state_path(run_id).read_bytes()), "state")
+            return TrackingState(**fields | {"tracking_uri": fields["tracking_uri"] or self.tracking_uri})
+        except (OSError, ValueError, RecipeError):
             return None  # the tracking server knows the run by its tag
 
     def write_state(self, run_id: str, state: TrackingState) -> None:
@@ -242,13 +252,17 @@ class Store:
         with locked(self.root / f".{name}.lock"):
             yield
 
+    def _files_of(self, run_id: str) -> tuple[Path, ...]:
+        path = self.journal_path(run_id)
+        return path, path.with_suffix(".reserve"), path.with_suffix(".brief.json"), self._state_path(run_id)
+
     def _state_path(self, run_id: str) -> Path:
         return self.journals / f"{run_id}.tracked.json"
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
             with self.journal_path(run_id).open("rb") as file:
-                request: dict[str, Any] = json.loads(file.readline())["request"]
+                request: dict[str, Any] = parse(file.readline())["request"]
             state = self.read_state(run_id)
             return RunHead(
                 run_id=run_id,
