@@ -15,6 +15,7 @@ from typing import Any
 from tfbench import recipe_file
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.plain_files import open_plain
 from tfbench.profile_records import ProfileRequest
 from tfbench.profile_replay import ProfileReplay
 from tfbench.results import (
@@ -49,7 +50,7 @@ class Journal:
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
         self._flushed = time.monotonic()
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_plain(str(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def reserve(self) -> None:
         """Sets disk space aside that is given up to write the last records when the disk is full."""

@@ -5,29 +5,34 @@ from pathlib import Path
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
+from tfbench.cli._store import end_with, make_tracker, named_uri_option, open_store, show_runs, store_option
 
 
 @click.command()
 @store_option
 @click.option("--all", "everything", is_flag=True, help="Send every run again, for example to a database made anew.")
+@named_uri_option
 @format_option
-def command(store_root: Path, everything: bool, output_format: str) -> None:
+def command(store_root: Path, everything: bool, named_uri: str | None, output_format: str) -> None:
     """Bring MLflow up to what was measured.
 
     Looks for runs whose journal is not wholly in MLflow: the tracking server was down, the disk was full, tfbench or
     the machine was killed. A run that ended without a word is marked KILLED; one that still runs is left alone.
     Running it again changes nothing.
 
+    Runs that were tracked at a server are sent there if you name it: the store may come from somebody else, and your
+    MLflow password or token would go along.
+
     \b
     tfbench recover
+    tfbench recover --tracking-uri http://mlflow:5000
     tfbench recover --all --store results/mlruns
     """
     from tfbench import projection
 
     store = open_store(store_root)
     runs = projection.recover(
-        store, lambda uri, experiment: make_tracker(uri, experiment, store), everything=everything
+        store, lambda uri, experiment: make_tracker(uri, experiment, store, named_uri), everything=everything
     )
     if output_format == "json":
         import dataclasses

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tfbench.tracking.store import locked
+from tfbench.whole_files import replacing
 
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
 
@@ -38,12 +39,10 @@ def publish(template: Path, database: Path) -> None:
     Raises:
         OSError: The folder cannot be written to.
     """
-    part = database.with_name(f"{database.name}.part")
     with locked(database.parent / ".init.lock"):
         if not database.exists():
-            shutil.copyfile(template, part)
-            part.replace(database)
-        part.unlink(missing_ok=True)  # of a process that was killed
+            with replacing(database) as part:
+                shutil.copyfile(template, part)
 
 
 def check(database: Path) -> None:
