@@ -40,6 +40,8 @@ def publish(template: Path, database: Path) -> None:
         OSError: The folder cannot be written to.
     """
     with locked(database.parent / ".init.lock"):
+        for part in database.parent.glob(f"{database.name}.*.part"):
+            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
         if not database.exists():
             with replacing(database) as part:
                 shutil.copyfile(template, part)

@@ -225,7 +225,7 @@ class Store:
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
         known = set(self.run_ids())
-        for path in list(self.journals.iterdir()):
+        for path in list(self.journals.glob("*")):
             match = _LEFTOVER.fullmatch(path.name)
             if match and (match[1] not in known or (match[1] in dead_run_ids and match[2] != "tracked.json")):
                 _remove(path)
