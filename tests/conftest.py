@@ -66,6 +66,8 @@ def tfbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*arguments: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["tfbench", *arguments])
+        for name in ("stdout", "stderr"):  # which `main` replaces
+            monkeypatch.setattr(sys, name, getattr(sys, name))
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             main()

@@ -14,6 +14,7 @@ from tfbench import recipe_file, record_lines
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.journal_format import read_fields
 from tfbench.machine import PeakCheck
+from tfbench.plain_files import open_plain
 from tfbench.profile_replay import ProfileReplay
 from tfbench.record_lines import Record
 from tfbench.results import EpochRecord, Evaluation, RunExit, RunRequest, RunResult, StepSpan
@@ -33,7 +34,7 @@ class Journal:
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
         self._flushed = time.monotonic()
-        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_plain(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
     def reserve(self) -> None:
         """Sets disk space aside that is given up to write the last records when the disk is full."""

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -16,6 +17,7 @@ from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownName
 from tfbench.journal import Journal, files_folder, read_records, read_run
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
+from tfbench.plain_files import list_plain
 from tfbench.profile_records import TRACE_FOLDER
 from tfbench.record_lines import UNREADABLE, Record, last_time
 from tfbench.report import plots, profiles, run_json
@@ -25,11 +27,13 @@ from tfbench.tracking import database
 from tfbench.tracking.liveness import is_running
 from tfbench.tracking.store import DEFAULT_EXPERIMENT, Store, TrackingState
 from tfbench.tracking.tracker import Tracker
+from tfbench.whole_files import write_whole
 
 SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
 FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
 
 PROFILE_PLOT = "profile.png"
+_KEPT = re.compile(rf"model\..+|{re.escape(PROFILE_PLOT)}")
 
 MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
 
@@ -66,7 +70,10 @@ def write_files(
 
     Raises:
         OSError: The folder cannot be written to.
+        TrackingError: Beside the journal is a link, which is not followed.
     """
+    kept = files_folder(journal_path)
+    beside = list_plain(kept)
     shutil.copyfile(journal_path, folder / "journal.jsonl")
     documents = {
         "recipe.json": recipe_file.to_tables(result.request.recipe),
@@ -79,11 +86,11 @@ def write_files(
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):
         plots.write_plots(result, summary, folder)
-    kept = files_folder(journal_path)
+    trace = [path for path in beside if path.is_relative_to(kept / TRACE_FOLDER)]
     if (folder / PROFILE_PLOT).is_file():  # which is kept in the store, too, to be looked at without MLflow
         kept.mkdir(exist_ok=True)
-        shutil.move(folder / PROFILE_PLOT, kept / PROFILE_PLOT)
-    trace = [path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file()]
+        write_whole(kept / PROFILE_PLOT, (folder / PROFILE_PLOT).read_bytes())
+        (folder / PROFILE_PLOT).unlink()
     for path in (*list_files(journal_path), *trace):
         target = folder / path.relative_to(kept)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +100,7 @@ def write_files(
 def list_files(journal_path: Path) -> list[Path]:
     """Returns what a run left for its user beside the journal: the trained model, pictures of it and of a profile."""
     folder = files_folder(journal_path)
-    return sorted((*folder.glob("model.*"), *folder.glob(PROFILE_PLOT)))
+    return sorted(path for path in list_plain(folder) if path.parent == folder and _KEPT.fullmatch(path.name))
 
 
 def _is_point(result: RunResult) -> bool:
@@ -189,8 +196,8 @@ class Trackers:
 
 
 def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
-    path = store.journal_path(run_id)
     try:
+        path = store.journal_path(run_id)
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None

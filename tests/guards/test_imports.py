@@ -15,6 +15,8 @@ LEVELS = {
     "": 0,  # __version__
     "errors": 0,
     "schema": 0,
+    "shown_text": 0,
+    "whole_files": 0,
     "wording": 0,
     "machine": 1,
     "recipe": 1,
@@ -26,6 +28,7 @@ LEVELS = {
     "journal_format": 2,
     "journal": 2,
     "lean_import": 0,
+    "plain_files": 0,
     "name_counts": 3,
     "measure": 2,
     "named_tables": 2,

@@ -138,13 +138,17 @@ def test_a_sweep_that_was_interrupted_goes_on(tfbench: Cli, fake: Callable[..., 
     assert len(runs.requests) == 6
 
 
-def test_what_goes_on_is_tracked_where_it_was_unless_another_place_is_named(
+def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
     tfbench: Cli, fake: Callable[..., PlantedRuns]
 ) -> None:
     uri = "http://bench:5000"
     fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP, "--repeats", "1", "--tracking-uri", uri, "--experiment", "mine")
-    again = ("sweep", "--resume", "@last")
+    runs = fake(lambda batch, strategy: None)
+    done = tfbench("sweep", "--resume", "@last")
+    assert (done.exit_code, runs.places) == (2, [])
+    assert f"{uri}: is where the store has runs tracked, and you have not named it." in done.stderr
+    again = ("sweep", "--resume", "@last", "--tracking-uri", uri)
     for options, place in (((), (uri, "mine")), (("--experiment", "other"), (uri, "other")), ((), (uri, "other"))):
         runs = fake(lambda batch, strategy: "STOPPED")
         assert tfbench(*again, *options).exit_code == 130

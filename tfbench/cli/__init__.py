@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from tfbench import __version__
+from tfbench.cli._streams import clean_streams
 from tfbench.errors import ExitCode, OutputError, TfbenchError
 
 
@@ -49,6 +50,7 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line; the only place that turns a `TfbenchError` into a message and an exit code."""
+    clean_streams()
     try:
         exit_code = cli.main(prog_name="tfbench", standalone_mode=False)
     except click.exceptions.Abort:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from tfbench.cli._output import echo_lines
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,6 +29,14 @@ store_option = click.option(
 
 tracking_uri_option = click.option(
     "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
+)
+named_uri_option = click.option(
+    "--tracking-uri",
+    "named_uri",
+    metavar="URI",
+    envvar="MLFLOW_TRACKING_URI",
+    show_envvar=True,
+    help="MLflow server that may be sent what was tracked there; the store's own database always may.",
 )
 
 
@@ -85,17 +95,30 @@ def load_run(store: "Store", token: str) -> "RunResult":
     return read_run(store.journal_path(store.find(token)))
 
 
-def make_tracker(tracking_uri: str, experiment: str, store: "Store") -> "MlflowTracker":
-    """Returns a tracker of an MLflow experiment."""
+def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "MlflowTracker":
+    """Returns a tracker of an MLflow experiment.
+
+    Args:
+        tracking_uri: Its address, which may stand in the store.
+        experiment: Its name.
+        store: Where the runs are.
+        named: An address that the user gave for this call.
+
+    Raises:
+        TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
+    """
+    import os
+
+    from tfbench.tracking.address import require_named
     from tfbench.tracking.mlflow_tracker import MlflowTracker
 
+    require_named(tracking_uri, (store.tracking_uri, named, os.environ.get("MLFLOW_TRACKING_URI")))
     return MlflowTracker(tracking_uri, experiment, store)
 
 
 def show_runs(runs: "list[RecoveredRun]") -> None:
     """Prints what became of each run, one line a run."""
-    for run in runs:
-        click.echo(f"{run.run_id}  {run.outcome:<9}  {run.message}")
+    echo_lines(f"{run.run_id}  {run.outcome:<9}  {run.message}" for run in runs)
 
 
 def describe_unreadable(unreadable: "Mapping[str, str]") -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._options import format_option
+from tfbench.cli._output import echo_lines
 
 if TYPE_CHECKING:
     from tfbench.device_report import DeviceFacts
@@ -34,8 +35,7 @@ def command(output_format: str) -> None:
 
         click.echo(json.dumps(to_plain(facts) | {"problem": problem}, indent=2))
         return
-    for line in _describe(facts):
-        click.echo(line)
+    echo_lines(_describe(facts))
     if problem:
         click.echo(f"\nNot seen: {problem}")
 

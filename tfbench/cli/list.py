@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import format_option
+from tfbench.cli._output import echo_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +36,7 @@ def command(output_format: str) -> None:
     ):
         width = max((len(entry["name"]) for entry in contents[key]), default=0)
         click.echo(heading)
-        for entry in contents[key]:
-            click.echo(f"  {entry['name']:<{width}}  {entry[column]}")
+        echo_lines(f"  {entry['name']:<{width}}  {entry[column]}" for entry in contents[key])
         click.echo()
     click.echo("`tfbench show RECIPE` prints its network layer by layer, `tfbench run RECIPE` runs it.")
 

@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from tfbench.cli._options import allow_code_option, complete_recipe, format_option, load_named_recipe, set_option
+from tfbench.cli._output import echo_lines
 from tfbench.cli._store import complete_run, load_run, open_store, store_option
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
 
         click.echo(json.dumps(effective_json(result, values), indent=2))
         return
-    for line in effective_lines(result, values):
-        click.echo(line)
+    echo_lines(effective_lines(result, values))
 
 
 def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> None:
@@ -129,8 +129,7 @@ def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> 
 
     data = registry.load("datasets", recipe.dataset.name)
     spec = data.describe(data.Config(**recipe.dataset.options))
-    for line in describe_model(recipe, spec, table, shutil.get_terminal_size().columns):
-        click.echo(line)
+    echo_lines(describe_model(recipe, spec, table, shutil.get_terminal_size().columns))
 
 
 def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":

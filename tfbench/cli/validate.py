@@ -3,6 +3,7 @@
 import click
 
 from tfbench.cli._options import complete_recipe, format_option, load_named_recipe
+from tfbench.cli._output import echo_lines
 from tfbench.errors import ExitCode, TfbenchError
 
 
@@ -26,7 +27,7 @@ def command(ctx: click.Context, recipes: tuple[str, ...], output_format: str) ->
         click.echo(json.dumps([{"recipe": r, "ok": not found, "problems": found} for r, found in problems.items()]))
     else:
         for recipe, found in problems.items():
-            click.echo("\n".join(found) if found else f"{recipe}: ok")
+            echo_lines(found or [f"{recipe}: ok"])
     if any(problems.values()):
         ctx.exit(ExitCode.USAGE)
 

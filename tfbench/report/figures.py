@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tfbench.whole_files import write_output
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -108,5 +110,5 @@ def write_images(images: "dict[str, bytes]", folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in images.items():
-        (folder / name).write_bytes(data)
+        write_output(folder / name, data)
     return [folder / name for name in images]

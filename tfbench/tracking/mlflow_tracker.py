@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import TrackingError
 from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.shown_text import without_secrets
 from tfbench.sweep_plan import SweepPlan
 from tfbench.tracking import database, fields, mlflow_sweep_view, mlflow_view
-from tfbench.tracking.address import database_of, require_address, without_password
+from tfbench.tracking.address import database_of, require_address, require_artifact_place
 from tfbench.tracking.mlflow_view import OVERVIEW, View
 from tfbench.tracking.store import Store, TrackingState
 from tfbench.tracking.tracker import TrackedSweep
@@ -50,6 +51,7 @@ class _Progress:
     params: set[str]
     tags: dict[str, str]
     is_deleted: bool
+    artifact_uri: str
     has_sizes: bool = False
     epochs: int = 0
 
@@ -93,6 +95,7 @@ class MlflowTracker:
                 self._send(run_id, metrics=_metrics(fields.summary_metrics(result, summary), timestamp=ended))
                 # Before the files: the status is true even if the files cannot be stored.
                 self._connected().set_terminated(run_id, status=result.status, end_time=ended)
+                require_artifact_place(progress.artifact_uri, self._uri)
                 self._connected().log_artifacts(run_id, str(files))
             return progress.run
 
@@ -122,9 +125,10 @@ class MlflowTracker:
             run_id = run.info.run_id
             note = f"[Open the report]({mlflow_view.artifact_link(experiment_id, run_id, 'report.html')})"
             self._send(run_id, tags={**marked, "mlflow.note.content": note})
+            require_artifact_place(run.info.artifact_uri, self._uri)
             client.log_text(run_id, html, "report.html")
             client.set_terminated(run_id, status="FINISHED", end_time=time)
-            return TrackedRun(tracking_uri=without_password(self._uri), experiment_id=experiment_id, run_id=str(run_id))
+            return TrackedRun(tracking_uri=without_secrets(self._uri), experiment_id=experiment_id, run_id=str(run_id))
 
     def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
         """Writes the view of a sweep into the experiment, and to its runs what is known since all of them are made.
@@ -160,6 +164,8 @@ class MlflowTracker:
     def _prepare(self) -> None:
         if self._client or self._template:
             return
+        if self._database == self._store.database.absolute():
+            self._store.require_plain_database()
         _quiet_mlflow()
         if self._database and not self._database.exists():
             folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
@@ -212,13 +218,14 @@ class MlflowTracker:
         run_id = result.request.run_id
         run = self._find(run_id) or self._create(result)
         tracked = TrackedRun(
-            tracking_uri=without_password(self._uri), experiment_id=run.info.experiment_id, run_id=run.info.run_id
+            tracking_uri=without_secrets(self._uri), experiment_id=run.info.experiment_id, run_id=run.info.run_id
         )
         self._progress[run_id] = _Progress(
             run=tracked,
             params=set(run.data.params),
             tags=dict(run.data.tags),
             is_deleted=run.info.lifecycle_stage == "deleted",
+            artifact_uri=run.info.artifact_uri,
         )
         state = self._store.read_state(run_id)
         if state is None or state.run != tracked:
@@ -233,7 +240,7 @@ class MlflowTracker:
 
         client = self._connected()
         state = self._store.read_state(run_id)
-        if state and state.run and state.run.tracking_uri == without_password(self._uri):
+        if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
             try:
                 run = client.get_run(state.run.run_id)
             except MlflowException as error:
@@ -283,7 +290,7 @@ class MlflowTracker:
 
     def _deleted(self) -> TrackingError:
         return TrackingError(
-            f"{without_password(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
+            f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
             "name another one with --experiment."
         )
 
@@ -331,7 +338,7 @@ class MlflowTracker:
     def _explain(self, error: Exception, remedy: str) -> TrackingError:
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
         return TrackingError(
-            f"MLflow at {without_password(self._uri)}: {fields.cut(without_password(text), 400)}. {remedy}"
+            f"MLflow at {without_secrets(self._uri)}: {fields.cut(without_secrets(text), 400)}. {remedy}"
         )
 
 

@@ -53,8 +53,9 @@ def serve(store: Store, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Runs MLflow's server on a store for as long as the context lasts; it answers when the context begins.
 
     Raises:
-        TrackingError: The server did not start; with what it wrote last.
+        TrackingError: The server did not start; with what it wrote last. Or the store holds links.
     """
+    store.require_plain_database()
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", store.tracking_uri]
     command += ["--default-artifact-root", store.artifacts.absolute().as_uri()]
