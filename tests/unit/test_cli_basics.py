@@ -135,7 +135,9 @@ def test_validate_checks_the_points_of_a_sweep_and_names_code(tfbench: Cli) -> N
     path = write_recipe(Path("swept.toml"), f'{text}[sweep]\n"training.global_batch_size" = [32, -1]\n')
     done = tfbench("validate", path)
     assert done.exit_code == 2
-    assert done.stdout.startswith("swept.toml: swept with global_batch_size=-1, default: training.global_batch_size: must")
+    assert done.stdout.startswith(
+        "swept.toml: swept with global_batch_size=-1, default: training.global_batch_size: must"
+    )
 
 
 def test_validate_gives_json(tfbench: Cli) -> None:
