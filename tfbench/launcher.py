@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import TracebackType
 
 import psutil
 
+from tfbench import children
 from tfbench.errors import ExitCode
 from tfbench.journal import request_fields
 from tfbench.record_lines import Follower, Record
@@ -42,13 +42,8 @@ class Worker:
         request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
         self._follower = Follower(journal_path)
         with self._stderr_path.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tfbench.worker", str(request_path)],
-                stdin=subprocess.PIPE,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,
-                env=_environment(),
+            self._process = children.start(
+                "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=stderr, settings=_settings()
             )
         self._pidfd = _open_pidfd(self._process.pid)
 
@@ -165,14 +160,13 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def _environment() -> dict[str, str]:
-    """Returns the worker's environment: the user's, without what would change the run behind the recipe's back."""
-    fixed = {
+def _settings() -> dict[str, str | None]:
+    """Returns what is set in the worker's environment, so that nothing changes the run behind the recipe's back."""
+    return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
         "KERAS_BACKEND": "tensorflow",
+        "KERAS_MAX_EPOCHS": None,
+        "KERAS_MAX_STEPS_PER_EPOCH": None,
         "PYTHONUNBUFFERED": "1",
-        "PYTHONSAFEPATH": "1",  # a json.py in the current folder must not stand for Python's own
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
     }
-    limits = ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH")
-    users = {name: value for name, value in os.environ.items() if name not in limits}
-    return {"TF_CPP_MIN_LOG_LEVEL": "2", **users, **fixed}

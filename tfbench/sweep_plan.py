@@ -264,6 +264,20 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
     return Variation(key=key, values=tuple(kept))
 
 
+def own_variations(recipe: Recipe) -> list[Variation]:
+    """Returns what a recipe's [sweep] varies.
+
+    Raises:
+        RecipeError: A key of it cannot be varied.
+    """
+    return [make_variation(key, listed, origin=f"{recipe.name}: sweep") for key, listed in recipe.sweep.items()]
+
+
+def own_arm(recipe: Recipe) -> Arm:
+    """Returns where a recipe is measured unless told otherwise."""
+    return Arm(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
+
+
 def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | None = None) -> float:
     """Returns about how long so many runs will take; `run_seconds` is what runs of the sweep were seen to take."""
     measured = plan.tables.get("measurement", {}).get("seconds") or 0.0

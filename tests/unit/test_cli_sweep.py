@@ -155,6 +155,35 @@ def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again
         assert runs.places == [place]
 
 
+CODE = (("model.name=mlp,os:system", "model.name: os:system"), ("dataset.name=mnist,os:stat", "dataset.name: os:stat"))
+
+
+@pytest.mark.parametrize(("varied", "named"), CODE)
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_code_at_any_point_is_refused_before_the_first_is_measured(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], varied: str, named: str, options: tuple[str, ...]
+) -> None:
+    runs = fake()
+    done = tfbench("sweep", "mnist_mlp", "--vary", varied, *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: {named} is code from outside of tfbench")
+    assert (runs.requests, list(Path().iterdir())) == ([], [])
+    assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
+
+
+def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
+    tfbench(*SWEEP)
+    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
+    record.write_text(record.read_text(encoding="utf-8").replace('"name":"mlp"', '"name":"os:system"'), "utf-8")
+    num_runs = len(runs.requests)
+    for options in ((), ("--dry-run",)):
+        done = tfbench("sweep", "--resume", "@last", *options)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "model.name: os:system is code from outside of tfbench" in done.stderr
+    assert len(runs.requests) == num_runs
+
+
 def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:
     done = tfbench(*SWEEP, "--dry-run")
     assert done.exit_code == 0

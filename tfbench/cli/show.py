@@ -135,32 +135,22 @@ def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> 
 def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     """Asks in a process of its own, which builds the network without touching a GPU."""
     import json
-    import os
     import subprocess
-    import sys
 
+    from tfbench import children
     from tfbench.errors import RecipeError
     from tfbench.model_table import parse_report
     from tfbench.recipe_file import require_code_allowed, to_tables
 
     require_code_allowed(recipe, allows_code=allows_code)
-    fixed = {
+    settings = {
         "CUDA_VISIBLE_DEVICES": "-1",  # a run may be using them
         "KERAS_BACKEND": "tensorflow",
-        "PYTHONSAFEPATH": "1",  # a json.py in the current folder must not stand for Python's own
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
+    question = json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code})
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tfbench.model_table"],
-            input=json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code}),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_SECONDS,
-            env=os.environ | fixed,
-            check=False,
-        )
+        done = children.ask("tfbench.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings)
     except subprocess.TimeoutExpired as error:
         raise RecipeError(
             f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show --toml` prints the "
