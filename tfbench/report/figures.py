@@ -19,6 +19,7 @@ HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO")
 
 _PANEL_INCHES = 3.1  # height
 _LEGEND_INCHES = 0.9
+_PLAIN_TEXT = {"text.parse_math": False, "text.usetex": False}  # a title may be anybody's, and hold a $
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -30,11 +31,18 @@ class Plot(NamedTuple):
     alt: str
 
 
-def new_figure(height: float, title: str) -> "Figure":
-    """Returns an empty figure of the usual width; `height` in inches."""
+def blank_figure(height: float) -> "Figure":
+    """Returns an empty figure of the usual width, whose texts are drawn as they are; `height` in inches."""
+    import matplotlib
     from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
 
-    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    matplotlib.rcParams.update(_PLAIN_TEXT)
+    return Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+
+
+def new_figure(height: float, title: str) -> "Figure":
+    """Returns a figure with nothing but a title; `height` in inches."""
+    figure = blank_figure(height)
     figure.suptitle(title, fontsize="medium")
     return figure
 
