@@ -1,7 +1,6 @@
 """From a TOML file, the command line's overrides and the defaults to a checked `Recipe`."""
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ from tfbench.recipe import (
 )
 from tfbench.results import DatasetSpec
 from tfbench.schema import find_problems, to_plain
+from tfbench.toml_text import parse_toml, parse_value
+from tfbench.wording import shorten
 
 _SECTIONS = {
     "recipe": RecipeInfo,
@@ -104,13 +105,13 @@ def load_recipe(
         RecipeError: Naming the file and every problem in it.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text, so it is no recipe") from error
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{path}: is not valid TOML: {error}") from error
+    except RecipeError as error:
+        raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}
     named_tables.place_model_file(tables, path.parent)
     named_tables.drop_options_of_another(tables, overrides)
@@ -210,13 +211,15 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", key):
-        raise RecipeError(f"--set {text}: must be SECTION.KEY=VALUE, for example model.hidden_units=[4000,4000].")
+        raise RecipeError(
+            f"--set {shorten(text)}: must be SECTION.KEY=VALUE, for example model.hidden_units=[4000,4000]."
+        )
     try:
-        return key, tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError as error:
+        return key, parse_value(value.strip())
+    except RecipeError as error:
         if re.fullmatch(r"[\w./:-]+", value.strip()):
             return key, value.strip()
-        raise RecipeError(f"--set {text}: the value is not valid TOML: {error}") from error
+        raise RecipeError(f"--set {shorten(text)}: the value {error}") from error
 
 
 def _origin(problem: str, overridden: Collection[str], source: str) -> str:
@@ -264,7 +267,9 @@ def _read_sweep(table: object) -> tuple[dict[str, tuple[Any, ...]], list[str]]:
                 '"training.global_batch_size".'
             )
         elif not isinstance(values, Sequence) or isinstance(values, str) or not values:
-            problems.append(f'sweep."{key}": must be a list of values. Received: {values!r}.')
+            problems.append(f'sweep."{key}": must be a list of values. Received: {shorten(repr(values))}.')
+        else:
+            problems += named_tables.find_foreign(values, f'sweep."{key}"')
     return ({key: tuple(values) for key, values in table.items()} if not problems else {}), problems
 
 

@@ -6,6 +6,7 @@ import click
 
 from tfbench.cli._options import format_option
 from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
+from tfbench.errors import InterruptedRunError
 
 
 @click.command()
@@ -26,9 +27,14 @@ def command(store_root: Path, everything: bool, output_format: str) -> None:
     from tfbench import projection
 
     store = open_store(store_root)
-    runs = projection.recover(
-        store, lambda uri, experiment: make_tracker(uri, experiment, store), everything=everything
-    )
+    try:
+        runs = projection.recover(
+            store, lambda uri, experiment: make_tracker(uri, experiment, store), everything=everything
+        )
+    except KeyboardInterrupt as error:
+        raise InterruptedRunError(
+            "interrupted. What is in MLflow stays there; `tfbench recover` goes on where it was stopped."
+        ) from error
     if output_format == "json":
         import dataclasses
         import json

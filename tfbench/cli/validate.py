@@ -4,6 +4,7 @@ import click
 
 from tfbench.cli._options import complete_recipe, format_option, load_named_recipe
 from tfbench.errors import ExitCode, TfbenchError
+from tfbench.wording import shorten_lines
 
 
 @click.command()
@@ -35,5 +36,5 @@ def _find_problems(recipe: str) -> list[str]:
     try:
         load_named_recipe(recipe, ())
     except TfbenchError as error:
-        return str(error).splitlines()
+        return shorten_lines(str(error)).splitlines()
     return []

@@ -19,7 +19,6 @@ HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO")
 
 _PANEL_INCHES = 3.1  # height
 _LEGEND_INCHES = 0.9
-_PLAIN_TEXT = {"text.parse_math": False, "text.usetex": False}  # a title may be anybody's, and hold a $
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -36,7 +35,8 @@ def blank_figure(height: float) -> "Figure":
     import matplotlib
     from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
 
-    matplotlib.rcParams.update(_PLAIN_TEXT)
+    # A title may be anybody's, and hold a dollar sign.
+    matplotlib.rcParams.update({"text.parse_math": False, "text.usetex": False})
     return Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
 
 
