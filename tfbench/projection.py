@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Literal
 from tfbench import recipe_file
 from tfbench.briefs import write_brief
 from tfbench.errors import TfbenchError, TrackingError
-from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
+from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay, work_folder
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.profile_records import TRACE_FOLDER
@@ -115,7 +114,7 @@ def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Pat
         size = journal_path.stat().st_size
         summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
         tracked = tracker.update(result, summary)
-        with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+        with work_folder(journal_path) as folder:
             write_files(result, summary, journal_path, Path(folder), tracked)
             tracker.finish(result, summary, Path(folder))
         state = store.read_state(run_id) or _default_state(store)

@@ -192,7 +192,8 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
         "strategy": arm.strategy,
         "devices": list(arm.devices),
     }
-    source = f"{plan.recipe_name} with {describe_setting(setting) or 'no value varied'}, {arm.label}"
+    values_in_words = shorten(describe_setting(setting)) or "no value varied"
+    source = f"{plan.recipe_name} with {values_in_words}, {shorten(arm.label)}"
     return recipe_file.from_tables(
         tables,
         name=plan.recipe_name,

@@ -162,15 +162,20 @@ class MlflowTracker:
             return
         _quiet_mlflow()
         if self._database and not self._database.exists():
-            folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a refused run never needs it
-            self._template = _make_template(folder, self._database.parent / "artifacts")
+            self._make_template(self._database)
         else:
             self._connected().get_experiment_by_name(self._experiment)
+
+    def _make_template(self, wanted: Path) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a refused run never needs it
+        self._template = _make_template(folder, wanted.parent / "artifacts")
 
     def _publish(self) -> None:
         """Puts the database that was made outside of the store into it."""
         if self._template and self._database:
+            if not self._template.is_file():  # a cleaner of temporary files came by
+                self._make_template(self._database)
             database.publish(self._template, self._database)
             self._template = None
 

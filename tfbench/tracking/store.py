@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
-from tfbench.journal import files_folder
+from tfbench.journal import WORK_SUFFIX, files_folder
 from tfbench.results import TrackedRun
 
 DEFAULT_STORE = "mlruns"
@@ -225,6 +225,10 @@ class Store:
                 is_orphan = run_id not in known
                 if is_orphan or (run_id in dead_run_ids and pattern != "*.tracked.json"):
                     path.unlink(missing_ok=True)
+        for folder in self.journals.glob(f"*{WORK_SUFFIX}"):
+            run_id = folder.stem.rpartition(".")[0]
+            if run_id not in known or run_id in dead_run_ids:
+                shutil.rmtree(folder, ignore_errors=True)
         for folder in self.journals.glob("*.files"):
             if folder.stem not in known:
                 shutil.rmtree(folder, ignore_errors=True)
