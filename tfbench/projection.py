@@ -21,7 +21,7 @@ from tfbench.results import RunExit, RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
 from tfbench.tracking.liveness import is_running
 from tfbench.tracking.store import DEFAULT_EXPERIMENT, Store, TrackingState
-from tfbench.tracking.tracker import Tracker
+from tfbench.tracking.tracker import SilentServerError, Tracker
 
 SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
 FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
@@ -202,9 +202,22 @@ class _Trackers:
     def __init__(self, make_tracker: MakeTracker) -> None:
         self._make_tracker = make_tracker
         self._made: dict[tuple[str, str], Tracker | TrackingError] = {}
+        self._silent: dict[str, SilentServerError] = {}  # by address
 
-    def get(self, state: TrackingState) -> Tracker:
+    def project(self, result: RunResult, store: Store) -> TrackedRun:
+        """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
+        run_id = result.request.run_id
+        state = store.read_state(run_id) or _default_state(store)
+        try:
+            return project(result, store, self._get(state), store.journal_path(run_id))
+        except SilentServerError as error:
+            self._silent[state.tracking_uri] = error
+            raise
+
+    def _get(self, state: TrackingState) -> Tracker:
         key = (state.tracking_uri, state.experiment)
+        if error := self._silent.get(state.tracking_uri):
+            raise error
         if key not in self._made:
             tracker = self._make_tracker(*key)
             try:
@@ -255,8 +268,7 @@ def _is_kept(records: Sequence[Record]) -> bool:
 def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:
     run_id = result.request.run_id
     try:
-        tracker = trackers.get(store.read_state(run_id) or _default_state(store))
-        tracked = project(result, store, tracker, store.journal_path(run_id))
+        tracked = trackers.project(result, store)
     except TrackingError as error:
         return RecoveredRun(run_id=run_id, outcome="failed", message=str(error))
     reason = result.exit.reason if result.exit else ""

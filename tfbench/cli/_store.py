@@ -72,10 +72,27 @@ def load_run(store: "Store", token: str) -> "RunResult":
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store") -> "MlflowTracker":
-    """Returns a tracker of an MLflow experiment."""
+    """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
+
+    TFBENCH_SERVER_TIMEOUT is for how long a server may.
+
+    Raises:
+        TrackingError: The variable holds no time.
+    """
+    import os
+
+    from tfbench.cli._units import DURATION
+    from tfbench.errors import TrackingError
     from tfbench.tracking.mlflow_tracker import MlflowTracker
 
-    return MlflowTracker(tracking_uri, experiment, store)
+    given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
+    try:
+        patience = DURATION.convert(given, None, None) if given else None
+    except click.BadParameter as error:
+        raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
+    return MlflowTracker(
+        tracking_uri, experiment, store, patience_seconds=patience, tell=lambda text: click.echo(text, err=True)
+    )
 
 
 def show_runs(runs: "list[RecoveredRun]") -> None:
