@@ -18,7 +18,7 @@ def command(store_root: Path, everything: bool, output_format: str) -> None:
 
     Looks for runs whose journal is not wholly in MLflow: the tracking server was down, the disk was full, tfbench or
     the machine was killed. A run that ended without a word is marked KILLED; one that still runs is left alone.
-    Running it again changes nothing.
+    Running it again changes nothing. A server that does not answer is given up after TFBENCH_SERVER_TIMEOUT, else 20 s.
 
     \b
     tfbench recover
