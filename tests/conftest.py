@@ -9,11 +9,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
+
+import generated
+
+if not any(argument.startswith("--hypothesis-profile") for argument in sys.argv):
+    settings.load_profile("few")
 
 # Read by libraries when they are imported, so set before any test module is.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says in one line how much generated input was tried."""
+    if generated.tried:
+        terminalreporter.write_line(generated.summary_line())
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -24,6 +25,7 @@ from tfbench.wording import count
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
 RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
+WORK_SUFFIX = ".work"
 
 
 class Journal:
@@ -209,6 +211,14 @@ def read_request(record: Record) -> RunRequest:
 def files_folder(journal_path: Path) -> Path:
     """Returns the folder beside a journal for what does not fit into it: snapshots, the trained model."""
     return journal_path.with_suffix(".files")
+
+
+def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
+    """Makes a folder beside a journal for what is needed for a while: a cleaner of /tmp does not come there."""
+    stem, parent = journal_path.stem, journal_path.parent
+    return tempfile.TemporaryDirectory(
+        prefix=f"{stem}.", suffix=WORK_SUFFIX, dir=parent.absolute(), ignore_cleanup_errors=True
+    )
 
 
 def read_records(path: Path) -> list[Record]:

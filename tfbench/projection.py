@@ -5,7 +5,6 @@ import dataclasses
 import json
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Literal
 from tfbench import recipe_file
 from tfbench.briefs import write_brief
 from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError
-from tfbench.journal import Journal, files_folder, read_records, read_run
+from tfbench.journal import Journal, files_folder, read_records, read_run, work_folder
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.plain_files import list_plain
@@ -26,7 +25,7 @@ from tfbench.schema import to_plain
 from tfbench.tracking import database
 from tfbench.tracking.liveness import is_running
 from tfbench.tracking.store import DEFAULT_EXPERIMENT, Store, TrackingState
-from tfbench.tracking.tracker import Tracker
+from tfbench.tracking.tracker import SilentServerError, Tracker
 from tfbench.whole_files import write_whole
 
 SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
@@ -125,7 +124,7 @@ def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Pat
         size = journal_path.stat().st_size
         summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
         tracked = tracker.update(result, summary)
-        with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+        with work_folder(journal_path) as folder:
             write_files(result, summary, journal_path, Path(folder), tracked)
             tracker.finish(result, summary, Path(folder))
         state = store.read_state(run_id) or _default_state(store)
@@ -172,6 +171,17 @@ class Trackers:
         self._store = store
         self._make_tracker = make_tracker
         self._made: dict[tuple[str, str], Tracker | TrackingError] = {}
+        self._silent: dict[str, SilentServerError] = {}  # by address
+
+    def project(self, result: RunResult) -> TrackedRun:
+        """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
+        run_id = result.request.run_id
+        state = self._store.read_state(run_id) or _default_state(self._store)
+        try:
+            return project(result, self._store, self.get(state), self._store.journal_path(run_id))
+        except SilentServerError as error:
+            self._silent[state.tracking_uri] = error
+            raise
 
     def get(self, state: TrackingState) -> Tracker:
         """Returns the tracker of a place, once it has connected.
@@ -180,6 +190,8 @@ class Trackers:
             TrackingError: It cannot connect, or the store's own database is damaged.
         """
         key = (state.tracking_uri, state.experiment)
+        if error := self._silent.get(state.tracking_uri):
+            raise error
         if key not in self._made:
             try:
                 if state.tracking_uri == self._store.tracking_uri:
@@ -264,8 +276,7 @@ def project_one(store: Store, result: RunResult, trackers: Trackers) -> Recovere
     """Brings MLflow up to a run of the store that is over, and says what came of it."""
     run_id = result.request.run_id
     try:
-        tracker = trackers.get(store.read_state(run_id) or _default_state(store))
-        tracked = project(result, store, tracker, store.journal_path(run_id))
+        tracked = trackers.project(result)
     except TrackingError as error:
         return RecoveredRun(run_id=run_id, outcome="failed", message=str(error))
     reason = result.exit.reason if result.exit else ""

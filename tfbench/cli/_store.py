@@ -96,7 +96,9 @@ def load_run(store: "Store", token: str) -> "RunResult":
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "MlflowTracker":
-    """Returns a tracker of an MLflow experiment.
+    """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
+
+    TFBENCH_SERVER_TIMEOUT is for how long a server may.
 
     Args:
         tracking_uri: Its address, which may stand in the store.
@@ -105,15 +107,25 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
         named: An address that the user gave for this call.
 
     Raises:
-        TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
+        TrackingError: The address can be none, or is neither the store's own nor one that the user has named; or the
+            variable holds no time.
     """
     import os
 
+    from tfbench.cli._units import DURATION
+    from tfbench.errors import TrackingError
     from tfbench.tracking.address import require_named
     from tfbench.tracking.mlflow_tracker import MlflowTracker
 
     require_named(tracking_uri, (store.tracking_uri, named, os.environ.get("MLFLOW_TRACKING_URI")))
-    return MlflowTracker(tracking_uri, experiment, store)
+    given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
+    try:
+        patience = DURATION.convert(given, None, None) if given else None
+    except click.BadParameter as error:
+        raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
+    return MlflowTracker(
+        tracking_uri, experiment, store, patience_seconds=patience, tell=lambda text: echo_lines([text], err=True)
+    )
 
 
 def show_runs(runs: "list[RecoveredRun]") -> None:

@@ -56,9 +56,11 @@ def _collect() -> dict[str, list[dict[str, Any]]]:
 
 def _read_title(path: "Path") -> str:
     """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
-    import tomllib
+    from tfbench.errors import RecipeError
+    from tfbench.toml_text import parse_toml
+    from tfbench.wording import shorten
 
     try:
-        return str(tomllib.loads(path.read_text(encoding="utf-8"))["recipe"]["title"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return shorten(str(parse_toml(path.read_text(encoding="utf-8"))["recipe"]["title"]))
+    except (RecipeError, OSError, ValueError, KeyError, TypeError):
         return f"(not valid: tfbench validate {path})"

@@ -6,6 +6,7 @@ import click
 
 from tfbench.cli._options import format_option
 from tfbench.cli._store import end_with, make_tracker, named_uri_option, open_store, show_runs, store_option
+from tfbench.errors import InterruptedRunError
 
 
 @click.command()
@@ -33,7 +34,7 @@ def command(
     is deleted: moved back into DIR/journals they are a run again. What MLflow has of it stays there.
 
     Runs that were tracked at a server are sent there if you name it: the store may come from somebody else, and your
-    MLflow password or token would go along.
+    MLflow password or token would go along. One that does not answer is given up after TFBENCH_SERVER_TIMEOUT, else 20 s.
 
     \b
     tfbench recover
@@ -47,12 +48,17 @@ def command(
     store = open_store(store_root)
     if dropped and everything:
         raise click.UsageError("--drop sends nothing: leave --all out.")
-    if dropped:
-        runs = projection.drop_runs(store, dropped)
-    else:
-        runs = projection.recover(
-            store, lambda uri, experiment: make_tracker(uri, experiment, store, named_uri), everything=everything
-        )
+    try:
+        if dropped:
+            runs = projection.drop_runs(store, dropped)
+        else:
+            runs = projection.recover(
+                store, lambda uri, experiment: make_tracker(uri, experiment, store, named_uri), everything=everything
+            )
+    except KeyboardInterrupt as error:
+        raise InterruptedRunError(
+            "interrupted. What is in MLflow stays there; `tfbench recover` goes on where it was stopped."
+        ) from error
     if output_format == "json":
         import dataclasses
         import json

@@ -95,14 +95,10 @@ def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: boo
 
 
 def _serve(store: "Store", port: int | None, view: "View", experiment_id: str, opens_browser: bool) -> None:
-    import signal
-
     from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
     chosen = server.choose_port(port)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
     try:
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
         with server.serve(store, chosen) as process:

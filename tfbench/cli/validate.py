@@ -5,6 +5,7 @@ import click
 from tfbench.cli._options import complete_recipe, format_option, load_named_recipe
 from tfbench.cli._output import echo_lines
 from tfbench.errors import ExitCode, TfbenchError
+from tfbench.wording import shorten_lines
 
 
 @click.command()
@@ -44,10 +45,10 @@ def _find_problems(name: str, *, allows_code: bool) -> list[str]:
     try:
         recipe = load_named_recipe(name, ())
     except TfbenchError as error:
-        return str(error).splitlines()
+        return shorten_lines(str(error)).splitlines()
     try:
         request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
         check_points(new_plan(request, [own_arm(recipe)], num_rounds=1, variations=own_variations(recipe)))
     except TfbenchError as error:
-        return [f"{name}: {line}" for line in str(error).splitlines()]
+        return [f"{name}: {line}" for line in shorten_lines(str(error)).splitlines()]
     return []

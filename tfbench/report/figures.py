@@ -32,11 +32,19 @@ class Plot(NamedTuple):
     alt: str
 
 
-def new_figure(height: float, title: str) -> "Figure":
-    """Returns an empty figure of the usual width; `height` in inches."""
+def blank_figure(height: float) -> "Figure":
+    """Returns an empty figure of the usual width, whose texts are drawn as they are; `height` in inches."""
+    import matplotlib
     from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
 
-    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    # A title may be anybody's, and hold a dollar sign.
+    matplotlib.rcParams.update({"text.parse_math": False, "text.usetex": False})
+    return Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+
+
+def new_figure(height: float, title: str) -> "Figure":
+    """Returns a figure with nothing but a title; `height` in inches."""
+    figure = blank_figure(height)
     figure.suptitle(title, fontsize="medium")
     return figure
 

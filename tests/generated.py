@@ -1,0 +1,115 @@
+"""Input made by hypothesis: how much of it, what it is made of, and how much of it was tried."""
+
+import collections
+import contextlib
+import datetime
+import json
+import math
+import string
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+settings.register_profile(
+    "few",
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile("many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True)
+
+tried: "collections.Counter[str]" = collections.Counter()
+tracebacks: "collections.Counter[str]" = collections.Counter()
+
+NASTY = (
+    *(
+        "",
+        " ",
+        "-",
+        "--",
+        "..",
+        "~",
+        "~nobody",
+        "a/b",
+        "a" * 300,
+        "a" * 5000,
+        "/".join("a" * 3000),
+        "[" * 2000,
+        "{" * 2000,
+    ),
+    *("1" * 5000, "0x" + "f" * 5000, "nan", "-inf", "1e400", "-1", "0", "99999999999999999999", "0.5", "1_000"),
+    *(
+        "$x^$",
+        "%s %(a)d {0} {x}",
+        "[bold]x[/]",
+        "\x1b[31m",
+        "a\nb",
+        "\x00",
+        "\x7f",
+        "é",
+        "🎉",
+        "\ud800",
+        "\udcff",
+        "=",
+        "=",
+    ),
+    *(
+        "'''",
+        '"',
+        "#",
+        "a:b",
+        "a.b",
+        "@last",
+        "1979-05-27",
+        "07:32:00",
+        "true",
+        "null",
+        "os:system",
+        "mnist_mlp",
+        "cpu:0,cpu:0",
+    ),
+)
+
+
+@contextlib.contextmanager
+def counted(what: str) -> Iterator[None]:
+    """Counts one try, and whether it ended in what a user would see as a traceback."""
+    tried[what] += 1
+    try:
+        yield
+    except BaseException:
+        tracebacks[what] += 1
+        raise
+
+
+def summary_line() -> str:
+    """Returns what was tried, and what came of it."""
+    counts = ", ".join(f"{number:,} {what}" for what, number in tried.items())
+    return f"{counts}: {sum(tracebacks.values())} tracebacks"
+
+
+texts = st.text(max_size=8) | st.sampled_from(NASTY) | st.text(string.ascii_letters + "_.=[],", max_size=12)
+dates = st.dates() | st.times() | st.datetimes() | st.datetimes(timezones=st.just(datetime.UTC))
+scalars = st.integers() | st.integers(-3, 3) | st.floats() | st.booleans() | texts | dates
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def inline_toml(value: Any) -> str:
+    """Returns a value as TOML, by other means than tfbench's own, and of kinds that no recipe takes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {inline_toml(element)}" for key, element in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(inline_toml, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return json.dumps(value)
