@@ -27,9 +27,9 @@ BOUND = 4 * 4 * math.sqrt(784 + 2000) * UNIT
 # Convolutions by Winograd's method and Fourier transforms lose more: matrices of it for 5x5 kernels amplify by about 30
 # (Lavin and Gray 2016 measured 1.5e-5 in place of 5e-7 of direct sums).
 CONVOLUTION_BOUND = 30 * BOUND
-# bfloat16 has 8 bits, float16 and TF32 11: a factor is off by 2^-9 or less, and the loss by what 30 steps make of it. On
-# a processor that was 1.6e-3 and, after the last step, 2.9e-2 for bfloat16, 2.4e-4 and 1.9e-2 for float16. A network that
-# does not learn is 0.6 away.
+# bfloat16 has 8 bits, float16 and TF32 11: a factor is off by 2^-9 or less, and the loss by what 30 steps make of it.
+# On a processor that was 1.6e-3 and, after the last step, 2.9e-2 for bfloat16, 2.4e-4 and 1.9e-2 for float16. A network
+# that does not learn is 0.6 away.
 LOW_BOUND = 0.1
 
 RECIPE = (
