@@ -29,7 +29,9 @@ _DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm",
 
 _STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
-_LEFTOVER = re.compile(r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part)")
+_LEFTOVER = re.compile(
+    r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
