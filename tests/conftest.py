@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from generated import register_profiles
+
 # Read by libraries when they are imported, so set before any test module is.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+register_profiles()
 
 
 @pytest.fixture(autouse=True)

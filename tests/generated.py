@@ -1,0 +1,68 @@
+"""Input by generation: how much of it a test gets, and values that nobody would write but a file can hold.
+
+`pytest --hypothesis-profile=many -k generated` gives every test by generation as many as a release is judged by; without
+it each gets a few, the same at every call.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+_COMMON: dict[str, Any] = {
+    "deadline": None,  # a busy machine is no fault of what is tested
+    "database": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+}
+
+
+def register_profiles() -> None:
+    """Makes the profiles "few", which holds unless another is asked for, and "many" known to pytest."""
+    settings.register_profile("few", settings(derandomize=True, **_COMMON))
+    settings.register_profile("many", settings(print_blob=True, **_COMMON))
+    settings.load_profile("few")
+
+
+def examples(few: int, many: int) -> Callable[[Test], Test]:
+    """Says how many examples a test by generation gets in the default run, and how many under "many"."""
+    return settings(max_examples=few if settings().derandomize else many)  # known once pytest has read its options
+
+
+@functools.cache
+def nested(depth: int) -> list[Any]:
+    """Returns brackets within brackets, more than a parser or `repr` that recurses can take."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+odd_texts = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(
+        ["", "\0", "\x1b[31mred\x1b]0;title\a", "\r\n", "$\\HOME$", "$", "=1+1", "|", "<script>", "\u202e", "a" * 5000]
+        + ["../../x", "~", "@last", "nan", "os:system", "\udc80"]
+    ),
+)
+
+odd_numbers = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([0, -1, 2**63, 10**400, -(10**400), 10**5000, 1e308, float("inf"), float("nan"), True]),
+)
+
+odd_values = st.one_of(
+    st.none(),
+    st.booleans(),
+    odd_numbers,
+    odd_texts,
+    st.just([]),
+    st.just({}),
+    st.lists(odd_numbers | odd_texts, max_size=3),
+    st.dictionaries(st.text(max_size=5), odd_numbers | odd_texts, max_size=3),
+    st.sampled_from([50, 2000, 20_000]).map(nested),
+)
