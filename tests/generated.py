@@ -4,7 +4,7 @@ Such tests are in files named `test_generated_*.py`. `pytest --hypothesis-profil
 many examples as a release is judged by; without it each gets a few, the same at every call.
 """
 
-import functools
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -32,15 +32,6 @@ def examples(few: int, many: int) -> Callable[[Test], Test]:
     return settings(max_examples=few if settings().derandomize else many)  # known once pytest has read its options
 
 
-@functools.cache
-def nested(depth: int) -> list[Any]:
-    """Returns brackets within brackets, more than a parser or `repr` that recurses can take."""
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 _ODD_TEXTS = (
     *("", "\0", "\x1b[31mred\x1b]0;title\a", "\r\n", "\u202e", "\udc80", "a" * 5000),
     *("$\\HOME$", "$", "=1+1", "|", "<script>", "../../x", "~", "@last", "nan", "os:system"),
@@ -48,20 +39,12 @@ _ODD_TEXTS = (
 
 odd_texts = st.one_of(st.text(max_size=20), st.sampled_from(_ODD_TEXTS))
 
-odd_numbers = st.one_of(
-    st.integers(),
-    st.floats(),
-    st.sampled_from([0, -1, 2**63, 10**400, -(10**400), 10**5000, 1e308, float("inf"), float("nan"), True]),
-)
-
-odd_values = st.one_of(
-    st.none(),
-    st.booleans(),
-    odd_numbers,
-    odd_texts,
-    st.just([]),
-    st.just({}),
-    st.lists(odd_numbers | odd_texts, max_size=3),
-    st.dictionaries(st.text(max_size=5), odd_numbers | odd_texts, max_size=3),
-    st.sampled_from([50, 2000, 20_000]).map(nested),
+# Values as JSON spells them, and nearly all as TOML does. As texts, since Python itself refuses to write some of them.
+odd_literals = st.one_of(
+    odd_texts.map(json.dumps),
+    st.integers().map(str),
+    st.floats().map(json.dumps),
+    st.sampled_from(("null", "true", "false", "[]", "{}", "0", "-1", "0.5", "1e999", "NaN", "[1, 2]", '{"a": 1}')),
+    st.sampled_from(("9" * 20, "1" + 400 * "0", "-1" + 400 * "0", "9" * 5000)),  # to beyond what `int` reads
+    st.sampled_from((50, 2000, 100_000)).map(lambda depth: "[" * depth + "]" * depth),  # beyond what `json` does
 )
