@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -27,9 +27,16 @@ def register_profiles() -> None:
     settings.load_profile("few")
 
 
-def examples(few: int, many: int) -> Callable[[Test], Test]:
-    """Says how many examples a test by generation gets in the default run, and how many under "many"."""
-    return settings(max_examples=few if settings().derandomize else many)  # known once pytest has read its options
+def examples(few: int, many: int, *, shrinks: bool = True) -> Callable[[Test], Test]:
+    """Says how many examples a test by generation gets in the default run, and how many under "many".
+
+    Args:
+        few: In the default run; a few seconds for all tests of a file.
+        many: Under the profile "many".
+        shrinks: Whether an example that fails is made smaller, for which hundreds of others are tried.
+    """
+    phases = [Phase.explicit, Phase.generate, *([Phase.shrink] if shrinks else [])]
+    return settings(max_examples=few if settings().derandomize else many, phases=phases)
 
 
 _ODD_TEXTS = (
