@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfbench.calibrations import newest_noise_floors
 from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
-from tfbench.journal import read_records, read_run
+from tfbench.journal import read_run
 from tfbench.measure.noise import describe_length
 from tfbench.measure.regression import (
     FORMAT_VERSION,
@@ -201,8 +201,7 @@ def _speed_of(result: RunResult) -> float | None:
 
 
 def _read_result(store: Store, run_id: str) -> RunResult:
-    path = store.journal_path(run_id)
-    return read_run(path, read_records(path))
+    return read_run(store.journal_path(run_id))
 
 
 def _read_file(path: Path) -> SpeedSample:

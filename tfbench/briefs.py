@@ -7,14 +7,22 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tfbench.journal import read_records, read_run
+from tfbench.errors import TrackingError
+from tfbench.journal import damaged, describe, read_run
 from tfbench.measure.summary import summarize
 from tfbench.results import RunResult, Summary
 from tfbench.run_brief import FORMAT_VERSION, RunBrief, make_brief
-from tfbench.schema import read_json
+from tfbench.schema import read_as
 from tfbench.tracking.store import Store
+
+
+class Briefs(NamedTuple):
+    """Briefs of runs that are over, and by id why others could not be read."""
+
+    found: list[RunBrief]
+    unreadable: dict[str, str]
 
 
 def write_brief(result: RunResult, summary: Summary, journal_path: Path) -> RunBrief:
@@ -39,15 +47,21 @@ def brief_path(journal_path: Path) -> Path:
     return journal_path.with_suffix(".brief.json")
 
 
-def read_briefs(store: Store, run_ids: Iterable[str]) -> list[RunBrief]:
+def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
     """Returns the briefs of runs that are over, in their order; those that have none yet are made from their journals.
 
-    Raises:
-        TrackingError: A journal cannot be read, or is damaged.
+    A run that is damaged stops none of the others.
     """
+    briefs = Briefs([], {})
     with _without_collections():
-        found = [_read_brief(store.journal_path(run_id)) for run_id in run_ids]
-    return [brief for brief in found if brief is not None]
+        for run_id in run_ids:
+            try:
+                brief = _read_brief(store.journal_path(run_id))
+            except TrackingError as error:
+                briefs.unreadable[run_id] = str(error)
+            else:
+                briefs.found.extend([brief] if brief else [])
+    return briefs
 
 
 @contextlib.contextmanager
@@ -68,14 +82,17 @@ def _to_table(brief: RunBrief) -> dict[str, Any]:
 
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        brief = RunBrief(**read_json(brief_path(journal_path).read_bytes()))
+    with contextlib.suppress(OSError, ValueError):
+        brief = read_as(RunBrief, brief_path(journal_path).read_bytes())
         if brief.format_version == FORMAT_VERSION and brief.journal_bytes == journal_path.stat().st_size:
             return brief
-    result = read_run(journal_path, read_records(journal_path))
+    result = read_run(journal_path)
     if result.exit is None:
         return None  # it still runs, or `tfbench recover` will say how it ended
-    summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
-    with contextlib.suppress(OSError):  # a store that can only be read is slower to read
-        return write_brief(result, summary, journal_path)
-    return make_brief(result, summary, journal_bytes=0)
+    try:
+        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        with contextlib.suppress(OSError):  # a store that can only be read is slower to read
+            return write_brief(result, summary, journal_path)
+        return make_brief(result, summary, journal_bytes=0)
+    except Exception as error:  # of a file that was not written by tfbench alone
+        raise damaged(journal_path, f"its figures cannot be made: {describe(error)}") from error

@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import errno
-import fcntl
-import json
 import os
 import threading
 import time
@@ -12,33 +10,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tfbench import recipe_file
+from tfbench import recipe_file, record_lines
 from tfbench.errors import RecipeError, TrackingError
-from tfbench.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
-from tfbench.profile_records import ProfileRequest
+from tfbench.journal_format import read_fields
+from tfbench.machine import PeakCheck
 from tfbench.profile_replay import ProfileReplay
-from tfbench.results import (
-    DatasetSummary,
-    EffectiveSettings,
-    EpochRecord,
-    Evaluation,
-    ModelSummary,
-    Placement,
-    Predictions,
-    ReplicaCheck,
-    ResumePoint,
-    RunExit,
-    RunRequest,
-    RunResult,
-    StepSpan,
-)
-from tfbench.schema import build, to_plain
+from tfbench.record_lines import Record
+from tfbench.results import EpochRecord, Evaluation, RunExit, RunRequest, RunResult, StepSpan
+from tfbench.schema import build, build_fields, to_plain
+from tfbench.wording import count
 
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
 RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
-
-Record = dict[str, Any]
 
 
 class Journal:
@@ -49,7 +33,7 @@ class Journal:
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
         self._flushed = time.monotonic()
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def reserve(self) -> None:
         """Sets disk space aside that is given up to write the last records when the disk is full."""
@@ -100,48 +84,19 @@ class Journal:
         return [{"kind": "spans", "time": time.time(), "spans": spans}] if spans else []
 
     def _write(self, *records: Record) -> None:
-        lines = [json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n" for record in records]
-        data = b"".join(lines)
+        lines = record_lines.encode(records)
         try:
-            self._write_whole(data)
+            record_lines.append(self._file, lines)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self.release_reserve()
-            self._write_whole(data)
+            record_lines.append(self._file, lines)
             raise DiskFullError(error.errno, os.strerror(error.errno), str(self.path)) from error
-
-    def _write_whole(self, data: bytes) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_EX)  # what is cut off below must be our own
-        try:
-            size = os.fstat(self._file).st_size
-            written = os.write(self._file, data)
-            if written < len(data):  # a full disk can take a part
-                os.ftruncate(self._file, size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
 class DiskFullError(OSError):
     """The disk is full; this record was still written, from the space set aside, but the run should end."""
-
-
-class Follower:
-    """Reads the records that are added to a journal, a few at a time; a line still being written is left for later."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-
-    def read(self) -> list[Record]:
-        """Returns the records added since the last call."""
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]
 
 
 class Replay:
@@ -154,65 +109,54 @@ class Replay:
         self._evaluations: list[Evaluation] = []
         self._peak_checks: list[PeakCheck] = []
         self._notes: list[str] = []
+        self._num_unreadable_lines = 0
         self._profile = ProfileReplay()
 
     def apply(self, record: Record) -> None:
         """Takes in one record; a kind that this version does not know is passed over."""
-        match record["kind"]:
+        kind = record["kind"]
+        if kind.startswith("profile_"):
+            self._profile.apply(record)
+            return
+        fields = read_fields(record)
+        match kind:
             case "request":
                 request = self._values["request"] = read_request(record)
                 self._epochs = list(request.resume.epochs) if request.resume else []
             case "stage":
-                self._values["stage"] = record["name"]
+                self._values["stage"] = fields["name"]
             case "ready":
-                self._values |= {
-                    "stage": "training",
-                    "placement": build(Placement, record["placement"], "placement"),
-                    "settings": build(EffectiveSettings, record["settings"], "settings"),
-                    "environment": build(Environment, record["environment"], "environment"),
-                    "dataset": build(DatasetSummary, record["dataset"], "dataset"),
-                    "model": build(ModelSummary, record["model"], "model"),
-                    "steps_per_epoch": record["steps_per_epoch"],
-                }
-            case "replica_check":
-                self._values["replica_check"] = build(ReplicaCheck, record["replica_check"], "replica_check")
+                self._values |= {"stage": "training", **fields}
+            case "replica_check" | "predictions" | "trained" | "input_check" | "ledger":
+                self._values |= fields
             case "started":
                 self._values |= {"stage": "training", "started_at": record["time"]}
             case "spans":
                 self._spans += [
-                    StepSpan(epoch=int(e), first_step=int(f), last_step=int(n), seconds=s)
-                    for e, f, n, s in record["spans"]
+                    StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
+                    for epoch, first, last, seconds in fields["spans"]
                 ]
             case "epoch":
-                self._epochs.append(build(EpochRecord, record["epoch"], "epoch"))
+                self._epochs.append(fields["epoch"])
             case "snapshot":
-                self._values["snapshot_epoch"] = record["epoch"]
+                self._values["snapshot_epoch"] = fields["epoch"]
             case "stopped":
-                self._values["stop_reason"] = record["reason"]
+                self._values["stop_reason"] = fields["reason"]
             case "evaluation":
-                self._evaluations.append(build(Evaluation, record["evaluation"], "evaluation"))
-            case "predictions":
-                self._values["predictions"] = build(Predictions, record["predictions"], "predictions")
-            case "trained":
-                self._values["usage"] = build(Usage, record["usage"], "usage")
-            case "input_check":
-                self._values["input_check"] = build(InputCheck, record["input_check"], "input_check")
+                self._evaluations.append(fields["evaluation"])
             case "peak_check":
-                self._peak_checks.append(build(PeakCheck, record["peak_check"], "peak_check"))
-            case "ledger":
-                self._values["ledger"] = build(LedgerRecord, record["ledger"], "ledger")
+                self._peak_checks.append(fields["peak_check"])
             case "note":
-                self._notes.append(record["text"])
-            case kind if kind.startswith("profile_"):
-                self._profile.apply(record)
+                self._notes.append(fields["text"])
             case "finished":
                 self._values |= {"stage": "finished", "ended_at": record["time"]}
             case "failed":
-                self._values |= {"error": record["error"], "ended_at": record["time"]}
+                self._values |= {"error": to_plain(fields["error"]), "ended_at": record["time"]}
             case "exit":
-                seconds = record.get("worker_seconds")
-                self._values["exit"] = RunExit(status=record["status"], reason=record["reason"], worker_seconds=seconds)
+                self._values["exit"] = RunExit(**fields)
                 self._values.setdefault("ended_at", record["time"])
+            case record_lines.UNREADABLE:
+                self._num_unreadable_lines += 1
 
     def result(self) -> RunResult:
         """Returns what is known so far."""
@@ -223,6 +167,7 @@ class Replay:
             peak_checks=tuple(self._peak_checks),
             profile=self._profile.result() if "request" in self._values and self._values["request"].profile else None,
             notes=tuple(self._notes),
+            num_unreadable_lines=self._num_unreadable_lines,
             **self._values,
         )
 
@@ -253,15 +198,11 @@ def read_request(record: Record) -> RunRequest:
             f"which reads format {FORMAT_VERSION}. Use the version that wrote it, or a newer one."
         )
     fields = dict(record["request"])
-    name = fields.pop("recipe_name")
-    recipe = recipe_file.from_tables(fields.pop("recipe"), name=name, source=f"journal of {fields['run_id']}")
-    resume, profile = fields.pop("resume", None), fields.pop("profile", None)
-    return RunRequest(
-        recipe=recipe,
-        resume=build(ResumePoint, resume, "resume") if resume else None,
-        profile=build(ProfileRequest, profile, "profile") if profile else None,
-        **fields,
+    names = build_fields({"run_id": str, "recipe_name": str, "recipe": dict[str, Any]}, fields, "request")
+    recipe = recipe_file.from_tables(
+        names["recipe"], name=fields.pop("recipe_name"), source=f"journal of {names['run_id']}"
     )
+    return build(RunRequest, fields | {"recipe": recipe}, "request")
 
 
 def files_folder(journal_path: Path) -> Path:
@@ -270,20 +211,15 @@ def files_folder(journal_path: Path) -> Path:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Reads a whole journal; a torn last line is left out.
+    """Reads a whole journal; a line that is no record is one of kind `UNREADABLE`.
 
     Raises:
         TrackingError: The file is no journal.
     """
     try:
-        records = Follower(path).read()
-        if not records or records[0]["kind"] != "request":
-            raise ValueError("it does not begin with a request")
+        return _require_request(path, record_lines.read_file(path))
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise TrackingError(f"{path}: is no tfbench journal: {error}") from error
-    return records
 
 
 def read_start(path: Path) -> list[Record]:
@@ -296,14 +232,27 @@ def read_start(path: Path) -> list[Record]:
     try:
         with path.open("rb") as file:
             for line in file:
-                records.append(json.loads(line))
-                if records[-1]["kind"] == "ready":
-                    break
+                with contextlib.suppress(ValueError):
+                    records.append(record_lines.parse(line))
+                    if records[-1]["kind"] == "ready":
+                        break
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise TrackingError(f"{path}: is no tfbench journal: {error}") from error
+    return _require_request(path, records)
+
+
+def _require_request(path: Path, records: list[Record]) -> list[Record]:
+    if not records or records[0]["kind"] != "request":
+        raise damaged(path, "is no tfbench journal: it does not begin with a request")
     return records
+
+
+def damaged(path: Path, what: str) -> TrackingError:
+    """Returns the error that says what is wrong with a journal of a store, and what to do about it."""
+    return TrackingError(
+        f"{path}: {what.rstrip('.')}. `tfbench recover --drop {path.stem}` moves the files of this run "
+        "aside, which no other run needs."
+    )
 
 
 def replay(records: Iterable[Record]) -> RunResult:
@@ -314,17 +263,31 @@ def replay(records: Iterable[Record]) -> RunResult:
     return state.result()
 
 
-def read_run(path: Path, records: Iterable[Record]) -> RunResult:
-    """Rebuilds a run's result from the records of the journal at `path`.
+def read_run(path: Path, records: Iterable[Record] | None = None) -> RunResult:
+    """Rebuilds a run's result from its journal.
+
+    Args:
+        path: The journal.
+        records: What is in it, if it was read already.
 
     Raises:
-        TrackingError: The journal is damaged.
+        TrackingError: It cannot be read, or is damaged.
     """
+    records = read_records(path) if records is None else records
     try:
         return replay(records)
-    except (RecipeError, ValueError, KeyError, TypeError) as error:
-        what = str(error) if isinstance(error, RecipeError) else f"{type(error).__name__}: {error}"
-        raise TrackingError(f"{path}: is damaged: {what}") from error
+    except TrackingError:
+        raise
+    except Exception as error:  # anything may be in a file
+        raise damaged(path, f"is damaged: {describe(error)}") from error
+
+
+def describe(error: Exception) -> str:
+    """Returns the first line of what is wrong with records."""
+    if not isinstance(error, RecipeError | ValueError):
+        return f"{type(error).__name__}: {error}"
+    first, *others = str(error).splitlines()
+    return f"{first} (and {count(len(others), 'problem')} more)" if others else first
 
 
 def plain_fields(**instances: Any) -> Record:

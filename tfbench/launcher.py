@@ -15,7 +15,8 @@ from types import TracebackType
 import psutil
 
 from tfbench.errors import ExitCode
-from tfbench.journal import Follower, Record, request_fields
+from tfbench.journal import request_fields
+from tfbench.record_lines import Follower, Record
 from tfbench.results import RunExit, RunRequest, RunResult
 
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to

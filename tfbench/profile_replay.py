@@ -2,17 +2,9 @@
 
 from typing import Any
 
-from tfbench.profile_records import (
-    BandwidthCheck,
-    EpochCheck,
-    Profile,
-    ProfiledLayer,
-    ProfiledOperation,
-    ProfileRound,
-    VariantRound,
-    VariantSetup,
-)
-from tfbench.schema import build
+from tfbench.journal_format import read_fields
+from tfbench.profile_records import Profile, ProfileRound, VariantRound, VariantSetup
+from tfbench.record_lines import Record
 
 
 class ProfileReplay:
@@ -24,29 +16,27 @@ class ProfileReplay:
         self._setups: list[VariantSetup] = []
         self._variant_rounds: list[VariantRound] = []
 
-    def apply(self, record: dict[str, Any]) -> None:
+    def apply(self, record: Record) -> None:
         """Takes in one record whose kind begins with "profile_"."""
+        fields = read_fields(record)
         match record["kind"]:
             case "profile_layers":
-                layers = tuple(build(ProfiledLayer, layer, "layer") for layer in record["layers"])
-                self._values |= {"layers": layers, "layers_problem": record["problem"]}
+                self._values |= {"layers": fields["layers"], "layers_problem": fields["problem"]}
             case "profile_round":
-                self._rounds.append(build(ProfileRound, record["round"], "round"))
-            case "profile_bandwidth":
-                self._values["bandwidth"] = build(BandwidthCheck, record["bandwidth"], "bandwidth")
-            case "profile_epoch":
-                self._values["epoch"] = build(EpochCheck, record["epoch"], "epoch")
+                self._rounds.append(fields["round"])
+            case "profile_bandwidth" | "profile_epoch":
+                self._values |= fields
             case "profile_operations":
                 self._values |= {
-                    "operations": tuple(build(ProfiledOperation, one, "operation") for one in record["operations"]),
-                    "host_waits": _read_waits(record.get("host_waits")),
-                    "num_traced_steps": record["num_steps"],
-                    "traced_step_seconds": record["step_seconds"],
+                    "operations": fields["operations"],
+                    "host_waits": fields["host_waits"],  # None: an older profile, which did not look for any
+                    "num_traced_steps": fields["num_steps"],
+                    "traced_step_seconds": fields["step_seconds"],
                 }
             case "profile_setup":
-                self._setups.append(build(VariantSetup, record["setup"], "setup"))
+                self._setups.append(fields["setup"])
             case "profile_variant_round":
-                self._variant_rounds.append(build(VariantRound, record["round"], "round"))
+                self._variant_rounds.append(fields["round"])
 
     def result(self) -> Profile:
         """Returns what is known so far."""
@@ -56,8 +46,3 @@ class ProfileReplay:
             variant_rounds=tuple(self._variant_rounds),
             **self._values,
         )
-
-
-def _read_waits(records: list[Any] | None) -> tuple[ProfiledOperation, ...] | None:
-    """Returns None for an older profile, which did not look for any."""
-    return None if records is None else tuple(build(ProfiledOperation, one, "host wait") for one in records)

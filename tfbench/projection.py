@@ -12,14 +12,16 @@ from typing import Any, Literal
 
 from tfbench import recipe_file
 from tfbench.briefs import write_brief
-from tfbench.errors import TfbenchError, TrackingError
-from tfbench.journal import Journal, Record, files_folder, read_records, read_run, replay
+from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError
+from tfbench.journal import Journal, damaged, describe, files_folder, read_records, read_run
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
 from tfbench.profile_records import TRACE_FOLDER
+from tfbench.record_lines import UNREADABLE, Record, last_time
 from tfbench.report import plots, profiles, run_json
 from tfbench.results import RunExit, RunResult, Summary, TrackedRun
 from tfbench.schema import to_plain
+from tfbench.tracking import database
 from tfbench.tracking.liveness import is_running
 from tfbench.tracking.store import DEFAULT_EXPERIMENT, Store, TrackingState
 from tfbench.tracking.tracker import Tracker
@@ -38,10 +40,11 @@ class RecoveredRun:
 
     "recovered": it is in MLflow now. "discarded": nothing had been measured. "left": it still runs, or may. "failed":
     `message` says why it could not be recovered. "known": it was to be imported, and is in the store already.
+    "dropped": its files were moved aside.
     """
 
     run_id: str
-    outcome: Literal["recovered", "discarded", "left", "failed", "known"]
+    outcome: Literal["recovered", "discarded", "left", "failed", "known", "dropped"]
     message: str
     tracked: TrackedRun | None = None
 
@@ -147,7 +150,7 @@ def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False
     """
     if not store.journals.is_dir():
         return []
-    trackers = _Trackers(make_tracker)
+    trackers = Trackers(store, make_tracker)
     with _locked(store):
         entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in store.run_ids()]
         found = [entry for entry in entries if entry]
@@ -155,60 +158,26 @@ def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False
     return found
 
 
-def import_journals(
-    store: Store, paths: Sequence[Path], make_tracker: MakeTracker, state: TrackingState
-) -> list[RecoveredRun]:
-    """Copies journals into the store, and brings MLflow up to them.
-
-    Args:
-        store: Where to.
-        paths: Journals of runs that are over; all are read before the first is copied.
-        make_tracker: From a tracking URI and an experiment to a tracker.
-        state: Where the runs are to be tracked.
-
-    Returns:
-        One entry a file. A run that is in the store already is left alone.
-
-    Raises:
-        TrackingError: A file is no whole journal, or the store cannot be written to.
-    """
-    results = {path: _read_whole(path) for path in paths}
-    for result in results.values():
-        store.journal_path(result.request.run_id)  # refuses an id that would lead out of the store
-    known = set(store.run_ids())
-    trackers = _Trackers(make_tracker)
-    entries = []
-    for path, result in results.items():
-        run_id = result.request.run_id
-        if run_id in known:
-            entries.append(RecoveredRun(run_id=run_id, outcome="known", message="it is in the store already"))
-            continue
-        known.add(run_id)
-        target = store.create_journal(run_id)
-        try:
-            part = target.with_suffix(".part")
-            shutil.copyfile(path, part)
-            store.write_state(run_id, state)
-            part.replace(target)
-        except OSError as error:
-            store.discard(run_id)
-            raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
-        entries.append(_project_one(store, result, trackers))
-    return entries
-
-
-class _Trackers:
+class Trackers:
     """Trackers by address and experiment; one that cannot connect is not waited for again."""
 
-    def __init__(self, make_tracker: MakeTracker) -> None:
+    def __init__(self, store: Store, make_tracker: MakeTracker) -> None:
+        self._store = store
         self._make_tracker = make_tracker
         self._made: dict[tuple[str, str], Tracker | TrackingError] = {}
 
     def get(self, state: TrackingState) -> Tracker:
+        """Returns the tracker of a place, once it has connected.
+
+        Raises:
+            TrackingError: It cannot connect, or the store's own database is damaged.
+        """
         key = (state.tracking_uri, state.experiment)
         if key not in self._made:
-            tracker = self._make_tracker(*key)
             try:
+                if state.tracking_uri == self._store.tracking_uri:
+                    database.require_whole(self._store.database)
+                tracker = self._make_tracker(*key)
                 tracker.prepare()
                 self._made[key] = tracker
             except TrackingError as error:
@@ -219,13 +188,13 @@ class _Trackers:
         return found
 
 
-def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: bool) -> RecoveredRun | None:
+def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
     path = store.journal_path(run_id)
     try:
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
-        if b"\n" not in path.read_bytes():
+        if b"\n" not in path.read_bytes() and not files_folder(path).exists():
             return _discard_unless_new(store, run_id)
         records = read_records(path)
         reason_to_wait = _why_wait(records)
@@ -236,24 +205,56 @@ def _recover_one(store: Store, run_id: str, trackers: _Trackers, *, everything: 
             return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
         if not any(record["kind"] == "exit" for record in records):
             _write_end(path, records)
-        return _project_one(store, replay(read_records(path)), trackers)
-    except (
-        TfbenchError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ) as error:  # a damaged journal must not stop the others
-        return RecoveredRun(run_id=run_id, outcome="failed", message=_describe(error))
+        return project_one(store, read_run(path), trackers)
+    except Exception as error:  # a damaged journal, whatever is in it, must not stop the others
+        expected = isinstance(error, TfbenchError | OSError)
+        message = str(error) if expected else str(damaged(path, f"is damaged: {describe(error)}"))
+        return RecoveredRun(run_id=run_id, outcome="failed", message=message)
+
+
+def drop_runs(store: Store, tokens: Iterable[str]) -> list[RecoveredRun]:
+    """Moves the files of runs aside, so that commands over all runs do not meet them; MLflow's are left as they are.
+
+    Args:
+        store: Where the runs are; none of them has to be readable.
+        tokens: Ids, or their beginnings.
+
+    Raises:
+        UnknownNameError: None, or more than one, is meant by a token.
+        TrackingError: A run is still running, or the store cannot be written to.
+    """
+    with _locked(store):
+        run_ids = [_find_dropped(store, token) for token in tokens]
+        try:
+            folders = {run_id: store.drop(run_id) for run_id in run_ids}
+        except OSError as error:
+            raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
+    return [
+        RecoveredRun(run_id=run_id, outcome="dropped", message=f"its files are in {folder}")
+        for run_id, folder in folders.items()
+    ]
+
+
+def _find_dropped(store: Store, token: str) -> str:
+    run_ids = store.run_ids()
+    found = [token] if token in run_ids else [run_id for run_id in run_ids if token and run_id.startswith(token)]
+    if len(found) != 1:
+        how_many = f"{len(found)} runs begin with it. Use more of an id" if found else "no run's id begins with it"
+        raise UnknownNameError(f"run '{token}': {how_many}. Store: {store.root}.")
+    with contextlib.suppress(TrackingError, KeyError, TypeError):  # of one that is damaged it is not asked
+        if is_running(read_records(store.journal_path(found[0]))):
+            raise DeviceError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+    return found[0]
 
 
 def _is_kept(records: Sequence[Record]) -> bool:
     """Says whether a run left a result; a crash before the first step is one, too."""
     kinds = {record["kind"] for record in records}
-    return "refused" not in kinds and not kinds.isdisjoint({"ready", "failed", "exit"})
+    return "refused" not in kinds and not kinds.isdisjoint({"ready", "spans", "epoch", "failed", "exit", UNREADABLE})
 
 
-def _project_one(store: Store, result: RunResult, trackers: _Trackers) -> RecoveredRun:
+def project_one(store: Store, result: RunResult, trackers: Trackers) -> RecoveredRun:
+    """Brings MLflow up to a run of the store that is over, and says what came of it."""
     run_id = result.request.run_id
     try:
         tracker = trackers.get(store.read_state(run_id) or _default_state(store))
@@ -270,7 +271,7 @@ def _why_wait(records: Sequence[Record]) -> str:
     if running:
         return "it is still running"
     has_ended = any(record["kind"] == "exit" for record in records)
-    if running is None and not has_ended and time.time() - records[-1]["time"] < SILENT_SECONDS:
+    if running is None and not has_ended and time.time() - last_time(records) < SILENT_SECONDS:
         return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
     return ""
 
@@ -285,13 +286,10 @@ def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:
 def _write_end(path: Path, records: Sequence[Record]) -> None:
     """Adds the record that the process which tracked the run could not write any more."""
     end = _deduce_end(records)
-    data = path.read_bytes()
-    with path.open("r+b") as file:
-        file.truncate(data.rfind(b"\n") + 1)  # a line that a killed process left half written
     journal = Journal(path)
     try:
         # The time of the last sign of life; the run did not go on until now.
-        journal.append("exit", status=end.status, reason=end.reason, time=records[-1]["time"])
+        journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
     finally:
         with contextlib.suppress(OSError):
             journal.close()
@@ -310,21 +308,8 @@ def _deduce_end(records: Iterable[Record]) -> RunExit:
     )
 
 
-def _read_whole(path: Path) -> RunResult:
-    result = read_run(path, read_records(path))
-    if result.exit is None:
-        raise TrackingError(
-            f"{path}: the run has no end in it. Run `tfbench recover` where it was measured, then export it again."
-        )
-    return result
-
-
 def _default_state(store: Store) -> TrackingState:
     return TrackingState(tracking_uri=store.tracking_uri, experiment=DEFAULT_EXPERIMENT)
-
-
-def _describe(error: Exception) -> str:
-    return str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """From a comparison and the store that its runs are in to all that a report is made of."""
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,13 +8,16 @@ from typing import Any
 
 from tfbench import registry
 from tfbench.command_lines import find_overrides, run_command, sweep_command
-from tfbench.journal import Record, read_records, read_run, read_start
+from tfbench.errors import RecipeError, TrackingError
+from tfbench.journal import damaged, describe, read_run, read_start
+from tfbench.journal_format import read_fields
 from tfbench.machine import Environment
 from tfbench.measure.comparison import Comparison
 from tfbench.measure.curves import RunCurves, find_curves
 from tfbench.measure.equality import flatten
 from tfbench.measure.verdict import find_verdict
 from tfbench.recipe import DatasetConfig
+from tfbench.record_lines import Record
 from tfbench.report.comparison_layout import corner_rows
 from tfbench.report.comparison_plots import plot_comparison
 from tfbench.report.curve_plots import plot_curves
@@ -21,7 +25,7 @@ from tfbench.report.figures import to_png
 from tfbench.report.html import Image, ReportContents
 from tfbench.results import DatasetSpec
 from tfbench.run_brief import RunBrief
-from tfbench.schema import build
+from tfbench.schema import to_plain
 from tfbench.sweep_plan import SweepPlan, describe_setting
 from tfbench.toml_text import format_toml
 from tfbench.tracking.store import Store
@@ -41,12 +45,12 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         plan: Of the sweep, if it is one.
         created: When the report is made, seconds since 1970.
 
-    Raises:
-        TrackingError: A journal cannot be read, or is damaged.
+    A run whose journal is damaged stops none of this.
     """
     runs = sorted(comparison.runs, key=lambda run: run.created)
-    starts = {run.run_id: _Start.of(read_start(store.journal_path(run.run_id))) for run in runs}
-    newest = starts[runs[-1].run_id] if runs else None
+    starts, unreadable = _read_starts(store, [run.run_id for run in runs])
+    comparison = dataclasses.replace(comparison, unreadable={**comparison.unreadable, **unreadable})
+    newest = next(reversed(starts.values()), None)
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
     tables = plan.tables if plan else newest.tables if newest else {}
     plots = plot_comparison(comparison)
@@ -58,8 +62,8 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         verdict=find_verdict(comparison),
         plan=plan,
         images={file_name: Image(png=to_png(plot.figure), alt=plot.alt) for file_name, plot in plots.items()},
-        environment=build(Environment, newest.environment, "environment") if newest and newest.environment else None,
-        differing=find_differing([start.environment for start in starts.values()]),
+        environment=newest.environment if newest else None,
+        differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
         commands=_list_commands(comparison, plan, starts),
         recipe_name=name,
         recipe_toml=format_toml(tables),
@@ -91,7 +95,7 @@ class _Start:
 
     recipe_name: str
     tables: dict[str, Any]
-    environment: dict[str, Any]
+    environment: Environment | None
     data_dir: str | None
     allows_code: bool
 
@@ -99,14 +103,28 @@ class _Start:
     def of(cls, records: Sequence[Record]) -> "_Start":
         """Reads it from the records up to the one that all was ready."""
         request = records[0]["request"]
-        environments = [record["environment"] for record in records if record["kind"] == "ready"]
+        environments = [read_fields(record)["environment"] for record in records if record["kind"] == "ready"]
         return cls(
             recipe_name=request["recipe_name"],
             tables=request["recipe"],
-            environment=environments[0] if environments else {},
+            environment=environments[0] if environments else None,
             data_dir=request.get("data_dir"),
             allows_code=request.get("allows_code", False),
         )
+
+
+def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, _Start], dict[str, str]]:
+    """Returns what the journals begin with, and by id why others, whose figures are known, cannot be read."""
+    starts, unreadable = {}, {}
+    for run_id in run_ids:
+        path = store.journal_path(run_id)
+        try:
+            starts[run_id] = _Start.of(read_start(path))
+        except TrackingError as error:
+            unreadable[run_id] = str(error)
+        except (RecipeError, KeyError, TypeError, AttributeError) as error:
+            unreadable[run_id] = str(damaged(path, f"is damaged: {describe(error)}"))
+    return starts, unreadable
 
 
 def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
@@ -116,7 +134,8 @@ def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
             if entry.runs:
                 ordered = sorted(entry.runs, key=lambda run: run.speed or 0.0)
                 path = store.journal_path(ordered[(len(ordered) - 1) // 2].run_id)
-                yield find_curves(read_run(path, read_records(path)), arm=arm, setting=describe_setting(row.setting))
+                with contextlib.suppress(TrackingError):  # it is named where the beginnings are read
+                    yield find_curves(read_run(path), arm=arm, setting=describe_setting(row.setting))
 
 
 def _find_sample_size(comparison: Comparison, tables: Mapping[str, Any]) -> int | None:
@@ -135,7 +154,7 @@ def _list_commands(comparison: Comparison, plan: SweepPlan | None, starts: Mappi
     if plan:
         return (sweep_command(plan), "tfbench report --sweep @last")
     entries = [entry for row in comparison.rows for entry in row.entries.values() if entry.runs]
-    commands = [_run_command(entry.runs, starts) for entry in entries[:MAX_COMMANDS]]
+    commands = [_run_command(entry.runs, starts) for entry in entries[:MAX_COMMANDS] if entry.runs[-1].run_id in starts]
     if len(entries) > MAX_COMMANDS:
         commands.append(f"# and {len(entries) - MAX_COMMANDS} more")
     return tuple(commands)

@@ -262,6 +262,7 @@ class RunResult:
     snapshot_epoch: int | None = None  # newest epoch that a run could go on from
     stop_reason: str | None = None  # why training ended before the recipe's epochs were done
     notes: tuple[str, ...] = ()  # what the measuring process noticed
+    num_unreadable_lines: int = 0  # of its journal: what they held is missing here
     replica_check: ReplicaCheck | None = None  # of a run over several replicas
     usage: Usage | None = None
     input_check: InputCheck | None = None

@@ -35,7 +35,7 @@ class RunBrief:
     devices: list[str]
     hardware: list[str]
     is_synthetic: bool
-    metrics: dict[str, float | None]
+    metrics: dict[str, int | float | None]
     cautions: list[str]
     settings: dict[str, Any]
     equals: dict[str, Any]

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from tfbench.errors import RecipeError, did_you_mean
 
-_ADAPTERS: "dict[type, pydantic.TypeAdapter[Any]]" = {}
+_ADAPTERS: "dict[Any, pydantic.TypeAdapter[Any]]" = {}
 T = TypeVar("T")
 
 _CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -79,6 +79,46 @@ def build(cls: type[T], values: object, where: str) -> T:
     return instance
 
 
+def build_fields(
+    types: Mapping[str, Any], values: Mapping[str, Any], where: str, *, strict: bool = False
+) -> dict[str, Any]:
+    """Builds some values of a table, each from its type.
+
+    Args:
+        types: Of each field; others of the table are passed over, and one that is missing is None.
+        values: As read from JSON.
+        where: Prefix of every message.
+        strict: Whether nothing is converted: the text "5" is no number.
+
+    Raises:
+        RecipeError: Naming every problem.
+    """
+    fields: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, kind in types.items():
+        path, value, adapter = f"{where}.{name}", values.get(name), _adapter(kind)
+        try:
+            if strict:  # in Python, a list would be no tuple
+                fields[name] = adapter.validate_json(pydantic_core.to_json(value), strict=True)
+            else:
+                fields[name] = adapter.validate_python(value)
+        except pydantic.ValidationError as error:
+            found = [_explain(kind, problem, path) for problem in error.errors(include_url=False)]
+            problems += found if name in values else [f"{path}: missing."]
+    if problems:
+        raise RecipeError("\n".join(problems))
+    return fields
+
+
+def read_as(cls: type[T], data: bytes) -> T:
+    """Returns the instance of a dataclass that a JSON document stands for; nothing is converted.
+
+    Raises:
+        ValueError: It does not.
+    """
+    return typing.cast(T, _adapter(cls).validate_json(data, strict=True))
+
+
 def to_plain(instance: object) -> Any:
     """Returns an instance as what JSON and TOML can hold: tables, lists, numbers, strings."""
     return _adapter(type(instance)).dump_python(instance, mode="json")
@@ -93,8 +133,8 @@ def read_json(data: bytes) -> Any:
     return pydantic_core.from_json(data)
 
 
-def _adapter(cls: type) -> "pydantic.TypeAdapter[Any]":
-    """Returns what builds and dumps a class; it takes longer to be made than a record to be built, and is kept."""
+def _adapter(cls: Any) -> "pydantic.TypeAdapter[Any]":
+    """Returns what builds and dumps a type; it takes longer to be made than a record to be built, and is kept."""
     if cls not in _ADAPTERS:
         _ADAPTERS[cls] = pydantic.TypeAdapter(cls)
     return _ADAPTERS[cls]
@@ -132,6 +172,8 @@ def _explain(cls: type, problem: Any, where: str) -> str:
 
 def _keys_beside(cls: type, steps: list[str]) -> list[str]:
     """Returns the keys that the innermost table on the path `steps` may hold."""
+    if not dataclasses.is_dataclass(cls):  # several of one: "tuple[Layer, ...]"
+        cls = next(iter(typing.get_args(cls)), cls)
     for depth, step in enumerate(steps[:-1]):
         hints = typing.get_type_hints(cls) if dataclasses.is_dataclass(cls) else {}
         candidates = [hints[step]] if step in hints else []
@@ -143,7 +185,7 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
                 if any(f"'{tag}'" in repr(tags) for tag in steps[depth + 1 : depth + 3]):
                     break  # the one choice whose tag is the next step, or comes after its place in an array
             candidates += typing.get_args(hint)
-    return [field.name for field in dataclasses.fields(cls)]
+    return [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
 
 
 def _show(value: object) -> str:

@@ -16,12 +16,13 @@ import psutil
 from tfbench import errors
 from tfbench.briefs import write_brief
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
-from tfbench.journal import DiskFullError, Journal, Record, Replay, request_fields
+from tfbench.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.launcher import STOP_SECONDS, Worker, describe_exit
 from tfbench.measure.checks import find_early_cautions
 from tfbench.measure.summary import summarize
 from tfbench.progress import RunProgress
 from tfbench.projection import list_files, project
+from tfbench.record_lines import Record
 from tfbench.report.console import RunConsole
 from tfbench.results import RunRequest, RunResult, Summary, TrackedRun
 from tfbench.stop_signals import StopSignals
@@ -168,6 +169,8 @@ class _Run:
             with contextlib.suppress(DiskFullError):  # written all the same
                 journal.append("exit", **record)
             journal.close()
+            for added in self._worker.read():  # a line that the worker was at when it was killed, and the end
+                self._replay.apply(added)
         except OSError as error:
             problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
         result = self._replay.result()

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
-from tfbench.journal import Follower, Journal
+from tfbench.journal import Journal
+from tfbench.record_lines import UNREADABLE, Record, read_file
 from tfbench.schema import build, schema, to_plain
 from tfbench.sweep_plan import SweepPlan
 from tfbench.tracking.store import Store, TrackingState
@@ -132,10 +133,15 @@ def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellRe
 
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
     """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
-    records = Follower(_path(store, sweep_id)).read()
-    run_ids = [(record["result"] if record["kind"] == "ended" else record).get("run_id") for record in records]
+    facts = [record.get("result", record) for record in _read_records(_path(store, sweep_id))]
+    run_ids = [fact.get("run_id") for fact in facts]
     states = (store.read_state(run_id) for run_id in reversed(run_ids) if run_id)
     return next((state for state in states if state), None)
+
+
+def count_unreadable_lines(store: Store, sweep_id: str) -> int:
+    """Returns how many lines of a sweep's record are none: what they held is not known."""
+    return sum(record["kind"] == UNREADABLE for record in _read_records(_path(store, sweep_id)))
 
 
 def list_sweeps(store: Store) -> list[str]:
@@ -211,17 +217,22 @@ def _close(journal: Journal) -> None:
 
 
 def _read(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
+    records = _read_records(path)
     try:
-        records: list[dict[str, Any]] = Follower(path).read()
         if not records or records[0]["kind"] != "plan":
             raise ValueError("it does not begin with a plan")
-        version = records[0]["format_version"]
+        version = records[0].get("format_version")
         if version != FORMAT_VERSION:
             raise ValueError(f"format {version} is not known to this version of tfbench")
-        plan = build(SweepPlan, records[0]["plan"], "plan")
-        ended = [build(CellResult, record["result"], "result") for record in records if record["kind"] == "ended"]
-    except OSError as error:
-        raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error
-    except (RecipeError, ValueError, KeyError, TypeError) as error:
+        plan = build(SweepPlan, records[0].get("plan"), "plan")
+        ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]
+    except (RecipeError, ValueError) as error:
         raise TrackingError(f"{path}: is no record of a sweep: {error}") from error
     return plan, {result.cell: result for result in ended}
+
+
+def _read_records(path: Path) -> list[Record]:
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error

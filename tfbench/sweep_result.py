@@ -43,7 +43,14 @@ def compare_sweep(
             outcome, reason = result.outcome, result.reason
         failure = Failure(setting=settings[cell.setting], arm=plan.arms[cell.arm].label, outcome=outcome, reason=reason)
         failures.setdefault(cell.point, failure)
-    briefs = read_briefs(store, run_ids)
+    briefs, unreadable = read_briefs(store, run_ids)
+    for cell in list_cells(plan):
+        result = results.get(cell.number)
+        if result and result.run_id in unreadable:
+            reason = unreadable[result.run_id]
+            arm = plan.arms[cell.arm].label
+            failure = Failure(setting=settings[cell.setting], arm=arm, outcome="UNREADABLE", reason=reason)
+            failures.setdefault(cell.point, failure)
     return compare(
         briefs,
         floors_of(store),
@@ -54,6 +61,7 @@ def compare_sweep(
         failures=failures.values(),
         compared=() if plan.per_replica_batch_size is None else ("global_batch_size",),
         own_settings=_own_settings(briefs, plan),
+        unreadable=unreadable,
     )
 
 
@@ -66,13 +74,15 @@ def compare_stored(
     allows_unequal: bool = False,
 ) -> Comparison:
     """Sets any runs of a store side by side, of one recipe if it is named; not profiles, nor what still runs."""
-    briefs = [brief for brief in read_briefs(store, run_ids) if recipe in (None, brief.recipe) and not brief.profile]
+    found, unreadable = read_briefs(store, run_ids)
+    briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
     return compare(
         briefs,
         floors_of(store),
         baseline=baseline,
         allows_unequal=allows_unequal,
         own_settings=_own_settings(briefs, None),
+        unreadable=unreadable,
     )
 
 

@@ -22,6 +22,8 @@ LEVELS = {
     "metrics": 1,
     "profile_records": 1,
     "profile_replay": 2,
+    "record_lines": 1,
+    "journal_format": 2,
     "journal": 2,
     "lean_import": 0,
     "name_counts": 3,
@@ -97,6 +99,7 @@ LEVELS = {
     "sweep_log": 5,
     "sweep_result": 5,
     "sweep_view": 5,
+    "journal_import": 5,
     "projection": 5,  # brings tracking and report together
     "repeats": 5,
     "scale": 5,

@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import fcntl
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,12 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from journals import DEAD, build_sized_result, make_database, this_process, write_journal
-from tfbench import cli
+from tfbench import cli, journal_import
 from tfbench.errors import TfbenchError, TrackingError
 from tfbench.journal import read_records, replay
+from tfbench.journal_import import import_journals
 from tfbench.projection import RecoveredRun, recover
 from tfbench.report import plots
 from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.store import Store, TrackingState
 
@@ -129,12 +132,13 @@ def test_a_run_that_ended_without_a_word_is_killed_at_its_last_sign_of_life(stor
     assert len(result.epochs) == 2
 
 
-def test_a_line_that_was_half_written_is_cut_off_before_the_end_is_noted(store: Store, tracker: FakeTracker) -> None:
+def test_a_line_that_was_half_written_is_ended_before_the_end_is_noted(store: Store, tracker: FakeTracker) -> None:
     path = write_journal(store, build_sized_result(0), without={"exit", "finished", "trained"})
     with path.open("ab") as file:
         file.write(b'{"kind":"epoch","time":17')
     assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
-    assert [record["kind"] for record in read_records(path)][-2:] == ["epoch", "exit"]
+    assert [record["kind"] for record in read_records(path)][-3:] == ["epoch", "unreadable", "exit"]
+    assert tracker.finished[run_id_of(0)].num_unreadable_lines == 1
 
 
 def test_a_run_that_measured_nothing_is_discarded(store: Store, tracker: FakeTracker) -> None:
@@ -193,6 +197,106 @@ def test_a_damaged_journal_does_not_stop_the_others(store: Store, tracker: FakeT
     store.journal_path(run_id_of(1)).write_bytes(b"no journal\n")
     outcomes = {run.run_id: run.outcome for run in recover_with(store, tracker).values()}
     assert outcomes == {run_id_of(0): "failed", run_id_of(1): "failed", run_id_of(2): "recovered"}
+
+
+@pytest.mark.parametrize("content", [b"\n", b"garbage \xff\0\n", b"[]\n" * 3, b'{"kind":5,"time":1}\n'])
+def test_a_run_that_cannot_be_read_stops_no_command_over_all_runs(store: Store, content: bytes) -> None:
+    for index in (0, 1, 2):
+        write_journal(store, build_sized_result(index))
+    store.journal_path(run_id_of(1)).write_bytes(content)
+    for arguments in (("compare", "--all"), ("report", "--all", "--no-mlflow", "-o", str(store.root / "r.html"))):
+        result = invoke(*arguments, "--store", str(store.root))
+        assert result.exit_code == 2
+        message = str(result.exception)
+        assert message.startswith(f"1 run could not be read, and all else was done without:\n  {run_id_of(1)}: ")
+        assert f"`tfbench recover --drop {run_id_of(1)}` moves the files of this run aside" in message
+        assert result.stdout
+    assert f"run {run_id_of(1)} is left out" in (store.root / "r.html").read_text()
+    document = json.loads(invoke("compare", "--all", "--format", "json", "--store", str(store.root)).stdout)
+    assert set(document["unreadable"]) == {run_id_of(1)}
+    assert invoke("show", "--effective", "@last", "--store", str(store.root)).exit_code == 0
+
+
+def test_every_command_reads_a_run_whose_journal_has_a_half_written_line(store: Store, tracker: FakeTracker) -> None:
+    write_journal(store, build_sized_result(1))
+    path = write_journal(store, build_sized_result(0), without={"exit"})
+    lines = path.read_bytes().splitlines(keepends=True)
+    place = max(number for number, line in enumerate(lines) if b'"kind":"epoch"' in line)
+    path.write_bytes(b"".join(lines[:place]) + lines[place][:37])
+    assert recover_with(store, tracker)[run_id_of(0)].message.startswith("KILLED")
+    result = tracker.finished[run_id_of(0)]
+    assert (len(result.epochs), result.num_unreadable_lines) == (1, 1)
+    for arguments in (
+        ("compare", "--all"),
+        ("compare", *store.run_ids()),
+        ("diff", *store.run_ids()),
+        ("show", "--effective", run_id_of(0)),
+        ("report", "--all", "--no-mlflow", "-o", str(store.root / "r.html")),
+    ):
+        assert invoke(*arguments, "--store", str(store.root)).exit_code == 0
+    exported = invoke("export", run_id_of(0), "-o", "-", "--store", str(store.root))
+    assert exported.stdout_bytes == path.read_bytes()
+    copy = store.root / "copy.jsonl"
+    copy.write_bytes(exported.stdout_bytes)
+    other = Store(store.root / "other")
+    state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
+    assert import_journals(other, [copy], lambda uri, experiment: tracker, state)[0].outcome == "recovered"
+
+
+def test_a_run_that_measured_and_whose_beginning_of_the_training_is_lost_is_kept(
+    store: Store, tracker: FakeTracker
+) -> None:
+    for index, kind in enumerate((b'"kind":"ready"', b'"kind":"started"')):
+        path = write_journal(store, build_sized_result(index), without={"exit", "finished"})
+        path.write_bytes(path.read_bytes().replace(kind, b'"kind":'))
+        run = recover_with(store, tracker)[run_id_of(index)]
+        assert run.message.startswith("KILLED")
+        assert len(tracker.finished[run_id_of(index)].epochs) == 2
+
+
+def test_a_journal_without_a_line_is_not_discarded_with_the_snapshots_beside_it(
+    store: Store, tracker: FakeTracker
+) -> None:
+    path = write_journal(store, build_sized_result(0))
+    path.write_bytes(b"\0" * 1000)
+    os.utime(path, (0, 0))
+    snapshot = path.with_suffix(".files") / "snapshots" / "1.h5"
+    snapshot.parent.mkdir(parents=True)
+    snapshot.touch()
+    assert recover_with(store, tracker)[run_id_of(0)].outcome == "failed"
+    assert snapshot.exists()
+
+
+def test_a_run_is_dropped_by_moving_its_files_aside(store: Store) -> None:
+    for index in (0, 1):
+        write_journal(store, build_sized_result(index))
+    path = store.journal_path(run_id_of(1))
+    path.write_bytes(b"no journal\n")
+    (path.with_suffix(".files")).mkdir()
+    (path.with_suffix(".files") / "model.keras").write_text("weights")
+    result = invoke("recover", "--drop", run_id_of(1), "--store", str(store.root))
+    (folder,) = (store.root / "dropped").iterdir()
+    assert (result.exit_code, result.stdout) == (0, f"{run_id_of(1)}  dropped    its files are in {folder}\n")
+    assert (folder / path.name).read_bytes() == b"no journal\n"
+    assert (folder / f"{run_id_of(1)}.files" / "model.keras").read_text() == "weights"
+    assert store.run_ids() == [run_id_of(0)]
+    assert invoke("compare", "--all", "--store", str(store.root)).exit_code == 0
+
+
+def test_what_cannot_be_dropped_is_said(store: Store) -> None:
+    for index in (0, 1):
+        write_journal(store, build_sized_result(index), parent=this_process())
+    for token, message in (
+        ("x", "run 'x': no run's id begins with it"),
+        ("", "run '': no run's id begins with it"),
+        ("0", "run '0': 2 runs begin with it. Use more of an id"),
+        (run_id_of(0), f"run {run_id_of(0)} is still running"),
+    ):
+        result = invoke("recover", "--drop", token, "--store", str(store.root))
+        assert result.exit_code == 2
+        assert message in str(result.exception)
+    assert len(store.run_ids()) == 2
+    assert "--drop sends nothing" in invoke("recover", "--all", "--drop", "x", "--store", str(store.root)).output
 
 
 def test_a_run_that_the_server_refuses_does_not_stop_the_others(store: Store, tracker: FakeTracker) -> None:
@@ -259,6 +363,74 @@ def test_a_store_that_cannot_be_written_to_is_an_error(
         recover_with(store, tracker)
 
 
+def leave_writes_beside(database: Path) -> None:
+    """Deletes a database that a process was killed at, which leaves its last writes beside it."""
+    code = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("PRAGMA wal_autocheckpoint = 0")
+connection.execute("CREATE TABLE other (text)")
+connection.executemany("INSERT INTO other VALUES (?)", [("x" * 3000,)] * 300)
+connection.commit()
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", code, str(database)], check=True)
+    database.unlink()
+    assert database.with_name("mlflow.db-wal").stat().st_size
+
+
+def test_a_database_that_is_made_anew_takes_nothing_over_from_one_that_was_deleted(store: Store) -> None:
+    make_database(store)
+    template = store.root / "template.db"
+    template.write_bytes(store.database.read_bytes())
+    leave_writes_beside(store.database)
+    database.publish(template, store.database)
+    database.require_whole(store.database)
+    with contextlib.closing(sqlite3.connect(store.database)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert not connection.execute("SELECT * FROM sqlite_master WHERE name = 'other'").fetchall()
+
+
+def test_a_process_that_has_a_deleted_database_open_does_not_spoil_the_new_one(store: Store) -> None:
+    make_database(store)
+    template = store.root / "template.db"
+    template.write_bytes(store.database.read_bytes())
+    old = sqlite3.connect(store.database)
+    old.execute("CREATE TABLE old (text)")
+    old.commit()
+    store.database.unlink()
+    database.publish(template, store.database)
+    with contextlib.closing(sqlite3.connect(store.database)) as new:
+        new.execute("CREATE TABLE new (text)")
+        new.commit()
+        with contextlib.suppress(sqlite3.Error):  # SQLite may notice
+            old.execute("INSERT INTO old VALUES ('x')")
+            old.commit()
+        old.close()
+        new.execute("INSERT INTO new VALUES ('y')")
+        new.commit()
+    with contextlib.closing(sqlite3.connect(store.database)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("SELECT * FROM new").fetchall() == [("y",)]
+
+
+def test_a_damaged_database_is_named_with_what_makes_it_anew(store: Store, tracker: FakeTracker) -> None:
+    make_database(store)
+    write_journal(store, build_sized_result(0))
+    data = bytearray(store.database.read_bytes())
+    data[len(data) // 2 : -4096] = b"\xff" * len(data[len(data) // 2 : -4096])
+    store.database.write_bytes(data)
+    (run,) = recover_with(store, tracker).values()
+    assert run.outcome == "failed"
+    assert run.message.startswith(f"{store.database}: is damaged: ")
+    assert run.message.endswith("beside it away, and `tfbench recover --all` makes it anew.")
+    assert tracker.connections == 0
+    store.journal_path(run_id_of(0)).unlink()
+    result = invoke("recover", "--store", str(store.root))
+    assert result.exit_code == 2
+    assert "mlflow.db: is damaged" in str(result.exception)
+
+
 @pytest.mark.slow
 def test_recover_rebuilds_a_database_that_was_deleted(store: Store) -> None:
     write_journal(store, build_sized_result(0))
@@ -271,8 +443,7 @@ def test_recover_rebuilds_a_database_that_was_deleted(store: Store) -> None:
             assert connection.execute("SELECT name, status FROM runs").fetchall() == [
                 ("mlp-100-b32-0-synthetic", "FINISHED")
             ]
-        for file in store.root.glob("mlflow.db*"):
-            file.unlink()
+        leave_writes_beside(store.database)
     assert {output.stdout for output in outputs} == {f"{run_id_of(0)}  recovered  FINISHED\n"}
     assert {output.stderr for output in outputs} == {""}
 
@@ -367,6 +538,73 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_not_imported(store:
     assert not (tmp_path / "other").exists()
 
 
+UNTRUE = [
+    (b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, "line 3: ready.model.num_parameters: must be at most"),
+    (b'"kind":"started"', b'"kind":5', "line 4: kind: must be a text. Received: 5"),
+    (b'"kind":"started",', b"", "line 4: kind: must be a text. Received: None"),
+    (b'"time":', b'"time":"x","y":', "line 1: time: must be seconds since 1970. Received: 'x'"),
+    (b'"epoch_seconds":', b'"epoch_seconds":-', "line 6: epoch.epoch.epoch_seconds: must be from 0 to"),
+    (b'"epoch_seconds":', b'"epoch_seconds":NaN,"x":', "line 6: epoch.epoch.epoch_seconds: must be from 0 to"),
+    (b'"epoch_seconds":', b'"epoch_seconds":"1","x":', "line 6: epoch.epoch.epoch_seconds: must be a valid number"),
+    (b'"created":17', b'"created":1e300,"x":17', "line 1: request.request.created: must be from 0 to 3.25037e+10"),
+    (b'"steps_per_epoch":30', b'"steps_per_epoch":"x"', "line 3: ready.steps_per_epoch: must be a valid integer"),
+    (b'"pid":', b'"pid":-', "line 1: request.parent.pid: must be greater than or equal to 0"),
+    (b'"name":"mlp-', b'"name":{},"x":"mlp-', "line 1: request.name: must be a valid string. Received: {}"),
+    (b'"tags":{}', b'"tags":{"a":1}', "line 1: request.tags.a: must be a valid string. Received: 1"),
+    (b'"tags":{}', b'"tags":{"a":"' + b"x" * 1_000_001 + b'"}', "line 1: request.request.tags.a: must have at most"),
+    (b'"status":"FINISHED"', b'"status":"DONE"', "exit.status: must be one of RUNNING, FINISHED, FAILED, KILLED"),
+    (b'"recipe":{"recipe":', b'"recipe":5,"x":{"recipe":', "request.recipe: must be a valid dictionary. Received: 5"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), UNTRUE, ids=[message for _, _, message in UNTRUE])
+def test_a_field_that_is_not_what_tfbench_writes_is_named_with_its_line(
+    store: Store, tmp_path: Path, old: bytes, new: bytes, message: str
+) -> None:
+    data = write_journal(store, build_sized_result(0)).read_bytes()
+    assert old in data
+    file = tmp_path / "bad.jsonl"
+    file.write_bytes(data.replace(old, new, 1))
+    other = tmp_path / "other"
+    result = invoke("import", str(file), "--store", str(other))
+    assert result.exit_code == 2
+    assert str(result.exception).startswith(f"{file}: ")
+    assert message in str(result.exception)
+    assert len(str(result.exception)) < 500
+    assert not other.exists()
+
+
+def test_nothing_is_imported_where_its_figures_cannot_be_made(
+    store: Store, tmp_path: Path, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_journal(store, build_sized_result(0))
+
+    def fail(result: RunResult, *, warmup_steps: int) -> Summary:
+        raise OverflowError("int too large to convert to float")
+
+    monkeypatch.setattr(journal_import, "summarize", fail)
+    other = Store(tmp_path / "other")
+    state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
+    with pytest.raises(TrackingError, match="its figures cannot be made: OverflowError: int too large to convert"):
+        import_journals(other, [path], lambda uri, experiment: tracker, state)
+    assert not other.root.exists()
+
+
+@pytest.mark.parametrize("uri", ["foo", "http://127.0.0.1:1"])
+def test_nothing_is_imported_where_mlflow_cannot_be_reached(
+    store: Store, tmp_path: Path, tracker: FakeTracker, uri: str
+) -> None:
+    path, other = write_journal(store, build_sized_result(0)), tmp_path / "other"
+    if uri == "foo":
+        result = invoke("import", str(path), "--tracking-uri", uri, "--store", str(other))
+        assert "tracking URI foo: must begin with one of" in str(result.exception)
+    else:
+        tracker.is_down = True
+        with pytest.raises(TrackingError, match="server is down"):
+            import_journals(Store(other), [path], lambda *_: tracker, TrackingState(tracking_uri=uri, experiment="x"))
+    assert not other.exists()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -377,8 +615,12 @@ def test_a_run_without_an_end_is_exported_with_a_warning_and_not_imported(store:
         lambda data: data.replace(b"[1,1,10", b'["one",1,10'),
         lambda data: data.replace(b'"run_id":"', b'"run_id":"../../'),
         lambda data: data.replace(b'"format_version":1', b'"format_version":99'),
+        *(lambda data, old=old, new=new: data.replace(old, new, 1) for old, new, _ in UNTRUE),
     ],
-    ids=["empty", "text", "cut at the front", "missing key", "wrong type", "id that is a path", "newer format"],
+    ids=[
+        *("empty", "text", "cut at the front", "missing key", "wrong type", "id that is a path", "newer format"),
+        *(message for _, _, message in UNTRUE),
+    ],
 )
 def test_nothing_is_imported_if_one_file_is_damaged(
     store: Store, tmp_path: Path, damage: Callable[[bytes], bytes]

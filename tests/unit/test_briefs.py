@@ -7,7 +7,6 @@ import pytest
 from builders import build_environment, build_result
 from journals import build_sized_result, write_journal
 from tfbench.briefs import brief_path, read_briefs
-from tfbench.errors import TrackingError
 from tfbench.measure.summary import summarize
 from tfbench.run_brief import make_brief
 from tfbench.sweep_result import compare_stored
@@ -38,14 +37,14 @@ def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
 def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store) -> None:
     result = build_sized_result(0)
     path = write_journal(store, result)
-    (first,) = read_briefs(store, store.run_ids())
+    (first,) = read_briefs(store, store.run_ids()).found
     assert brief_path(path).exists()
     brief_path(path).write_text(brief_path(path).read_text().replace('"name":"mlp', '"name":"kept'))
-    (kept,) = read_briefs(store, store.run_ids())
+    (kept,) = read_briefs(store, store.run_ids()).found
     assert kept.name.startswith("kept")
     with path.open("a") as file:
         file.write('{"kind":"note","time":1.0,"text":"more"}\n')
-    (again,) = read_briefs(store, store.run_ids())
+    (again,) = read_briefs(store, store.run_ids()).found
     assert again.name == first.name
     assert "more" in again.cautions
 
@@ -53,8 +52,29 @@ def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store)
 def test_a_damaged_brief_is_made_again(store: Store) -> None:
     path = write_journal(store, build_sized_result(0))
     brief_path(path).write_text("{")
-    assert len(read_briefs(store, store.run_ids())) == 1
+    assert len(read_briefs(store, store.run_ids()).found) == 1
     assert json.loads(brief_path(path).read_text())["status"] == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("metrics", []), ("created", "now"), ("cautions", [1]), ("noise_key", 5), ("speed", 1), ("tags", {"a": 1})],
+)
+def test_a_brief_of_other_types_is_made_again(store: Store, key: str, value: object) -> None:
+    path = write_journal(store, build_sized_result(0))
+    made = read_briefs(store, store.run_ids())
+    plain = json.loads(brief_path(path).read_text())
+    brief_path(path).write_text(json.dumps(plain | {key: value}))
+    assert read_briefs(store, store.run_ids()) == made
+    assert json.loads(brief_path(path).read_text()) == plain | ({key: value} if key == "speed" else {})
+
+
+def test_figures_that_cannot_be_made_are_those_of_a_damaged_run(store: Store) -> None:
+    path = write_journal(store, build_sized_result(0))
+    path.write_bytes(path.read_bytes().replace(b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, 1))
+    found, unreadable = read_briefs(store, store.run_ids())
+    assert found == []
+    assert "its figures cannot be made: OverflowError" in unreadable[path.stem]
 
 
 def test_a_run_that_has_a_brief_is_read_without_its_journal(store: Store) -> None:
@@ -67,14 +87,13 @@ def test_a_run_that_has_a_brief_is_read_without_its_journal(store: Store) -> Non
 
 def test_a_run_that_is_not_over_has_no_brief(store: Store) -> None:
     write_journal(store, build_result(), without=("exit", "finished"))
-    assert read_briefs(store, store.run_ids()) == []
+    assert read_briefs(store, store.run_ids()) == ([], {})
 
 
 def test_a_damaged_journal_is_said(store: Store) -> None:
     path = write_journal(store, build_result())
     path.write_text("{")
-    with pytest.raises(TrackingError, match="is no tfbench journal"):
-        read_briefs(store, store.run_ids())
+    assert "is no tfbench journal" in read_briefs(store, store.run_ids()).unreadable[path.stem]
 
 
 def test_runs_of_a_store_are_compared_and_those_of_another_machine_are_not_alike(store: Store) -> None:

@@ -63,7 +63,7 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     evaluation.evaluate_trained(recipe, SPLITS, model, journal)
     journal.close()
     replayed = Replay()
-    from tfbench.journal import Follower
+    from tfbench.record_lines import Follower
 
     for record in Follower(journal.path).read():
         replayed.apply(record)

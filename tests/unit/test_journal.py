@@ -17,6 +17,7 @@ from builders import (
     build_placement,
     build_recipe,
     build_request,
+    build_result,
     build_settings,
     build_span,
     build_usage,
@@ -25,7 +26,6 @@ from tfbench import journal as journal_module
 from tfbench.errors import TrackingError
 from tfbench.journal import (
     DiskFullError,
-    Follower,
     Journal,
     plain_fields,
     read_records,
@@ -34,6 +34,8 @@ from tfbench.journal import (
     request_fields,
 )
 from tfbench.machine import InputCheck, LedgerRecord, PeakCheck
+from tfbench.measure.checks import find_cautions
+from tfbench.record_lines import Follower
 from tfbench.results import DatasetSummary, ModelSummary, RunExit, RunRequest
 
 
@@ -158,6 +160,78 @@ def test_a_torn_last_line_is_left_out(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"kind":"epoch","epo')
     assert [record["kind"] for record in read_records(path)] == ["request"]
+
+
+TORN = (b'{"kind":"epoch","epo', b"\0" * 40, b'{"kind":"note","text":"\xc3', b"{")
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_one(path: Path, torn: bytes) -> None:
+    write_request(path).close()
+    with path.open("ab") as file:
+        file.write(torn)
+    journal = Journal(path)
+    journal.append("note", text="ü")
+    journal.append("exit", status="KILLED", reason="no")
+    journal.close()
+    assert kinds(path) == ["request", "unreadable", "note", "exit"]
+    result = replay(read_records(path))
+    assert (result.num_unreadable_lines, result.notes, result.status) == (1, ("ü",), "KILLED")
+    assert path.read_bytes().splitlines()[1] == torn  # nothing that was written is ever changed
+
+
+def test_a_run_says_that_a_line_of_its_journal_could_not_be_read() -> None:
+    (caution,) = [text for text in find_cautions(build_result(num_unreadable_lines=1)) if "journal" in text]
+    assert caution.startswith("1 line of the run's journal could not be read, and what it held, an epoch or times")
+    assert not [text for text in find_cautions(build_result()) if "journal" in text]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"x",
+        b"[1]",
+        b"null",
+        b'{"kind":5,"time":1.0}',
+        b'{"kind":"note","text":"without a time"}',
+        b'{"kind":"note","time":1e999,"text":"x"}',
+        b'{"kind":"note","time":"1","text":"x"}',
+        b'{"kind":"note","time":1' + b"0" * 5000 + b"}",
+        b'{"kind":"note","time":1.0,"x":' + b"[" * 2000 + b"]" * 2000 + b"}",
+        b'{"kind":"note","time":1.0,"text":"\xff\xfe"}',
+        b"\0\0\0",
+    ],
+)
+def test_a_line_that_is_no_record_is_counted_and_costs_no_other(path: Path, line: bytes) -> None:
+    journal = write_request(path)
+    journal.append("note", text="before")
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    journal.append("note", text="after")
+    journal.close()
+    result = replay(read_records(path))
+    assert (result.notes, result.num_unreadable_lines) == (("before", "after"), 1)
+
+
+def test_empty_lines_and_those_of_another_system_are_none_that_was_lost(path: Path) -> None:
+    write_request(path).close()
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n\n")
+    assert replay(read_records(path)).num_unreadable_lines == 0
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(path: Path) -> None:
+    journal = write_request(path)
+    journal.append("exit", status="KILLED", reason="timed out")
+    journal.close()
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    assert replay(read_records(path)).exit == RunExit(status="KILLED", reason="timed out")
+
+
+def test_a_text_that_is_no_unicode_does_not_cost_its_record(path: Path) -> None:
+    journal = write_request(path)
+    journal.append("note", text="data-\udcff")
+    journal.close()
+    assert replay(read_records(path)).notes == ("data-?",)
 
 
 def test_an_unknown_kind_is_passed_over(path: Path) -> None:

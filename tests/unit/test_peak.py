@@ -9,8 +9,9 @@ import pytest
 
 from builders import build_placement, build_recipe, build_request
 from tfbench import limit_checks, peak, training
-from tfbench.journal import Follower, Journal, Replay, request_fields
+from tfbench.journal import Journal, Replay, request_fields
 from tfbench.machine import InputCheck, PeakCheck
+from tfbench.record_lines import Follower
 from tfbench.results import ModelSummary, RunResult
 
 

@@ -9,13 +9,23 @@ from builders import build_recipe
 from fake_runs import FakeRuns, Fate
 from sweeps import build_plan
 from tfbench import session, sweep
+from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError, UnknownNameError
 from tfbench.journal import DiskFullError, Journal
 from tfbench.recipe_file import to_tables
 from tfbench.results import Summary
 from tfbench.sweep import SweepEnd, check_points, run_sweep
-from tfbench.sweep_log import CellResult, find_sweep, find_tracking, list_sweeps, new_log, read_sweep, reopened_log
-from tfbench.sweep_plan import Arm, Cell, SweepPlan, Variation
+from tfbench.sweep_log import (
+    CellResult,
+    count_unreadable_lines,
+    find_sweep,
+    find_tracking,
+    list_sweeps,
+    new_log,
+    read_sweep,
+    reopened_log,
+)
+from tfbench.sweep_plan import Arm, Cell, SweepPlan, Variation, list_cells
 from tfbench.tracking.store import Store, TrackingState
 
 
@@ -150,6 +160,35 @@ def test_a_torn_last_line_is_passed_over(store: Store) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     _, results = read_sweep(store, "abc")
     assert len(results) == 7
+
+
+@pytest.mark.parametrize("torn", [20, 3])
+def test_a_sweep_goes_on_after_a_line_that_was_half_written(store: Store, torn: int) -> None:
+    make_sweep(store, 100.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.write_bytes(path.read_bytes()[:-torn])
+    with reopened_log(store, "abc") as log:
+        (missing,) = {cell.number for cell in list_cells(log.plan)} - log.results.keys()
+        log.end(CellResult(cell=missing, outcome="FINISHED", run_id="again"))
+    assert count_unreadable_lines(store, "abc") == 1
+    _, results = read_sweep(store, "abc")
+    assert len(results) == 8
+    assert results[missing].run_id == "again"
+    assert find_tracking(store, "abc") is None
+
+
+def test_lines_of_a_sweep_that_cannot_be_read_are_counted_on_the_command_line(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_sweep(store, 100.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    warn_of_unreadable_lines(store, "abc")
+    assert capsys.readouterr().err == ""
+    path.write_bytes(path.read_bytes() + b"\xff\0\n")
+    warn_of_unreadable_lines(store, "abc")
+    assert capsys.readouterr().err.startswith(
+        "Warning: 1 line of the record of sweep abc could not be read. A run whose"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", '{"kind":"plan","format_version":2,"plan":{}}\n', "no json\n"])

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from tfbench.cli._store import complete_run, store_option, warn_of_damaged_floors
+from tfbench.cli._store import (
+    complete_run,
+    end_with_unreadable,
+    store_option,
+    warn_of_damaged_floors,
+    warn_of_unreadable_lines,
+)
 
 if TYPE_CHECKING:
     from tfbench.measure.comparison import Comparison
@@ -68,13 +74,16 @@ def read_comparison(store: "Store", selection: Selection) -> Selected:
         raise click.UsageError("--recipe chooses among --all.")
     plan = None
     if sweep:
-        plan, results = read_sweep(store, find_sweep(store, sweep))
+        sweep_id = find_sweep(store, sweep)
+        plan, results = read_sweep(store, sweep_id)
+        warn_of_unreadable_lines(store, sweep_id)
         comparison = compare_sweep(store, plan, results, baseline=baseline)
     else:
         run_ids = store.run_ids() if takes_all else [store.find_training(token) for token in runs]
         comparison = compare_stored(store, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
     warn_of_damaged_floors(store)
     if not comparison.rows:
+        end_with_unreadable(comparison.unreadable)
         raise UnknownNameError(f"store {store.root}: no runs to compare. `tfbench sweep RECIPE` makes some.")
     if baseline and baseline not in comparison.arms:
         near = did_you_mean(baseline, comparison.arms)

@@ -71,7 +71,7 @@ class RunMaker:
         """Returns the speeds of runs that were made before, in samples per second."""
         from tfbench.briefs import read_briefs
 
-        return {brief.run_id: brief.speed for brief in read_briefs(self._store, run_ids)}
+        return {brief.run_id: brief.speed for brief in read_briefs(self._store, run_ids).found}
 
     def show_sweep(self, plan: "SweepPlan", results: "dict[int, CellResult]") -> None:
         """Writes the view of a sweep that is over into MLflow, for `tfbench ui --sweep`; failing is a warning."""

@@ -7,6 +7,8 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tfbench.projection import RecoveredRun
     from tfbench.results import RunResult
     from tfbench.tracking.mlflow_tracker import MlflowTracker
@@ -54,6 +56,19 @@ def warn_of_damaged_floors(store: "Store") -> None:
         )
 
 
+def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
+    """Says on stderr how many lines of a sweep's record are none, so that it is not known what they held."""
+    from tfbench.sweep_log import count_unreadable_lines
+    from tfbench.wording import count
+
+    if number := count_unreadable_lines(store, sweep_id):
+        click.echo(
+            f"Warning: {count(number, 'line')} of the record of sweep {sweep_id} could not be read. A run whose end "
+            f"was in it is missing here; `tfbench sweep --resume {sweep_id}` makes it again.",
+            err=True,
+        )
+
+
 def load_run(store: "Store", token: str) -> "RunResult":
     """Returns the run that a user means, as far as its journal goes.
 
@@ -65,10 +80,9 @@ def load_run(store: "Store", token: str) -> "RunResult":
         UnknownNameError: No run, or more than one, is meant.
         TrackingError: Its journal is damaged.
     """
-    from tfbench.journal import read_records, read_run
+    from tfbench.journal import read_run
 
-    path = store.journal_path(store.find(token))
-    return read_run(path, read_records(path))
+    return read_run(store.journal_path(store.find(token)))
 
 
 def make_tracker(tracking_uri: str, experiment: str, store: "Store") -> "MlflowTracker":
@@ -82,6 +96,22 @@ def show_runs(runs: "list[RecoveredRun]") -> None:
     """Prints what became of each run, one line a run."""
     for run in runs:
         click.echo(f"{run.run_id}  {run.outcome:<9}  {run.message}")
+
+
+def describe_unreadable(unreadable: "Mapping[str, str]") -> str:
+    """Says which runs could not be read and why, a line a run."""
+    from tfbench.wording import count
+
+    lines = [f"  {run_id}: {why}" for run_id, why in unreadable.items()]
+    return "\n".join([f"{count(len(lines), 'run')} could not be read, and all else was done without:", *lines])
+
+
+def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
+    """Ends a command that is done with exit code 2 if runs had to be left out since they could not be read."""
+    from tfbench.errors import TrackingError
+
+    if unreadable:
+        raise TrackingError(describe_unreadable(unreadable))
 
 
 def end_with(runs: "list[RecoveredRun]") -> None:

@@ -7,6 +7,7 @@ import click
 
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._runs import RunMaker
+from tfbench.cli._store import describe_unreadable
 
 if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
@@ -78,6 +79,8 @@ def _show(plan: "SweepPlan", end: "SweepEnd", measuring: "Measuring", width: int
     from tfbench.sweep_result import compare_sweep
 
     comparison = compare_sweep(measuring.store, plan, end.results)
+    if comparison.unreadable:
+        click.echo(f"Warning: {describe_unreadable(comparison.unreadable)}", err=True)
     lines = result_lines(comparison, width)
     if taste := taste_lines(plan, width):
         lines += ["", *taste]

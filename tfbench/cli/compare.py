@@ -7,7 +7,7 @@ import click
 
 from tfbench.cli._comparison import Selection, read_comparison, selection_options
 from tfbench.cli._output import echo_json
-from tfbench.cli._store import open_store
+from tfbench.cli._store import end_with_unreadable, open_store
 
 
 @click.command()
@@ -52,3 +52,4 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     else:
         for line in result_lines(comparison, min(shutil.get_terminal_size().columns, 120))[1:]:
             click.echo(line)
+    end_with_unreadable(comparison.unreadable)

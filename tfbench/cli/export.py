@@ -29,14 +29,14 @@ def command(run: str, output: str | None, force: bool, store_root: Path) -> None
 
     from tfbench.errors import TrackingError
     from tfbench.journal import read_records
+    from tfbench.record_lines import whole_lines
 
     store = open_store(store_root)
     run_id = store.find(run)
     records = read_records(store.journal_path(run_id))
     if not any(record["kind"] == "exit" for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
-    data = store.journal_path(run_id).read_bytes()
-    data = data[: data.rfind(b"\n") + 1]  # a run that goes on may be in the middle of a line
+    data = whole_lines(store.journal_path(run_id).read_bytes())  # a run that goes on may be in the middle of one
     if output == "-":
         click.echo(data, nl=False)
         return

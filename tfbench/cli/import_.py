@@ -15,17 +15,18 @@ from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, st
 def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store_root: Path) -> None:
     """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
 
-    A run that is in the store already is left alone. If one of the files is damaged, none is imported.
+    A run that is in the store already is left alone. If one of the files is damaged, or MLflow cannot be reached, none
+    is imported.
 
     \b
     tfbench import run.jsonl
     tfbench import --store all-machines results/*.jsonl
     """
-    from tfbench import projection
+    from tfbench.journal_import import import_journals
     from tfbench.tracking.store import TrackingState
 
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    runs = projection.import_journals(store, files, lambda uri, name: make_tracker(uri, name, store), state)
+    runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store), state)
     show_runs(runs)
     end_with(runs)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._comparison import Selection, read_comparison, selection_options
-from tfbench.cli._store import make_tracker, open_store
+from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
 
 if TYPE_CHECKING:
     from tfbench.report.html import ReportContents
@@ -76,6 +76,7 @@ def command(
         raise OutputError(f"{error.filename or output}: cannot be written: {error.strerror}.") from error
     if to_mlflow is not False:
         _log(store, contents, page, even_elsewhere=to_mlflow is True)
+    end_with_unreadable(contents.comparison.unreadable)
 
 
 def _require_replaceable(path: Path, *, force: bool) -> None:

@@ -6,6 +6,7 @@ import click
 
 from tfbench.cli._measuring import Limits, Measuring, Number, limit_options, measuring_options
 from tfbench.cli._options import complete_recipe
+from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_sweep
 from tfbench.cli._units import DURATION
 
@@ -85,6 +86,7 @@ def command(
             raise click.UsageError("--resume goes on with the plan of its sweep: leave RECIPE and what plans it out.")
         sweep_id = find_sweep(store, resume)
         plan, results = read_sweep(store, sweep_id)
+        warn_of_unreadable_lines(store, sweep_id)
         if plan.allows_code and not measuring.allows_code:
             raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
         opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)

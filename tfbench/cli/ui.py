@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._store import make_tracker, open_store, store_option
+from tfbench.cli._store import make_tracker, open_store, store_option, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.tracking.mlflow_view import View
@@ -55,6 +55,7 @@ def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: boo
     from tfbench.tracking.mlflow_sweep_view import sweep_view
 
     plan, results = read_sweep(store, find_sweep(store, token))
+    warn_of_unreadable_lines(store, plan.sweep_id)
     shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store))
     view, uri = sweep_view(plan), without_password(shown.tracking_uri)
     if shown.num_missing:
@@ -121,6 +122,7 @@ def _find_experiment(store: "Store", name: str) -> str:
     try:
         ids = database.experiment_ids(store.database)
     except sqlite3.Error as error:
+        database.require_whole(store.database)
         raise TrackingError(f"{store.database}: is no database of MLflow: {error}.") from error
     if name not in ids:
         known = ", ".join(ids)

@@ -26,12 +26,13 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
     """
     if result.request.profile:  # nothing is trained, so that what is said of a training holds for none of it
         notes = result.placement.notes if result.placement else ()
-        return tuple(dict.fromkeys((*check_machine(result), *notes, *result.notes)))
+        return tuple(dict.fromkeys((*_check_journal(result), *check_machine(result), *notes, *result.notes)))
     if warmup_steps is None:
         warmup_steps = result.request.recipe.measurement.warmup_steps
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
     speed = samples_per_second(steady, result.placement.global_batch_size) if result.placement else None
     found = (
+        *_check_journal(result),
         *_check_data(result),
         *find_early_cautions(result),
         *_check_devices(result),
@@ -57,6 +58,15 @@ def find_early_cautions(result: RunResult) -> tuple[str, ...]:
 def find_requested_cautions(result: RunResult) -> tuple[str, ...]:
     """Returns the cautions about what the user asked for himself: synthetic data, a limited run."""
     return (*_check_data(result), *_check_length(result))
+
+
+def _check_journal(result: RunResult) -> Iterator[str]:
+    if number := result.num_unreadable_lines:
+        yield (
+            f"{count(number, 'line')} of the run's journal could not be read, and what it held, an epoch or times of "
+            "steps, is missing here. A process that is killed while it writes leaves one behind; look at the disk if "
+            "none was."
+        )
 
 
 def _check_purpose(result: RunResult) -> Iterator[str]:

@@ -81,6 +81,7 @@ class Comparison:
     references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
     compared: tuple[str, ...] = ()  # of what must be equal: in which the arms differ on purpose
     own_settings: Mapping[str, Any] | None = None  # the recipe's, whose references these are; None: not known
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by id, why runs are left out
 
     @property
     def runs(self) -> list[RunBrief]:
@@ -100,6 +101,7 @@ def compare(
     allows_unequal: bool = False,
     compared: Collection[str] = (),
     own_settings: Mapping[str, Any] | None = None,
+    unreadable: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Sets runs side by side.
 
@@ -114,6 +116,7 @@ def compare(
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
         compared: Of what must be equal: in which arms may differ, since that is compared ("global_batch_size").
         own_settings: The recipe's own values under dotted keys, as far as they are known.
+        unreadable: By their ids, why runs that belong to it are none of the briefs.
     """
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
     measured = [brief for brief in briefs if brief.speed]
@@ -148,6 +151,7 @@ def compare(
         references=_list_references(briefs),
         compared=tuple(compared),
         own_settings=own_settings,
+        unreadable=dict(unreadable or {}),
     )
 
 

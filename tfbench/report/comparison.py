@@ -121,6 +121,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
         "scaling": scaling_json(scaling) if scaling else None,
         "reference": references_json(comparison),
         "verdict": list(verdict),
+        "unreadable": dict(comparison.unreadable),  # runs that are left out: id to why
     }
 
 

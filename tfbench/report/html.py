@@ -70,7 +70,7 @@ def render_report(contents: ReportContents) -> str:
         _scaling(comparison),
         section("Plots", *(picture(i.png, i.alt) for n, i in contents.images.items() if n != "ledger.png")),
         _references(comparison),
-        _cautions(comparison.runs),
+        _cautions(comparison),
         _failures(comparison),
         _ledger(comparison, contents.images.get("ledger.png")),
         _environment(contents),
@@ -204,8 +204,10 @@ def group_cautions(runs: Sequence[RunBrief]) -> list[tuple[str, int]]:
     return sorted(((caution, len(ids)) for caution, ids in found.values()), key=lambda entry: -entry[1])
 
 
-def _cautions(runs: Sequence[RunBrief]) -> Html:
-    cautions = [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
+def _cautions(comparison: Comparison) -> Html:
+    runs = comparison.runs
+    cautions = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
+    cautions += [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
     if not cautions:
         return section("Cautions", text("None of the runs carries one.")) if runs else Html("")
     note = "Figures within a caution are those of one run; of others they may differ."

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from tfbench.errors import TrackingError
 from tfbench.tracking.store import locked
 
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
@@ -33,17 +34,45 @@ def publish(template: Path, database: Path) -> None:
     """Copies a finished template to where the database is wanted, unless another process was faster.
 
     The database appears under its name in one step: a process that is killed on the way leaves nothing that is taken
-    for a database, and processes that start at once do not meet half of one.
+    for a database, and processes that start at once do not meet half of one. What SQLite kept beside a database that
+    was deleted goes first: its unfinished writes would be put into the new one.
 
     Raises:
         OSError: The folder cannot be written to.
+        sqlite3.Error: What was copied is damaged.
     """
     part = database.with_name(f"{database.name}.part")
     with locked(database.parent / ".init.lock"):
         if not database.exists():
             shutil.copyfile(template, part)
+            _check_integrity(part, mode="immutable=1")  # what SQLite has beside it is not looked at
+            for beside in ("-wal", "-shm", "-journal"):
+                database.with_name(database.name + beside).unlink(missing_ok=True)
             part.replace(database)
         part.unlink(missing_ok=True)  # of a process that was killed
+
+
+def require_whole(database: Path) -> None:
+    """Raises if a store's database is damaged anywhere; one that is not there yet is not.
+
+    Raises:
+        TrackingError: Saying what is wrong, and how to make it anew.
+    """
+    try:
+        if database.is_file():
+            _check_integrity(database)
+    except sqlite3.Error as error:
+        raise TrackingError(
+            f"{database}: is damaged: {error}. All that was measured is in the journals: move {database.name} and the "
+            f"files {database.name}-* beside it away, and `tfbench recover --all` makes it anew."
+        ) from error
+
+
+def _check_integrity(database: Path, *, mode: str = "mode=rw") -> None:
+    with _open(database, mode) as connection:
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(" ".join(str(found).replace("*** in database main ***", "").split()))
 
 
 def check(database: Path) -> None:
@@ -68,7 +97,7 @@ def experiment_ids(database: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _open(database: Path) -> Iterator[sqlite3.Connection]:
-    uri = f"file:{quote(str(database.absolute()))}?mode=rw"  # rw: falls back to reading, but never makes a file
+def _open(database: Path, mode: str = "mode=rw") -> Iterator[sqlite3.Connection]:
+    uri = f"file:{quote(str(database.absolute()))}?{mode}"  # rw: falls back to reading, but never makes a file
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=OPEN_SECONDS)) as connection:
         yield connection

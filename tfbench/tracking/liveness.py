@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Sequence
 
-from tfbench.journal import Record
+from tfbench.record_lines import Record
 
 CLOCK_TOLERANCE_SECONDS = 1.0  # the kernel counts a process's start in ticks of 10 ms; the rest is rounding
 

@@ -14,7 +14,9 @@ from typing import Any
 
 from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
 from tfbench.journal import files_folder
+from tfbench.record_lines import parse
 from tfbench.results import TrackedRun
+from tfbench.schema import read_json
 
 DEFAULT_STORE = "mlruns"
 DEFAULT_EXPERIMENT = "tfbench"
@@ -117,20 +119,29 @@ class Store:
         """Removes what a run left in the store, and the folders that are empty then."""
         path = self.journal_path(run_id)
         with contextlib.suppress(NotADirectoryError):
-            for leftover in (
-                path,
-                path.with_suffix(".reserve"),
-                path.with_suffix(".brief.json"),
-                self._state_path(run_id),
-            ):
+            for leftover in self._files_of(run_id):
                 leftover.unlink(missing_ok=True)
             shutil.rmtree(files_folder(path), ignore_errors=True)
         self._remove_empty_folders()
 
+    def drop(self, run_id: str) -> Path:
+        """Moves all that the store has of a run, but for MLflow's, into a folder of its own below `dropped`.
+
+        Raises:
+            OSError: The store cannot be written to.
+        """
+        folder = self.root / "dropped"
+        folder.mkdir(exist_ok=True)
+        target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
+        for path in (*self._files_of(run_id), files_folder(self.journal_path(run_id))):
+            with contextlib.suppress(FileNotFoundError):
+                path.rename(target / path.name)
+        return target
+
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
         try:
-            fields = json.loads(self._state_path(run_id).read_text(encoding="utf-8"))
+            fields = read_json(self._state_path(run_id).read_bytes())
             fields["tracking_uri"] = fields["tracking_uri"] or self.tracking_uri
             fields["run"] = TrackedRun(**fields["run"]) if fields["run"] else None
             return TrackingState(**fields)
@@ -242,13 +253,17 @@ class Store:
         with locked(self.root / f".{name}.lock"):
             yield
 
+    def _files_of(self, run_id: str) -> tuple[Path, ...]:
+        path = self.journal_path(run_id)
+        return path, path.with_suffix(".reserve"), path.with_suffix(".brief.json"), self._state_path(run_id)
+
     def _state_path(self, run_id: str) -> Path:
         return self.journals / f"{run_id}.tracked.json"
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
             with self.journal_path(run_id).open("rb") as file:
-                request: dict[str, Any] = json.loads(file.readline())["request"]
+                request: dict[str, Any] = parse(file.readline())["request"]
             state = self.read_state(run_id)
             return RunHead(
                 run_id=run_id,
