@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
-from generated import register_profiles
+import generated
+
+if not any(argument.startswith("--hypothesis-profile") for argument in sys.argv):
+    settings.load_profile("few")
 
 # Read by libraries when they are imported, so set before any test module is.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-register_profiles()
 
 _FIGURES = ("epochs lost", "runs unreadable", "untrue statuses", "tracebacks", "processes left", "temporaries left")
 
@@ -37,8 +40,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Ends the faults in one line of figures."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Says in one line how much generated input was tried, and in one what came of the faults."""
+    if generated.tried:
+        terminalreporter.write_line(generated.summary_line())
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
     counts = [dict(report.user_properties).get("faults") for report in reports if report.when == "call"]
     faults = [count for count in counts if count is not None]
@@ -98,6 +103,8 @@ def tfbench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*arguments: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["tfbench", *arguments])
+        for name in ("stdout", "stderr"):  # which `main` replaces
+            monkeypatch.setattr(sys, name, getattr(sys, name))
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             main()

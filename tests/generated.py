@@ -1,11 +1,12 @@
-"""Input by generation: how much of it a test gets, and values that nobody would write but a file can hold.
+"""Input made by hypothesis: how much of it, what it is made of, and how much of it was tried."""
 
-Such tests are in files named `test_generated_*.py`. `pytest --hypothesis-profile=many -k test_generated` gives each as
-many examples as a release is judged by; without it each gets a few, the same at every call.
-"""
-
+import collections
+import contextlib
+import datetime
 import json
-from collections.abc import Callable
+import math
+import string
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, settings
@@ -13,45 +14,123 @@ from hypothesis import strategies as st
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
-_COMMON: dict[str, Any] = {
-    "deadline": None,  # a busy machine is no fault of what is tested
-    "database": None,
-    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-}
+settings.register_profile(
+    "few",
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile("many", settings.get_profile("few"), max_examples=10_000, derandomize=False, print_blob=True)
 
+tried: "collections.Counter[str]" = collections.Counter()
+tracebacks: "collections.Counter[str]" = collections.Counter()
 
-def register_profiles() -> None:
-    """Makes the profiles "few", which holds unless another is asked for, and "many" known to pytest."""
-    settings.register_profile("few", settings(derandomize=True, **_COMMON))
-    settings.register_profile("many", settings(print_blob=True, **_COMMON))
-    settings.load_profile("few")
-
-
-def examples(few: int, many: int, *, shrinks: bool = True) -> Callable[[Test], Test]:
-    """Says how many examples a test by generation gets in the default run, and how many under "many".
-
-    Args:
-        few: In the default run; a few seconds for all tests of a file.
-        many: Under the profile "many".
-        shrinks: Whether an example that fails is made smaller, for which hundreds of others are tried.
-    """
-    phases = [Phase.explicit, Phase.generate, *([Phase.shrink] if shrinks else [])]
-    return settings(max_examples=few if settings().derandomize else many, phases=phases)
-
-
-_ODD_TEXTS = (
-    *("", "\0", "\x1b[31mred\x1b]0;title\a", "\r\n", "\u202e", "\udc80", "a" * 5000),
-    *("$\\HOME$", "$", "=1+1", "|", "<script>", "../../x", "~", "@last", "nan", "os:system"),
+NASTY = (
+    *(
+        "",
+        " ",
+        "-",
+        "--",
+        "..",
+        "~",
+        "~nobody",
+        "a/b",
+        "a" * 300,
+        "a" * 5000,
+        "/".join("a" * 3000),
+        "[" * 2000,
+        "{" * 2000,
+    ),
+    *("1" * 5000, "0x" + "f" * 5000, "nan", "-inf", "1e400", "-1", "0", "99999999999999999999", "0.5", "1_000"),
+    *(
+        "$x^$",
+        "%s %(a)d {0} {x}",
+        "[bold]x[/]",
+        "\x1b[31m",
+        "a\nb",
+        "\x00",
+        "\x7f",
+        "é",
+        "🎉",
+        "\ud800",
+        "\udcff",
+        "=",
+        "=",
+    ),
+    *(
+        "'''",
+        '"',
+        "#",
+        "a:b",
+        "a.b",
+        "@last",
+        "1979-05-27",
+        "07:32:00",
+        "true",
+        "null",
+        "os:system",
+        "mnist_mlp",
+        "cpu:0,cpu:0",
+    ),
 )
 
-odd_texts = st.one_of(st.text(max_size=20), st.sampled_from(_ODD_TEXTS))
 
-# Values as JSON spells them, and nearly all as TOML does. As texts, since Python itself refuses to write some of them.
-odd_literals = st.one_of(
-    odd_texts.map(json.dumps),
+def examples(few: int, many: int) -> Callable[[Test], Test]:
+    """Says how many examples a test gets in the default run, and under "many", where that is not the profile's number.
+
+    It is for tests whose every example is several commands: one that fails is not made smaller, which would take hours.
+    """
+    is_few = settings().derandomize
+    return settings(max_examples=few if is_few else many, phases=[Phase.explicit, Phase.generate])
+
+
+@contextlib.contextmanager
+def counted(what: str) -> Iterator[None]:
+    """Counts one try, and whether it ended in what a user would see as a traceback."""
+    tried[what] += 1
+    try:
+        yield
+    except BaseException:
+        tracebacks[what] += 1
+        raise
+
+
+def summary_line() -> str:
+    """Returns what was tried, and what came of it."""
+    counts = ", ".join(f"{number:,} {what}" for what, number in tried.items())
+    return f"{counts}: {sum(tracebacks.values())} tracebacks"
+
+
+texts = st.text(max_size=8) | st.sampled_from(NASTY) | st.text(string.ascii_letters + "_.=[],", max_size=12)
+dates = st.dates() | st.times() | st.datetimes() | st.datetimes(timezones=st.just(datetime.UTC))
+scalars = st.integers() | st.integers(-3, 3) | st.floats() | st.booleans() | texts | dates
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+# Values as JSON spells them. As texts, since Python itself refuses to write some of them.
+json_literals = st.one_of(
+    texts.map(json.dumps),
     st.integers().map(str),
     st.floats().map(json.dumps),
     st.sampled_from(("null", "true", "false", "[]", "{}", "0", "-1", "0.5", "1e999", "NaN", "[1, 2]", '{"a": 1}')),
     st.sampled_from(("9" * 20, "1" + 400 * "0", "-1" + 400 * "0", "9" * 5000)),  # to beyond what `int` reads
     st.sampled_from((50, 2000, 100_000)).map(lambda depth: "[" * depth + "]" * depth),  # beyond what `json` does
 )
+
+
+def inline_toml(value: Any) -> str:
+    """Returns a value as TOML, by other means than tfbench's own, and of kinds that no recipe takes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {inline_toml(element)}" for key, element in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(inline_toml, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return json.dumps(value)

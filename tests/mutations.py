@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from generated import odd_literals
+from generated import json_literals
 
 Mutation = Callable[[list[bytes]], list[bytes]]  # of the lines, each with its end
 
@@ -53,7 +53,7 @@ def _flipped(draw: st.DrawFn) -> Mutation:
 def _of_lines(draw: st.DrawFn) -> Mutation:
     """Deletes, doubles, swaps, glues, garbles or adds lines."""
     first, second = draw(_numbers), draw(_numbers)
-    garbage = draw(st.binary(max_size=40) | odd_literals.map(str.encode)).replace(b"\n", b"") + b"\n"
+    garbage = draw(st.binary(max_size=40) | json_literals.map(str.encode)).replace(b"\n", b"") + b"\n"
     what = draw(st.sampled_from(("delete", "double", "swap", "glue", "replace", "insert")))
 
     def change(lines: list[bytes]) -> list[bytes]:
@@ -79,7 +79,7 @@ def _of_lines(draw: st.DrawFn) -> Mutation:
 @st.composite
 def _of_a_field(draw: st.DrawFn) -> Mutation:
     """Gives a field another value, or another name, takes it away, or adds one."""
-    line, place, literal = draw(_numbers), draw(_numbers), draw(odd_literals)
+    line, place, literal = draw(_numbers), draw(_numbers), draw(json_literals)
     what = draw(st.sampled_from(("change", "change", "change", "delete", "add")))
 
     def change(lines: list[bytes]) -> list[bytes]:

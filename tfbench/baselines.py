@@ -27,6 +27,7 @@ from tfbench.schema import build, to_plain
 from tfbench.series import Execute
 from tfbench.session import RunOutcome
 from tfbench.tracking.store import Store
+from tfbench.whole_files import is_stream, write_output
 
 DEFAULT_REPEATS = 5
 
@@ -68,17 +69,14 @@ def read_baseline(store: Store, token: str) -> Baseline:
 
 
 def write_baseline(path: Path, sample: SpeedSample) -> None:
-    """Writes a baseline, whole or not at all; one that is there is replaced.
+    """Writes a baseline, whole or not at all; one that is there is replaced, but for a pipe or a device.
 
     Raises:
         TrackingError: It cannot be written; the runs are in the store all the same.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(json.dumps(to_plain(sample), indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_output(path, json.dumps(to_plain(sample), indent=2) + "\n")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise TrackingError(
             f"{path}: cannot be written: {error.strerror}. The runs are in the store: --baseline {sample.group} names "
             "them."
@@ -91,6 +89,8 @@ def require_place(path: Path) -> None:
     Raises:
         TrackingError: Its folder is not there or cannot be written to, or it is a folder itself.
     """
+    if is_stream(path):
+        return
     if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
         why = "it is a folder" if path.is_dir() else f"folder {path.parent} is not there, or cannot be written to"
         raise TrackingError(f"--save {path}: {why}. Name a file, for example baseline.json.")

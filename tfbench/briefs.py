@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import gc
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from tfbench.results import RunResult, Summary
 from tfbench.run_brief import FORMAT_VERSION, RunBrief, make_brief
 from tfbench.schema import read_as
 from tfbench.tracking.store import Store
+from tfbench.whole_files import write_whole
 
 
 class Briefs(NamedTuple):
@@ -32,13 +32,7 @@ def write_brief(result: RunResult, summary: Summary, journal_path: Path) -> RunB
         OSError: The folder cannot be written to.
     """
     brief = make_brief(result, summary, journal_bytes=journal_path.stat().st_size)
-    part = journal_path.with_suffix(f".{os.getpid()}.part")
-    try:
-        part.write_text(json.dumps(_to_table(brief), separators=(",", ":")), encoding="utf-8")
-        part.replace(brief_path(journal_path))
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    write_whole(brief_path(journal_path), json.dumps(_to_table(brief), separators=(",", ":")))
     return brief
 
 

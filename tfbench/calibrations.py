@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import os
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,11 +11,13 @@ from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError, T
 from tfbench.measure.machine_checks import check_machine
 from tfbench.measure.noise import MIN_ROUNDS, NoiseFloor, NoiseKey, noise_key
 from tfbench.measure.spread import merge_cautions
+from tfbench.plain_files import require_plain
 from tfbench.requests import new_id, series_request
 from tfbench.results import RunRequest, RunResult
 from tfbench.schema import build, to_plain
 from tfbench.series import Execute, Series, SeriesRun, run_series
 from tfbench.tracking.store import Store
+from tfbench.whole_files import write_whole
 
 DEFAULT_ROUNDS = 6
 
@@ -121,17 +121,10 @@ def save_noise_floor(store: Store, floor: NoiseFloor) -> Path:
     Raises:
         TrackingError: The store cannot be written to.
     """
-    path = _folder(store) / f"{floor.group}.json"
+    path = require_plain(_folder(store) / f"{floor.group}.json", within=store.root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f"{floor.group}.", suffix=".part", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(to_plain(floor), file, indent=2)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(to_plain(floor), indent=2))
     except OSError as error:
         raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
     return path
@@ -165,6 +158,7 @@ def _folder(store: Store) -> Path:
 
 def _read(path: Path) -> NoiseFloor | None:
     try:
+        require_plain(path, within=path.parent.parent)
         return build(NoiseFloor, json.loads(path.read_text(encoding="utf-8")), path.name)
-    except (OSError, ValueError, RecipeError):
+    except (OSError, ValueError, RecipeError, TrackingError):
         return None

@@ -12,6 +12,7 @@ from tfbench.feeding import feed_alike
 from tfbench.hardware import cpu_model
 from tfbench.recipe import DistributionConfig, TrainingConfig
 from tfbench.results import Placement
+from tfbench.wording import shorten
 
 MAX_LOGICAL_CPUS = 64
 _HOST = "cpu:0"  # input pipeline and bookkeeping run here, whatever the device of the model
@@ -51,22 +52,23 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
     for text in config.devices:
         match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", text.strip().lower())
         if not match:
-            raise DeviceError(f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{text}'.")
+            raise DeviceError(f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{shorten(text)}'.")
         kind, index = match.groups()
         devices.append(Device(kind, int(index) if index else (-1 if kind == "gpu" else 0)))
         if kind == "cpu" and devices[-1].index >= MAX_LOGICAL_CPUS:
-            raise DeviceError(f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{text}'.")
+            raise DeviceError(f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{shorten(text)}'.")
     if len(set(devices)) < len(devices):
-        raise DeviceError(f"devices: each may be named once. Received: {', '.join(config.devices)}.")
+        raise DeviceError(f"devices: each may be named once. Received: {shorten(', '.join(config.devices))}.")
     if len({device.kind for device in devices}) > 1:
         raise DeviceError(
-            f"devices: replicas on CPU and GPU at once are not comparable. Received: {', '.join(config.devices)}."
+            "devices: replicas on CPU and GPU at once are not comparable. "
+            f"Received: {shorten(', '.join(config.devices))}."
         )
     if Device("gpu", -1) in devices and len(devices) > 1:
         raise DeviceError("devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.")
     if config.strategy != "mirrored" and len(devices) > 1:
         raise DeviceError(
-            f"strategy {config.strategy} takes one device. Received: {', '.join(config.devices)}. "
+            f"strategy {config.strategy} takes one device. Received: {shorten(', '.join(config.devices))}. "
             "Use --strategy mirrored for several."
         )
     if config.strategy == "default" and devices and devices[0].kind == "cpu" and devices[0].index:

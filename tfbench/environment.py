@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench import __version__, gpus, hardware, process_limits
+from tfbench import __version__, gpus, hardware, process_limits, working_tree
 from tfbench.machine import Environment
 from tfbench.recipe import TrainingConfig
 from tfbench.results import EffectiveSettings
@@ -36,8 +36,7 @@ def collect_environment() -> Environment:
     import psutil
     import tensorflow as tf
 
-    commit = hardware.ask(["git", "rev-parse", "HEAD"])
-    changes = hardware.ask(["git", "status", "--porcelain", "--untracked-files=no"]) if commit else None
+    commit, has_changes = working_tree.read_commit()
     build = tf.sysconfig.get_build_info()
     is_cuda_build = bool(build.get("is_cuda_build"))
     return Environment(
@@ -56,7 +55,7 @@ def collect_environment() -> Environment:
         keras=keras.__version__,
         numpy=np.__version__,
         git_commit=commit,
-        git_dirty=bool(changes) if changes is not None else None,
+        git_dirty=has_changes,
         load_average=os.getloadavg()[0],
         num_sockets=hardware.count_sockets(),
         cpu_quota_cores=hardware.read_quota_cores(),

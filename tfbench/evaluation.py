@@ -14,6 +14,7 @@ from tfbench.results import Evaluation, Predictions
 from tfbench.schema import to_plain
 from tfbench.splits import Splits
 from tfbench.training import build_evaluation_dataset, evaluate
+from tfbench.whole_files import replacing
 
 MODEL_FILE = "model.keras"
 PICTURE_FILE = "model.png"
@@ -125,13 +126,11 @@ def _save(model: Any, path: Path) -> str | None:
     # As a plain model: one with heads is of a class that only tfbench has, and a file need not know them.
     (inputs,), (outputs,) = model.inputs, model.outputs
     plain = keras.Model(inputs, outputs, name=model.name)
-    part = path.with_name(f"part-{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        plain.save(part)
-        part.replace(path)
+        with replacing(path) as part:
+            plain.save(part)
     except Exception as error:  # disk, or a user's layer that cannot be serialised
-        part.unlink(missing_ok=True)
         return f"{path}: {error}"
     return None
 
@@ -142,9 +141,12 @@ def _draw(model: Any, path: Path) -> str | None:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        keras.utils.plot_model(model, to_file=str(path), show_shapes=True, show_layer_names=True, rankdir="TB")
+        with replacing(path) as part:
+            keras.utils.plot_model(model, to_file=str(part), show_shapes=True, show_layer_names=True, rankdir="TB")
+            if not part.exists():  # in a notebook Keras only prints that something is missing
+                raise ImportError
     except ImportError:
         return _DRAWING_NEEDS
     except Exception as error:  # pydot raises its own kinds
         return f"{path}: {error}"
-    return None if path.exists() else _DRAWING_NEEDS  # in a notebook Keras only prints that something is missing
+    return None

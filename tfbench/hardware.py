@@ -2,15 +2,13 @@
 
 import contextlib
 import platform
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from tfbench.usage import control_group_folders
 
 ROOT = Path("/")
 
-_COMMAND_SECONDS = 20  # git on a slow disk
 _CPUS = "sys/devices/system/cpu/cpu[0-9]*"
 
 
@@ -60,17 +58,6 @@ def read_governor(root: Path = ROOT) -> str | None:
         root: Where /sys lies.
     """
     return ", ".join(sorted(set(_read_each(root.glob(f"{_CPUS}/cpufreq/scaling_governor"))))) or None
-
-
-def ask(command: Sequence[str]) -> str | None:
-    """Returns what a program prints, or None where it is missing, fails or hangs."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
 
 
 def _read_each(paths: Iterable[Path]) -> Iterable[str]:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from tfbench import recipe_file, record_lines
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.journal_format import read_fields
 from tfbench.machine import PeakCheck
+from tfbench.plain_files import open_plain
 from tfbench.profile_replay import ProfileReplay
 from tfbench.record_lines import Record
 from tfbench.results import EpochRecord, Evaluation, RunExit, RunRequest, RunResult, StepSpan
@@ -23,6 +25,7 @@ from tfbench.wording import count
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
 RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
+WORK_SUFFIX = ".work"
 
 
 class Journal:
@@ -33,7 +36,7 @@ class Journal:
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
         self._flushed = time.monotonic()
-        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_plain(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
     def reserve(self) -> None:
         """Sets disk space aside that is given up to write the last records when the disk is full."""
@@ -208,6 +211,14 @@ def read_request(record: Record) -> RunRequest:
 def files_folder(journal_path: Path) -> Path:
     """Returns the folder beside a journal for what does not fit into it: snapshots, the trained model."""
     return journal_path.with_suffix(".files")
+
+
+def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
+    """Makes a folder beside a journal for what is needed for a while: a cleaner of /tmp does not come there."""
+    stem, parent = journal_path.stem, journal_path.parent
+    return tempfile.TemporaryDirectory(
+        prefix=f"{stem}.", suffix=WORK_SUFFIX, dir=parent.absolute(), ignore_cleanup_errors=True
+    )
 
 
 def read_records(path: Path) -> list[Record]:

@@ -18,6 +18,7 @@ from tfbench.run_brief import make_brief
 from tfbench.schema import read_json
 from tfbench.tracking import fields
 from tfbench.tracking.store import Store, TrackingState
+from tfbench.whole_files import replacing
 
 
 def import_journals(
@@ -55,10 +56,9 @@ def import_journals(
         known.add(run_id)
         target = store.create_journal(run_id)
         try:
-            part = target.with_suffix(".part")
-            shutil.copyfile(path, part)
-            store.write_state(run_id, state)
-            part.replace(target)
+            with replacing(target) as part:
+                shutil.copyfile(path, part)
+                store.write_state(run_id, state)
         except OSError as error:
             store.discard(run_id)
             raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error

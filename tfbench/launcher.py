@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,13 +13,15 @@ from types import TracebackType
 
 import psutil
 
+from tfbench import children
 from tfbench.errors import ExitCode
-from tfbench.journal import request_fields
+from tfbench.journal import request_fields, work_folder
 from tfbench.record_lines import Follower, Record
 from tfbench.results import RunExit, RunRequest, RunResult
 
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
+_STDERR_BYTES = 2**16
 
 
 class Worker:
@@ -31,26 +32,14 @@ class Worker:
     """
 
     def __init__(self, request: RunRequest, journal_path: Path) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="tfbench-")
-        folder = Path(self._folder.name)
-        self._stderr_path = folder / "stderr.txt"
-        request_path = folder / "request.json"
-        fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
-        # All processes of the machine read the same monotonic clock, so that the worker knows what its start took.
-        self._launched_ns = time.perf_counter_ns()
         self._seconds: float | None = None
-        request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
         self._follower = Follower(journal_path)
-        with self._stderr_path.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tfbench.worker", str(request_path)],
-                stdin=subprocess.PIPE,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,
-                env=_environment(),
-            )
-        self._pidfd = _open_pidfd(self._process.pid)
+        with contextlib.ExitStack() as undone:
+            folder = Path(undone.enter_context(work_folder(journal_path)))
+            self._stderr = undone.enter_context(tempfile.TemporaryFile(dir=folder))  # has no name to be deleted by
+            self._process = self._start(request, journal_path, folder)
+            self._pidfd = _open_pidfd(self._process.pid)
+            self._kept = undone.pop_all()
 
     def __enter__(self) -> "Worker":
         return self
@@ -61,7 +50,7 @@ class Worker:
         self.kill()
         if self._pidfd is not None:
             os.close(self._pidfd)
-        self._folder.cleanup()
+        self._kept.close()
 
     @property
     def returncode(self) -> int | None:
@@ -125,8 +114,21 @@ class Worker:
 
     def stderr_tail(self) -> str:
         """Returns the last lines that the process, or the libraries in it, complained with."""
-        text = self._stderr_path.read_text(encoding="utf-8", errors="replace")
+        size = os.fstat(self._stderr.fileno()).st_size
+        text = os.pread(self._stderr.fileno(), _STDERR_BYTES, max(0, size - _STDERR_BYTES)).decode(errors="replace")
         return "\n".join(text.strip().splitlines()[-_STDERR_LINES:])
+
+    def _start(self, request: RunRequest, journal_path: Path, folder: Path) -> subprocess.Popen[bytes]:
+        """Starts the process; what it needs for as long as it runs is in `folder`."""
+        request_path = folder / "request.json"
+        fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
+        # All processes of the machine read the same monotonic clock, so that the worker knows what its start took.
+        self._launched_ns = time.perf_counter_ns()
+        request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
+        settings = _settings() | {"TMPDIR": str(folder)}  # AutoGraph leaves files there
+        return children.start(
+            "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
+        )
 
 
 def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
@@ -165,14 +167,13 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def _environment() -> dict[str, str]:
-    """Returns the worker's environment: the user's, without what would change the run behind the recipe's back."""
-    fixed = {
+def _settings() -> dict[str, str | None]:
+    """Returns what is set in the worker's environment, so that nothing changes the run behind the recipe's back."""
+    return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
         "KERAS_BACKEND": "tensorflow",
+        "KERAS_MAX_EPOCHS": None,
+        "KERAS_MAX_STEPS_PER_EPOCH": None,
         "PYTHONUNBUFFERED": "1",
-        "PYTHONSAFEPATH": "1",  # a json.py in the current folder must not stand for Python's own
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
     }
-    limits = ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH")
-    users = {name: value for name, value in os.environ.items() if name not in limits}
-    return {"TF_CPP_MIN_LOG_LEVEL": "2", **users, **fixed}

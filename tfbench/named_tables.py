@@ -10,6 +10,7 @@ from tfbench import registry
 from tfbench.errors import UnknownNameError
 from tfbench.recipe import DatasetConfig, ModelConfig
 from tfbench.schema import find_problems, to_plain
+from tfbench.wording import shorten
 
 
 def place_model_file(tables: Mapping[str, Any], folder: Path) -> None:
@@ -62,15 +63,13 @@ def read_dataset(table: object) -> tuple[DatasetConfig | None, list[str]]:
 def _read_named(table: object, kind: registry.Kind, where: str, own: set[str]) -> tuple[str, dict[str, Any], list[str]]:
     """Reads a table whose `name` says which module's `Config` checks the other keys (those in `own` excepted)."""
     if not isinstance(table, Mapping):
-        problem = f"missing table [{where}]." if table is None else f"must be a table. Received: {table!r}."
+        received = shorten(repr(table))
+        problem = f"missing table [{where}]." if table is None else f"must be a table. Received: {received}."
         return "", {}, [f"{where}: {problem}"]
     name = table.get("name")
     if not isinstance(name, str):
-        return (
-            "",
-            {},
-            [f"{where}.name: missing." if name is None else f"{where}.name: must be a string. Received: {name!r}."],
-        )
+        problem = "missing." if name is None else f"must be a string. Received: {shorten(repr(name))}."
+        return "", {}, [f"{where}.name: {problem}"]
     options = {key: value for key, value in table.items() if key != "name" and key not in own}
     if registry.is_code(name):
         return name, options, _find_code_problems(name, options, where)
@@ -86,15 +85,20 @@ def _find_code_problems(name: str, options: Mapping[str, Any], where: str) -> li
     """Returns what can be said against a function outside of tfbench, and its arguments, without importing it."""
     problems = []
     if not registry.is_code_name(name):
-        problems.append(f'{where}.name: must be written as "package.module:function". Received: {name!r}.')
+        problems.append(f'{where}.name: must be written as "package.module:function". Received: {shorten(repr(name))}.')
     for key, value in options.items():
         if not key.isidentifier():
-            problems.append(f"{where}.{key}: must be the name of an argument. Received: {key!r}.")
-        try:
-            json.dumps(value, allow_nan=False)  # as the run's record holds it
-        except (TypeError, ValueError):
-            problems.append(
-                f"{where}.{key}: must be a string, finite number, boolean, or an array or table of such. "
-                f"Received: {value!r}."
-            )
+            received = shorten(repr(key))
+            problems.append(f"{where}.{shorten(key)}: must be the name of an argument. Received: {received}.")
+        problems += find_foreign(value, f"{where}.{key}")
     return problems
+
+
+def find_foreign(value: object, where: str) -> list[str]:
+    """Returns what speaks against a value that no schema checks: the run's record must be able to hold it."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        kinds = "must be a string, finite number, boolean, or an array or table of such"
+        return [f"{where}: {kinds}. Received: {shorten(repr(value))}."]
+    return []

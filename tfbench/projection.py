@@ -3,8 +3,8 @@
 import contextlib
 import dataclasses
 import json
+import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import Any, Literal
 from tfbench import recipe_file
 from tfbench.briefs import write_brief
 from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError
-from tfbench.journal import Journal, damaged, describe, files_folder, read_records, read_run
+from tfbench.journal import Journal, files_folder, read_records, read_run, work_folder
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
+from tfbench.plain_files import list_plain
 from tfbench.profile_records import TRACE_FOLDER
 from tfbench.record_lines import UNREADABLE, Record, last_time
 from tfbench.report import plots, profiles, run_json
@@ -24,12 +25,14 @@ from tfbench.schema import to_plain
 from tfbench.tracking import database
 from tfbench.tracking.liveness import is_running
 from tfbench.tracking.store import DEFAULT_EXPERIMENT, Store, TrackingState
-from tfbench.tracking.tracker import Tracker
+from tfbench.tracking.tracker import SilentServerError, Tracker
+from tfbench.whole_files import write_whole
 
 SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
 FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
 
 PROFILE_PLOT = "profile.png"
+_KEPT = re.compile(rf"model\..+|{re.escape(PROFILE_PLOT)}")
 
 MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
 
@@ -66,7 +69,10 @@ def write_files(
 
     Raises:
         OSError: The folder cannot be written to.
+        TrackingError: Beside the journal is a link, which is not followed.
     """
+    kept = files_folder(journal_path)
+    beside = list_plain(kept)
     shutil.copyfile(journal_path, folder / "journal.jsonl")
     documents = {
         "recipe.json": recipe_file.to_tables(result.request.recipe),
@@ -79,11 +85,11 @@ def write_files(
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):
         plots.write_plots(result, summary, folder)
-    kept = files_folder(journal_path)
+    trace = [path for path in beside if path.is_relative_to(kept / TRACE_FOLDER)]
     if (folder / PROFILE_PLOT).is_file():  # which is kept in the store, too, to be looked at without MLflow
         kept.mkdir(exist_ok=True)
-        shutil.move(folder / PROFILE_PLOT, kept / PROFILE_PLOT)
-    trace = [path for path in (kept / TRACE_FOLDER).rglob("*") if path.is_file()]
+        write_whole(kept / PROFILE_PLOT, (folder / PROFILE_PLOT).read_bytes())
+        (folder / PROFILE_PLOT).unlink()
     for path in (*list_files(journal_path), *trace):
         target = folder / path.relative_to(kept)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +99,7 @@ def write_files(
 def list_files(journal_path: Path) -> list[Path]:
     """Returns what a run left for its user beside the journal: the trained model, pictures of it and of a profile."""
     folder = files_folder(journal_path)
-    return sorted((*folder.glob("model.*"), *folder.glob(PROFILE_PLOT)))
+    return sorted(path for path in list_plain(folder) if path.parent == folder and _KEPT.fullmatch(path.name))
 
 
 def _is_point(result: RunResult) -> bool:
@@ -118,7 +124,7 @@ def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Pat
         size = journal_path.stat().st_size
         summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
         tracked = tracker.update(result, summary)
-        with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+        with work_folder(journal_path) as folder:
             write_files(result, summary, journal_path, Path(folder), tracked)
             tracker.finish(result, summary, Path(folder))
         state = store.read_state(run_id) or _default_state(store)
@@ -165,6 +171,17 @@ class Trackers:
         self._store = store
         self._make_tracker = make_tracker
         self._made: dict[tuple[str, str], Tracker | TrackingError] = {}
+        self._silent: dict[str, SilentServerError] = {}  # by address
+
+    def project(self, result: RunResult) -> TrackedRun:
+        """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
+        run_id = result.request.run_id
+        state = self._store.read_state(run_id) or _default_state(self._store)
+        try:
+            return project(result, self._store, self.get(state), self._store.journal_path(run_id))
+        except SilentServerError as error:
+            self._silent[state.tracking_uri] = error
+            raise
 
     def get(self, state: TrackingState) -> Tracker:
         """Returns the tracker of a place, once it has connected.
@@ -173,6 +190,8 @@ class Trackers:
             TrackingError: It cannot connect, or the store's own database is damaged.
         """
         key = (state.tracking_uri, state.experiment)
+        if error := self._silent.get(state.tracking_uri):
+            raise error
         if key not in self._made:
             try:
                 if state.tracking_uri == self._store.tracking_uri:
@@ -189,14 +208,15 @@ class Trackers:
 
 
 def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
-    path = store.journal_path(run_id)
     try:
+        path = store.journal_path(run_id)
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
         if b"\n" not in path.read_bytes() and not files_folder(path).exists():
             return _discard_unless_new(store, run_id)
         records = read_records(path)
+        read_run(path, records)  # before anything is taken from a record
         reason_to_wait = _why_wait(records)
         if reason_to_wait:
             return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
@@ -206,9 +226,8 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         if not any(record["kind"] == "exit" for record in records):
             _write_end(path, records)
         return project_one(store, read_run(path), trackers)
-    except Exception as error:  # a damaged journal, whatever is in it, must not stop the others
-        expected = isinstance(error, TfbenchError | OSError)
-        message = str(error) if expected else str(damaged(path, f"is damaged: {describe(error)}"))
+    except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
+        message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
         return RecoveredRun(run_id=run_id, outcome="failed", message=message)
 
 
@@ -257,8 +276,7 @@ def project_one(store: Store, result: RunResult, trackers: Trackers) -> Recovere
     """Brings MLflow up to a run of the store that is over, and says what came of it."""
     run_id = result.request.run_id
     try:
-        tracker = trackers.get(store.read_state(run_id) or _default_state(store))
-        tracked = project(result, store, tracker, store.journal_path(run_id))
+        tracked = trackers.project(result)
     except TrackingError as error:
         return RecoveredRun(run_id=run_id, outcome="failed", message=str(error))
     reason = result.exit.reason if result.exit else ""

@@ -23,6 +23,7 @@ from tfbench.schema import (
     one_of,
     schema,
 )
+from tfbench.wording import shorten
 
 BatchSize = Annotated[Count, pydantic.Field(le=16_777_216)]
 Threads = Annotated[NaturalNumber, pydantic.Field(le=4096)]
@@ -35,20 +36,20 @@ Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
 
 def _require_epoch(text: str) -> str:
     if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
-        raise ValueError(f"must be the number of an epoch, from 1 on. Received: '{text}'.")
+        raise ValueError(f"must be the number of an epoch, from 1 on. Received: '{shorten(text)}'.")
     return text
 
 
 def _require_band(value: Any) -> Any:
     is_pair = isinstance(value, list | tuple) and len(value) == 2
     if not is_pair or (all(isinstance(number, int | float) for number in value) and value[0] > value[1]):
-        raise ValueError(f"must be [lowest, highest]. Received: {value!r}.")
+        raise ValueError(f"must be [lowest, highest]. Received: {shorten(repr(value))}.")
     return value
 
 
 def _require_direction(text: str) -> str:
     if not re.fullmatch(r"(forward|backward)/.+", text):
-        raise ValueError(f"must be forward/LAYER or backward/LAYER. Received: '{text}'.")
+        raise ValueError(f"must be forward/LAYER or backward/LAYER. Received: '{shorten(text)}'.")
     return text
 
 

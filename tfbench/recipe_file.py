@@ -1,7 +1,6 @@
 """From a TOML file, the command line's overrides and the defaults to a checked `Recipe`."""
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ from tfbench.recipe import (
 )
 from tfbench.results import DatasetSpec
 from tfbench.schema import find_problems, to_plain
+from tfbench.toml_text import parse_toml, parse_value
+from tfbench.wording import shorten
 
 _SECTIONS = {
     "recipe": RecipeInfo,
@@ -104,13 +105,13 @@ def load_recipe(
         RecipeError: Naming the file and every problem in it.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text, so it is no recipe") from error
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{path}: is not valid TOML: {error}") from error
+    except RecipeError as error:
+        raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}
     named_tables.place_model_file(tables, path.parent)
     named_tables.drop_options_of_another(tables, overrides)
@@ -122,7 +123,8 @@ def load_recipe(
     named_tables.place_model_file(tables, Path())
     recipe = from_tables(tables, name=path.stem, source=str(path), overridden=tuple(overrides))
     if missing := named_tables.find_missing_file(recipe.model):
-        raise RecipeError(f"{_origin('model.file', overrides, str(path))}: model.file: no such file: {missing}.")
+        origin = _origin("model.file", overrides, str(path))
+        raise RecipeError(f"{origin}: model.file: no such file: {shorten(missing, 300)}.")
     return recipe
 
 
@@ -147,7 +149,7 @@ def from_tables(
         RecipeError: Naming every problem, each line with `source` in front.
     """
     problems = [
-        f"{key}: unknown table.{did_you_mean(key, _TABLES)} Known: {', '.join(_TABLES)}."
+        f"{shorten(key)}: unknown table.{did_you_mean(key, _TABLES)} Known: {', '.join(_TABLES)}."
         for key in tables
         if key not in _TABLES
     ]
@@ -194,7 +196,9 @@ def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
         RecipeError: Naming them and how to allow it.
     """
     named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
-    problems = [f"{key}: {name} {registry.CODE_NOT_ALLOWED}" for key, name in named.items() if registry.is_code(name)]
+    problems = [
+        f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}" for key, name in named.items() if registry.is_code(name)
+    ]
     if problems and not allows_code:
         raise RecipeError("\n".join(problems))
 
@@ -210,13 +214,15 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+", key):
-        raise RecipeError(f"--set {text}: must be SECTION.KEY=VALUE, for example model.hidden_units=[4000,4000].")
+        raise RecipeError(
+            f"--set {shorten(text)}: must be SECTION.KEY=VALUE, for example model.hidden_units=[4000,4000]."
+        )
     try:
-        return key, tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError as error:
+        return key, parse_value(value.strip())
+    except RecipeError as error:
         if re.fullmatch(r"[\w./:-]+", value.strip()):
             return key, value.strip()
-        raise RecipeError(f"--set {text}: the value is not valid TOML: {error}") from error
+        raise RecipeError(f"--set {shorten(text)}: the value {error}") from error
 
 
 def _origin(problem: str, overridden: Collection[str], source: str) -> str:
@@ -241,7 +247,8 @@ def set_value(tables: dict[str, Any], key: str, value: Any) -> None:
     for depth, parent in enumerate(parents):
         tables = tables.setdefault(parent, {})
         if not isinstance(tables, dict):
-            raise RecipeError(f"--set {key}: {'.'.join(parents[: depth + 1])} is no table, so it has no key '{last}'.")
+            where = shorten(".".join(parents[: depth + 1]))
+            raise RecipeError(f"--set {shorten(key)}: {where} is no table, so it has no key '{shorten(last)}'.")
     tables[last] = value
 
 
@@ -260,11 +267,13 @@ def _read_sweep(table: object) -> tuple[dict[str, tuple[Any, ...]], list[str]]:
         section, dot, _ = key.partition(".")
         if key != THREADS and not (dot and section in VARIABLE_SECTIONS):
             problems.append(
-                f'sweep."{key}": must be a key of {", ".join(VARIABLE_SECTIONS)}, in quotes, or {THREADS}; for example '
-                '"training.global_batch_size".'
+                f'sweep."{shorten(key)}": must be a key of {", ".join(VARIABLE_SECTIONS)}, in quotes, or {THREADS}; '
+                'for example "training.global_batch_size".'
             )
         elif not isinstance(values, Sequence) or isinstance(values, str) or not values:
-            problems.append(f'sweep."{key}": must be a list of values. Received: {values!r}.')
+            problems.append(f'sweep."{shorten(key)}": must be a list of values. Received: {shorten(repr(values))}.')
+        else:
+            problems += named_tables.find_foreign(values, f'sweep."{shorten(key)}"')
     return ({key: tuple(values) for key, values in table.items()} if not problems else {}), problems
 
 
@@ -273,7 +282,7 @@ def _find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     dataset: DatasetConfig = sections["dataset"]
     problems = find_unreachable(sections["expect"], sections["training"])
     if registry.is_code(dataset.name):
-        return problems + ([_NO_SYNTHETIC.format(dataset.name)] if dataset.data == "synthetic" else [])
+        return problems + ([_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else [])
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
     problems += find_misfits(spec, dataset.name, sections["training"])

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Literal
 
 from tfbench.errors import UnknownNameError, did_you_mean
+from tfbench.wording import shorten
 
 Kind = Literal["models", "datasets"]
 _SINGULAR = {"models": "model", "datasets": "data set"}
@@ -38,7 +39,7 @@ def load(kind: Kind, name: str) -> ModuleType:
     known = _find_files(kind)
     if name not in known:
         raise UnknownNameError(
-            f"unknown {_SINGULAR[kind]} '{name}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
+            f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
         )
     return importlib.import_module(f"tfbench.{kind}.{known[name].stem}")
 

@@ -10,6 +10,7 @@ from typing import Any
 from tfbench import recipe_file, registry, snapshots
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.journal import files_folder
+from tfbench.plain_files import list_plain
 from tfbench.profile_records import ProfileRequest
 from tfbench.recipe import ModelConfig, Recipe
 from tfbench.results import ResumePoint, RunRequest, RunResult
@@ -145,6 +146,7 @@ def new_id() -> str:
 
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
     folder = files_folder(journal_path) / snapshots.FOLDER
+    list_plain(folder.parent)  # refuses links
     old = previous.request
     known = {epoch: path for epoch, path in snapshots.list_snapshots(folder).items() if epoch <= len(previous.epochs)}
     if old.resume and not known and previous.snapshot_epoch is None:

@@ -15,6 +15,7 @@ import pydantic_core
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from tfbench.errors import RecipeError, did_you_mean
+from tfbench.wording import shorten
 
 _ADAPTERS: "dict[Any, pydantic.TypeAdapter[Any]]" = {}
 T = TypeVar("T")
@@ -79,9 +80,7 @@ def build(cls: type[T], values: object, where: str) -> T:
     return instance
 
 
-def build_fields(
-    types: Mapping[str, Any], values: Mapping[str, Any], where: str, *, strict: bool = False
-) -> dict[str, Any]:
+def build_fields(types: Mapping[str, Any], values: object, where: str, *, strict: bool = False) -> dict[str, Any]:
     """Builds some values of a table, each from its type.
 
     Args:
@@ -93,6 +92,8 @@ def build_fields(
     Raises:
         RecipeError: Naming every problem.
     """
+    if not isinstance(values, Mapping):
+        raise RecipeError(f"{where}: must be a table. Received: {_show(values)}.")
     fields: dict[str, Any] = {}
     problems: list[str] = []
     for name, kind in types.items():
@@ -142,7 +143,7 @@ def _adapter(cls: Any) -> "pydantic.TypeAdapter[Any]":
 
 def _explain(cls: type, problem: Any, where: str) -> str:
     steps = [str(step) for step in problem["loc"] if step != "[key]"]  # of a table: the step before is the key itself
-    path = ".".join([where, *steps])
+    path = shorten(".".join([where, *steps]))
     tag_key = str(problem.get("ctx", {}).get("discriminator")).strip("'")  # what tells the choices of a union apart
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":
@@ -156,7 +157,7 @@ def _explain(cls: type, problem: Any, where: str) -> str:
             known = [tag.strip("'") for tag in problem["ctx"]["expected_tags"].split(", ")]
             tag = problem["ctx"]["tag"]
             hint = did_you_mean(str(tag), known)
-            return f"{path}.{tag_key}: must be one of {', '.join(known)}. Received: '{tag}'.{hint}"
+            return f"{path}.{tag_key}: must be one of {', '.join(known)}. Received: '{shorten(str(tag))}'.{hint}"
         case "value_error":
             return f"{path}: {problem['msg'].removeprefix('Value error, ')}"
         case "literal_error":
@@ -189,5 +190,4 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
 
 
 def _show(value: object) -> str:
-    text = repr(list(value) if isinstance(value, tuple) else value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return shorten(repr(list(value) if isinstance(value, tuple) else value))

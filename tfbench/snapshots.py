@@ -5,9 +5,7 @@ A snapshot is one file, `epoch_000010.npz`: the weights, the optimizer's variabl
 it is there whole or not at all.
 """
 
-import contextlib
 import json
-import os
 import re
 import zipfile
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ import numpy.typing as npt
 
 from tfbench.errors import MeasurementError, UnknownNameError
 from tfbench.results import ResumePoint
+from tfbench.whole_files import replacing
 
 FOLDER = "snapshots"
 _NAME = re.compile(r"epoch_(\d{6,})\.npz")
@@ -61,20 +60,10 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:06}.npz"
-    part = path.with_suffix(".part")
     head = {"format": _FORMAT, "epoch": epoch, "variables": [_describe(variable) for variable in variables]}
     arrays = {f"v{index}": to_numpy(variable) for index, variable in enumerate(variables)}
-    try:
-        with part.open("wb") as file:
-            np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        _sync_folder(folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise
+    with replacing(path, synced=True) as part, part.open("wb") as file:
+        np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
     for old in list(list_snapshots(folder).values())[:-kept]:
         old.unlink(missing_ok=True)
     return path
@@ -150,14 +139,6 @@ def copies_of(variable: Any) -> Sequence[Any]:
 def _flat(states: Any) -> list[Any]:
     """Returns the variables of stacked cells, which are in lists of lists, as one list."""
     return [one for state in states for one in (_flat(state) if isinstance(state, list | tuple) else [state])]
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _describe(variable: Any) -> str:

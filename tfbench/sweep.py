@@ -10,6 +10,7 @@ from tfbench.distribution import require_usable
 from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.measure.comparison import BATCH_KEY
 from tfbench.measure.rounds import ARM_TAG, ROUND_TAG, SWEEP_TAG
+from tfbench.recipe_file import require_code_allowed
 from tfbench.requests import new_request
 from tfbench.results import RunRequest, Summary
 from tfbench.session import RunLimits, RunOutcome
@@ -153,7 +154,8 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
 def check_points(plan: SweepPlan) -> None:
     """Builds the recipe of every point, so that a value that cannot be is told before anything runs.
 
-    Of devices that are all named, it is told, too, whether they can be used and the batch divides among them.
+    So is one that names a function outside of tfbench, if that was not allowed. Of devices that are all named, it is
+    told, too, whether they can be used and the batch divides among them.
 
     Raises:
         RecipeError: Naming every point that cannot be.
@@ -163,6 +165,7 @@ def check_points(plan: SweepPlan) -> None:
         for arm in plan.arms:
             try:
                 recipe = resolve_recipe(plan, setting, arm)
+                require_code_allowed(recipe, allows_code=plan.allows_code)
                 require_usable(recipe.distribution, recipe.training)
             except (RecipeError, DeviceError) as error:
                 problems += [line for line in str(error).splitlines() if line not in problems]

@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.journal import Journal
+from tfbench.plain_files import open_plain, require_plain
 from tfbench.record_lines import UNREADABLE, Record, read_file
 from tfbench.schema import build, schema, to_plain
 from tfbench.sweep_plan import SweepPlan
 from tfbench.tracking.store import Store, TrackingState
+from tfbench.whole_files import replacing
 
 FORMAT_VERSION = 1
 _FOLDER = "sweeps"
@@ -96,21 +98,12 @@ def replaced_log(store: Store, sweep_id: str) -> Iterator[Callable[[SweepPlan, M
 
     def replace(plan: SweepPlan, results: Mapping[int, CellResult]) -> None:
         nonlocal num_known
-        part = path.with_suffix(".part")
         try:
-            part.unlink(missing_ok=True)
-            journal = Journal(part)
-            try:
+            with replacing(path, synced=True) as part, contextlib.closing(Journal(part)) as journal:
                 journal.append("plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
                 for number in sorted(results):
                     journal.append("ended", result=to_plain(results[number]))
-                journal.sync()
-            finally:
-                journal.close()
-            part.replace(path)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink()
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         num_known = len(results)
 
@@ -146,7 +139,7 @@ def count_unreadable_lines(store: Store, sweep_id: str) -> int:
 
 def list_sweeps(store: Store) -> list[str]:
     """Returns the ids of a store's sweeps, newest first."""
-    paths = sorted((store.root / _FOLDER).glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
+    paths = sorted((store.root / _FOLDER).glob("*.jsonl"), key=lambda path: path.lstat().st_mtime, reverse=True)
     return [path.stem for path in paths]
 
 
@@ -167,7 +160,7 @@ def find_sweep(store: Store, token: str) -> str:
 
 
 def _path(store: Store, sweep_id: str) -> Path:
-    return store.root / _FOLDER / f"{sweep_id}.jsonl"
+    return require_plain(store.root / _FOLDER / f"{sweep_id}.jsonl", within=store.root)
 
 
 @contextlib.contextmanager
@@ -189,7 +182,7 @@ def _locked(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(path.with_suffix(".lock").open("ab"))
+            lock = stack.enter_context(open(path.with_suffix(".lock"), "ab", opener=open_plain))
         except OSError as error:
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         try:

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,9 @@ from tfbench.errors import RecipeError
 from tfbench.recipe import BatchSize, Recipe
 from tfbench.recipe_file import THREADS, VARIABLE_SECTIONS
 from tfbench.results import RunRequest
-from tfbench.schema import ByteCount, Count, PositiveNumber, Text, schema
+from tfbench.schema import ByteCount, Count, PositiveNumber, Text, build, schema
+from tfbench.toml_text import parse_value
+from tfbench.wording import shorten
 
 _BATCH_KEY = "training.global_batch_size"
 _THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
@@ -191,7 +192,8 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
         "strategy": arm.strategy,
         "devices": list(arm.devices),
     }
-    source = f"{plan.recipe_name} with {describe_setting(setting) or 'no value varied'}, {arm.label}"
+    values_in_words = shorten(describe_setting(setting)) or "no value varied"
+    source = f"{plan.recipe_name} with {values_in_words}, {shorten(arm.label)}"
     return recipe_file.from_tables(
         tables,
         name=plan.recipe_name,
@@ -221,9 +223,9 @@ def parse_arm(text: str) -> Arm:
     """
     words = text.split()
     if not 1 <= len(words) <= 2:
-        raise RecipeError(f'--arm "{text}": must be STRATEGY DEVICES, for example "mirrored cpu:0,cpu:1".')
+        raise RecipeError(f'--arm "{shorten(text)}": must be STRATEGY DEVICES, for example "mirrored cpu:0,cpu:1".')
     devices = tuple(device for device in "".join(words[1:]).split(",") if device)
-    return Arm(strategy=words[0], devices=devices)
+    return build(Arm, {"strategy": words[0], "devices": devices}, f'--arm "{shorten(text)}"')
 
 
 def parse_variation(text: str) -> Variation:
@@ -234,8 +236,10 @@ def parse_variation(text: str) -> Variation:
     """
     key, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not values:
-        raise RecipeError(f"--vary {text}: must be KEY=VALUE,VALUE,..., for example training.global_batch_size=32,128.")
-    return make_variation(key, _read_values(values), origin=f"--vary {text}")
+        raise RecipeError(
+            f"--vary {shorten(text)}: must be KEY=VALUE,VALUE,..., for example training.global_batch_size=32,128."
+        )
+    return make_variation(key, _read_values(values), origin=f"--vary {shorten(text)}")
 
 
 def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation:
@@ -253,7 +257,8 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
     if key != THREADS and ("." not in key or section not in VARIABLE_SECTIONS):
         instead = " Arms vary the distribution: --arm." if section == "distribution" else ""
         raise RecipeError(
-            f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}, or {THREADS}. Received: '{key}'.{instead}"
+            f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}, or {THREADS}. "
+            f"Received: '{shorten(key)}'.{instead}"
         )
     kept: list[Any] = []
     for value in values:
@@ -261,7 +266,21 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
             kept.append(value)
     if not kept:
         raise RecipeError(f"{origin}: needs at least one value.")
-    return Variation(key=key, values=tuple(kept))
+    return build(Variation, {"key": key, "values": kept}, origin)
+
+
+def own_variations(recipe: Recipe) -> list[Variation]:
+    """Returns what a recipe's [sweep] varies.
+
+    Raises:
+        RecipeError: A key of it cannot be varied.
+    """
+    return [make_variation(key, listed, origin=f"{recipe.name}: sweep") for key, listed in recipe.sweep.items()]
+
+
+def own_arm(recipe: Recipe) -> Arm:
+    """Returns where a recipe is measured unless told otherwise."""
+    return Arm(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
 
 
 def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | None = None) -> float:
@@ -273,14 +292,14 @@ def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | Non
 
 def _read_values(text: str) -> list[Any]:
     try:
-        values = tomllib.loads(f"values = [{text}]")["values"]
-    except tomllib.TOMLDecodeError:
+        values = parse_value(f"[{text}]")
+    except RecipeError as error:
         values = [part.strip() for part in text.split(",")]
         if not all(re.fullmatch(r"[\w./:-]+", part) for part in values):
             raise RecipeError(
-                f"--vary ...={text}: is no list of values. Write numbers and words with commas between them, or a "
-                "list of TOML values in brackets."
-            ) from None
+                f"--vary ...={shorten(text)}: is no list of values. Write numbers and words with commas between them, "
+                "or a list of TOML values in brackets."
+            ) from error
         return values
     is_bracketed = text.startswith("[") and len(values) == 1
     return list(values[0]) if is_bracketed else list(values)

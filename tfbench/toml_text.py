@@ -1,9 +1,56 @@
-"""Writes a recipe's tables as TOML, which the standard library only reads."""
+"""Recipes as TOML: read, as far as a recipe can hold it, and written, which the standard library does not."""
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from tfbench.errors import RecipeError
+from tfbench.wording import shorten
+
+MAX_DEPTH = 32  # of arrays and tables within each other
+_INTEGERS = range(-(2**63), 2**63)  # of TOML
+_TOO_DEEP = f"holds arrays or tables of more than {MAX_DEPTH} levels"
+_TOO_LONG = "holds an integer of more than 64 bits"
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Returns the tables that a text holds.
+
+    Raises:
+        RecipeError: It is no TOML, or nothing that could be repeated in a message or stored. The message begins with
+            what is wrong, for the caller to put in front where.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"is not valid TOML: {shorten(str(error))}") from error
+    except RecursionError as error:
+        raise RecipeError(_TOO_DEEP) from error
+    except ValueError as error:  # Python converts no more digits than some thousand
+        raise RecipeError(_TOO_LONG) from error
+    _require_modest(tables, 0)
+    return tables
+
+
+def parse_value(text: str) -> Any:
+    """Returns the value that a text is behind an equals sign; raises as `parse_toml` does."""
+    tables = parse_toml(f"value = {text}")
+    if len(tables) > 1:
+        raise RecipeError("is not valid TOML: there is more than one value")
+    return tables["value"]
+
+
+def _require_modest(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise RecipeError(_TOO_DEEP)
+    if isinstance(value, int) and value not in _INTEGERS:
+        raise RecipeError(_TOO_LONG)
+    if isinstance(value, str) and "\0" in value:
+        raise RecipeError("holds a NUL character, which no path can have")
+    for element in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _require_modest(element, depth + 1)
 
 
 def format_toml(tables: Mapping[str, Any]) -> str:
@@ -39,7 +86,7 @@ def _blocks(path: str, heading: str, table: Mapping[str, Any]) -> Iterator[str]:
             lines.append(f"{_key(key)} = {format_inline(value)}")
     yield "\n".join(lines)
     for key, value in table.items():
-        if value and (isinstance(value, Mapping) or _is_array_of_tables(value)):
+        if isinstance(value, Mapping) or _is_array_of_tables(value):
             yield from _tables(f"{path}.{_key(key)}", value)
 
 

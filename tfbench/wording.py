@@ -1,9 +1,21 @@
-"""Numbers in words: a count with its noun, a share in per cent, from where to where."""
+"""Words of messages: a count with its noun, a share in per cent, from where to where, what somebody gave."""
 
 import math
 from collections.abc import Sequence
 
+LONGEST_LINE = 1000  # of a message, in characters; the longest of our own, lists of known keys, are half of that
 _UNBOUNDED = 10.0  # a share from which its digits say nothing more
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """Returns what somebody gave as a message repeats it: in one line, of a long one the beginning and the end."""
+    line = " ".join(text.splitlines())
+    return line if len(line) <= limit else f"{line[: limit - limit // 4]} ... {line[-(limit // 4) :]}"
+
+
+def shorten_lines(message: str) -> str:
+    """Returns a message of some lines, none of them endless, whatever was put into it."""
+    return "\n".join(shorten(line, LONGEST_LINE) for line in message.split("\n"))
 
 
 def count(number: int, noun: str) -> str:

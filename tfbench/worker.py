@@ -18,6 +18,7 @@ from typing import Any
 from tfbench.errors import ExitCode, TfbenchError
 from tfbench.journal import Journal, plain_fields, read_request
 from tfbench.measure.ledger import Ledger
+from tfbench.shown_text import without_secrets
 
 _ORPHAN_GRACE_SECONDS = 1.0  # for a record to be written before an orphan ends
 
@@ -83,8 +84,8 @@ def _record_ledger(journal: Journal, ledger: Ledger) -> None:
 
 
 def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:
-    text = "".join(traceback.format_exception(error)) if with_traceback else ""
-    message = str(error).strip() or type(error).__name__
+    text = without_secrets("".join(traceback.format_exception(error))) if with_traceback else ""
+    message = without_secrets(str(error).strip()) or type(error).__name__
     if with_traceback:
         print(text, file=sys.stderr)  # noqa: T201 - the parent keeps it for the case that the journal cannot be written
     with contextlib.suppress(OSError):

@@ -13,8 +13,11 @@ PACKAGE = Path(tfbench.__file__).parent
 # A package stands for what is in it, unless a longer name says otherwise. A new module gets its level here.
 LEVELS = {
     "": 0,  # __version__
+    "children": 0,
     "errors": 0,
     "schema": 0,
+    "shown_text": 0,
+    "whole_files": 0,
     "wording": 0,
     "machine": 1,
     "recipe": 1,
@@ -26,6 +29,7 @@ LEVELS = {
     "journal_format": 2,
     "journal": 2,
     "lean_import": 0,
+    "plain_files": 0,
     "name_counts": 3,
     "measure": 2,
     "named_tables": 2,
@@ -84,6 +88,7 @@ LEVELS = {
     "variant_profiler": 3,
     "user_arrays": 3,
     "user_code": 3,
+    "working_tree": 3,
     "worker": 3,
     "launcher": 4,
     "stop_signals": 4,

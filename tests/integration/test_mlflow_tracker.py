@@ -20,7 +20,6 @@ from tfbench.measure.summary import summarize
 from tfbench.results import RunExit, RunResult, TrackedRun
 from tfbench.sweep_plan import Variation, list_cells
 from tfbench.tracking import database, fields
-from tfbench.tracking.address import without_password
 from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -459,9 +458,3 @@ def test_a_file_that_is_no_database_is_one_clear_error(new_store: Store) -> None
     with pytest.raises(TrackingError, match="file is not a database"):
         new_tracker(new_store).prepare()
     assert new_store.database.read_text() == "hello " * 100
-
-
-def test_a_password_is_never_shown() -> None:
-    shown = without_password("postgresql://me:secret@db:5432/mlflow")
-    assert shown == "postgresql://me:***@db:5432/mlflow"
-    assert without_password("http://127.0.0.1:5000/a@b") == "http://127.0.0.1:5000/a@b"

@@ -76,7 +76,7 @@ def test_code_that_a_recipe_names_does_not_run_unasked(
 
 def test_checking_a_recipe_and_printing_it_imports_no_code(tfbench: Callable[..., Any], in_tmp_path: Path) -> None:
     write_own(in_tmp_path, TRACE)
-    assert tfbench("validate", "mine.toml") == (0, "mine.toml: ok\n", "")
+    assert tfbench("validate", "mine.toml", "--allow-code") == (0, "mine.toml: ok\n", "")
     assert 'name = "mine.nets:build_model"\nwidth = 5\n' in tfbench("show", "mine.toml", "--toml").stdout
     refused = tfbench("show", "mine.toml", "--allow-code")
     assert refused.exit_code == 2

@@ -126,6 +126,20 @@ def test_validate_checks_every_file_and_names_every_problem(tfbench: Cli) -> Non
     assert lines[4:] == ["mnist_mlp: ok"]
 
 
+def test_validate_checks_the_points_of_a_sweep_and_names_code(tfbench: Cli) -> None:
+    text = shipped_text("mnist_mlp").partition("[sweep]")[0]
+    path = write_recipe(Path("swept.toml"), f'{text}[sweep]\n"model.name" = ["mlp", "os:system"]\n')
+    named = "model.name: os:system is code from outside of tfbench, which can do whatever you can."
+    assert tfbench("validate", path) == (2, f"{path}: {named} If you trust it, allow it with --allow-code.\n", "")
+    assert tfbench("validate", path, "--allow-code") == (0, f"{path}: ok\n", "")
+    path = write_recipe(Path("swept.toml"), f'{text}[sweep]\n"training.global_batch_size" = [32, -1]\n')
+    done = tfbench("validate", path)
+    assert done.exit_code == 2
+    assert done.stdout.startswith(
+        "swept.toml: swept with global_batch_size=-1, default: training.global_batch_size: must"
+    )
+
+
 def test_validate_gives_json(tfbench: Cli) -> None:
     done = tfbench("validate", "mnist_mlp", "absent.toml", "--format", "json")
     assert done.exit_code == 2

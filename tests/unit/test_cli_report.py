@@ -61,7 +61,7 @@ def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
     tracker = Tracker()
     store.database.touch()
 
-    def make_tracker(uri: str, experiment: str, store: Store) -> Tracker:
+    def make_tracker(uri: str, experiment: str, store: Store, named: str | None) -> Tracker:
         tracker.addresses.append((uri, experiment))
         return tracker
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_written_is_said(tfbench: Cli, store: Store) -> None:
     done = tfbench("report", "--sweep", "@last", "-o", "nowhere/r.html")
     assert (done.exit_code, done.stderr) == (
         2,
-        "Error: nowhere/r.html.part: cannot be written: No such file or directory.\n",
+        "Error: nowhere/r.html: cannot be written: No such file or directory.\n",
     )
     done = tfbench("report", "--sweep", "@last", "-o", "mlruns")
     assert done.exit_code == 2

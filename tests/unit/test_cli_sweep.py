@@ -138,17 +138,50 @@ def test_a_sweep_that_was_interrupted_goes_on(tfbench: Cli, fake: Callable[..., 
     assert len(runs.requests) == 6
 
 
-def test_what_goes_on_is_tracked_where_it_was_unless_another_place_is_named(
+def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
     tfbench: Cli, fake: Callable[..., PlantedRuns]
 ) -> None:
     uri = "http://bench:5000"
     fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP, "--repeats", "1", "--tracking-uri", uri, "--experiment", "mine")
-    again = ("sweep", "--resume", "@last")
+    runs = fake(lambda batch, strategy: None)
+    done = tfbench("sweep", "--resume", "@last")
+    assert (done.exit_code, runs.places) == (2, [])
+    assert f"{uri}: is where the store has runs tracked, and you have not named it." in done.stderr
+    again = ("sweep", "--resume", "@last", "--tracking-uri", uri)
     for options, place in (((), (uri, "mine")), (("--experiment", "other"), (uri, "other")), ((), (uri, "other"))):
         runs = fake(lambda batch, strategy: "STOPPED")
         assert tfbench(*again, *options).exit_code == 130
         assert runs.places == [place]
+
+
+CODE = (("model.name=mlp,os:system", "model.name: os:system"), ("dataset.name=mnist,os:stat", "dataset.name: os:stat"))
+
+
+@pytest.mark.parametrize(("varied", "named"), CODE)
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_code_at_any_point_is_refused_before_the_first_is_measured(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], varied: str, named: str, options: tuple[str, ...]
+) -> None:
+    runs = fake()
+    done = tfbench("sweep", "mnist_mlp", "--vary", varied, *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: {named} is code from outside of tfbench")
+    assert (runs.requests, list(Path().iterdir())) == ([], [])
+    assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
+
+
+def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
+    tfbench(*SWEEP)
+    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
+    record.write_text(record.read_text(encoding="utf-8").replace('"name":"mlp"', '"name":"os:system"'), "utf-8")
+    num_runs = len(runs.requests)
+    for options in ((), ("--dry-run",)):
+        done = tfbench("sweep", "--resume", "@last", *options)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "model.name: os:system is code from outside of tfbench" in done.stderr
+    assert len(runs.requests) == num_runs
 
 
 def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:

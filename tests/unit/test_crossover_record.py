@@ -1,5 +1,6 @@
 """The record of a crossover search is whole at every moment: one that was killed can be compared and gone on with."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -151,13 +152,15 @@ def test_a_store_that_cannot_be_written_to_is_told_before_the_first_run(tmp_path
     assert runs.requests == []
 
 
-def test_a_record_that_cannot_be_replaced_keeps_what_it_had(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_replaced_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
-    part = tmp_path / "sweeps" / "abc.part"
+
+    def fail(self: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     def block(batch: int, strategy: str) -> None:
         if batch > 50:
-            part.mkdir(exist_ok=True)
+            monkeypatch.setattr(Path, "replace", fail)
 
     with (
         pytest.raises(TrackingError, match=r"sweeps/abc\.jsonl: cannot be written: "),

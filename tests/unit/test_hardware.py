@@ -102,8 +102,3 @@ def test_the_smallest_quota_of_the_control_groups_holds(
     tmp_path: Path, files: dict[str, str], cores: float | None
 ) -> None:
     assert hardware.read_quota_cores(write(tmp_path, files)) == cores
-
-
-@pytest.mark.parametrize("command", [["no-such-program-anywhere"], ["false"]])
-def test_a_program_that_is_missing_or_fails_has_no_answer(command: list[str]) -> None:
-    assert hardware.ask(command) is None

@@ -221,6 +221,30 @@ def test_layers_that_hold_code_are_found_at_any_depth(tmp_path: Path, kind: str)
     assert f"its layer is a {kind}, which holds code" in refusal(tmp_path / "net.keras")
 
 
+@pytest.mark.parametrize("kind", ["Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"])
+@pytest.mark.parametrize(
+    ("module", "class_name", "others"),
+    [
+        ("keras", "layers.{}", {}),
+        ("keras.layers", "{}", {}),
+        ("keras.src.layers.core.lambda_layer", "{}", {}),
+        ("keras.src", "layers.core.lambda_layer.{}", {}),
+        ("keras.layers.{}", "from_config", {}),
+        (None, "{}", {}),
+        ("keras.layers", "ReLU", {"registered_name": "keras>{}"}),
+        ("keras", "function", {"config": "layers.{}"}),
+        ("keras.layers", "function", {"config": "{}"}),
+    ],
+)
+def test_code_is_found_however_its_class_is_named(
+    tmp_path: Path, kind: str, module: str | None, class_name: str, others: dict[str, str]
+) -> None:
+    named = {"module": module, "class_name": class_name, "config": {"name": "evil"}} | others
+    table = {key: value.format(kind) if isinstance(value, str) else value for key, value in named.items()}
+    write_description(tmp_path / "net.keras", {"class_name": "Sequential", "config": {"layers": [{"inner": [table]}]}})
+    assert f"is a {kind}, which holds code, and files must not run any." in refusal(tmp_path / "net.keras")
+
+
 def test_a_layer_that_keras_does_not_know_is_named(tmp_path: Path) -> None:
     import keras
 

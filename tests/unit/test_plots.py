@@ -1,3 +1,4 @@
+import dataclasses
 import struct
 import sys
 from pathlib import Path
@@ -5,11 +6,13 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
 from tfbench.machine import LedgerRecord
 from tfbench.measure.summary import summarize
 from tfbench.metrics import LEDGER_ENTRIES
+from tfbench.report import figures as figures_of_comparisons
 from tfbench.report.plots import write_plots
 from tfbench.results import DatasetSummary, RunExit, RunResult
 
@@ -170,3 +173,30 @@ def test_every_entry_of_the_ledger_can_be_told_from_the_others(tmp_path: Path, f
     draw(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=21.0)), tmp_path)
     bars = figures["ledger.png"].axes[0].patches
     assert len({bar.get_hatch() for bar in bars}) == len(bars) == len(LEDGER_ENTRIES) + 1
+
+
+def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(tmp_path: Path) -> None:
+    result = build_trained_run()
+    title = r"50 % of $\HOME$, \$5"
+    recipe = build_recipe(
+        recipe={"title": title, "source": "x"},
+        dataset={"data": "real"},
+        training={"epochs": 3},
+        reference=[{**REFERENCES[0], "hardware": title}],
+    )
+    result = dataclasses.replace(result, request=build_request(recipe=recipe))
+    written = draw(result, tmp_path / "plots")
+    assert len(written) == 3
+    figure = figures_of_comparisons.new_figure(2.0, title)
+    figures_of_comparisons.to_png(figure)
+    assert not [text for text in figure.findobj(Text) if text.get_parse_math() or text.get_usetex()]
+
+
+def test_the_levels_of_a_logarithmic_loss_are_plain_numbers(figures: dict[str, Figure], tmp_path: Path) -> None:
+    epochs = tuple(build_epoch(epoch=n, num_steps=20, loss=10.0**-n, val_loss=2 * 10.0**-n) for n in range(4))
+    draw(build_result(epochs=epochs), tmp_path)
+    axes = figures["loss.png"].axes[0]
+    figures["loss.png"].draw_without_rendering()
+    labels = [label.get_text() for label in (*axes.get_yticklabels(), *axes.get_yticklabels(minor=True))]
+    assert {"0.001", "0.01", "0.1", "1"} <= set(labels)
+    assert not [label for label in labels if "$" in label]

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -104,7 +105,16 @@ def test_the_state_of_a_moved_store_names_the_new_place(tmp_path: Path) -> None:
     assert moved.read_state(RUN) == build_state(moved)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"tracking_uri": null}', '{"run": {"a": 1}, "tracking_uri": ""}'])
+DAMAGED_STATES = [
+    *("", "{", "[]", '{"tracking_uri": null}', '{"run": {"a": 1}, "tracking_uri": ""}'),
+    *(
+        json.dumps({"tracking_uri": None, "experiment": "x", "run": None, "projected_bytes": 0} | wrong)
+        for wrong in ({"tracking_uri": 5}, {"experiment": []}, {"run": 5}, {"projected_bytes": "x"}, {"run": {"a": 5}})
+    ),
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED_STATES)
 def test_a_damaged_state_counts_as_none(tmp_path: Path, text: str) -> None:
     store = Store(tmp_path)
     store.journals.mkdir()

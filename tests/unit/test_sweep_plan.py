@@ -1,3 +1,5 @@
+import datetime
+import math
 from typing import Any
 
 import pytest
@@ -129,6 +131,8 @@ def test_a_recipe_may_say_what_to_vary() -> None:
         ({"epochs": [1]}, 'sweep."epochs": must be a key of model, dataset, training, measurement'),
         ({"training.epochs": 3}, r'sweep."training.epochs": must be a list of values. Received: 3'),
         ({"training.epochs": []}, "must be a list of values"),
+        ({"training.epochs": [datetime.date(2024, 5, 1)]}, r'sweep."training.epochs": must be a string, finite number'),
+        ({"training.epochs": [math.nan]}, r'sweep."training.epochs": must be a string, finite number'),
         ([1], "sweep: must be a table"),
     ],
 )

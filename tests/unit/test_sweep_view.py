@@ -17,7 +17,7 @@ from tfbench.measure.rounds import ARM_TAG
 from tfbench.sweep_log import CellResult, new_log, read_sweep
 from tfbench.sweep_plan import Cell, SweepPlan
 from tfbench.sweep_result import compare_sweep
-from tfbench.sweep_view import ShownSweep, find_shown_sweep, find_speedups
+from tfbench.sweep_view import ShownSweep, find_shown_sweep, find_speedups, show_sweep
 from tfbench.tracking.store import Store, TrackingState
 from tfbench.tracking.tracker import TrackedSweep
 
@@ -199,3 +199,15 @@ def test_a_sweep_that_is_not_there_and_a_needless_experiment_are_refused(tfbench
     assert (done.exit_code, done.stderr) == (2, "Error: sweep 'xyz': not in store mlruns. It has: abc.\n")
     done = tfbench("ui", "--sweep", "abc", "--experiment", "x")
     assert (done.exit_code, "leave --experiment out" in done.stderr) == (2, True)
+
+
+def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store) -> None:
+    plan, results = read_sweep(store, "abc")
+    run_id = results[0].run_id or ""
+    store.journal_path(run_id).write_bytes(b"garbage\n")
+    comparison = compare_sweep(store, plan, results)
+    assert set(comparison.unreadable) == {run_id}
+    outcomes = {entry.outcome for row in comparison.rows for entry in row.entries.values()}
+    assert "UNREADABLE" in outcomes
+    assert len(comparison.runs) == 6
+    show_sweep(store, plan, results, Tracker(*store.run_ids()))

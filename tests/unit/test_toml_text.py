@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tfbench import recipe_file
-from tfbench.toml_text import format_toml
+from tfbench.errors import RecipeError
+from tfbench.toml_text import format_toml, parse_toml, parse_value
 
 
 def test_writes_tables_then_tables_inside_them() -> None:
@@ -42,6 +43,37 @@ def test_writes_tables_then_tables_inside_them() -> None:
 )
 def test_values_read_back(value: object) -> None:
     assert tomllib.loads(format_toml({"a": {"x": value}})) == {"a": {"x": value}}
+
+
+def test_empty_tables_read_back() -> None:
+    tables: dict[str, Any] = {"expect": {"bands": {}}, "sweep": {}, "model": {"layer": [{}, {"x": {}}]}}
+    assert parse_toml(format_toml(tables)) == tables
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x = ", "is not valid TOML: "),
+        ("x = " + "1" * 5000, "holds an integer of more than 64 bits"),
+        ("x = 9223372036854775808", "holds an integer of more than 64 bits"),
+        ("x = 0x" + "f" * 5000, "holds an integer of more than 64 bits"),
+        ("x = " + "[" * 2000 + "]" * 2000, "holds arrays or tables of more than 32 levels"),
+        ("x = " + "[" * 33 + "]" * 33, "holds arrays or tables of more than 32 levels"),
+        ("a." * 40 + "b = 1", "holds arrays or tables of more than 32 levels"),
+        ('x = "a\\u0000"', "holds a NUL character, which no path can have"),
+        ('"a\\u0000" = 1', "holds a NUL character, which no path can have"),
+    ],
+)
+def test_what_no_recipe_can_hold_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_toml(text)
+    assert str(caught.value).startswith(problem)
+
+
+def test_a_value_is_one_value() -> None:
+    assert parse_value("[1, 2]") == [1, 2]
+    with pytest.raises(RecipeError, match="there is more than one value"):
+        parse_value("1\nother = 2")
 
 
 def test_arrays_of_tables_inside_of_tables_read_back() -> None:

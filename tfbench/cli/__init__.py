@@ -2,8 +2,10 @@
 
 import contextlib
 import importlib
+import io
 import os
 import pkgutil
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -11,7 +13,9 @@ from pathlib import Path
 import click
 
 from tfbench import __version__
+from tfbench.cli._streams import clean_streams
 from tfbench.errors import ExitCode, OutputError, TfbenchError
+from tfbench.wording import shorten, shorten_lines
 
 
 class _Commands(click.Group):
@@ -33,7 +37,7 @@ class _Commands(click.Group):
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 3 a regression was found, "
-    "130 interrupted.",
+    "130 interrupted, by Ctrl-C, SIGTERM or SIGHUP.",
 )
 @click.version_option(__version__, prog_name="tfbench")
 def cli() -> None:
@@ -49,28 +53,85 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line; the only place that turns a `TfbenchError` into a message and an exit code."""
+    clean_streams()
     try:
+        _prepare_process()
         exit_code = cli.main(prog_name="tfbench", standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
         exit_code = ExitCode.INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        click.echo(_shorten(text.getvalue()), err=True, nl=False)
         exit_code = error.exit_code
-    except KeyboardInterrupt:
-        exit_code = ExitCode.INTERRUPTED
     except TfbenchError as error:
         if isinstance(error, OutputError):
             _close_stdout()
-        click.echo(f"Error: {error}", err=True)
+        click.echo(_shorten(f"Error: {error}"), err=True)
         exit_code = error.exit_code
     except OSError as error:  # Click itself ends in silence where the reader of a pipe has gone
-        if not _is_of_echo(error):
-            raise
-        _close_stdout()
-        with contextlib.suppress(OSError):  # it may be stderr that cannot be written
-            click.echo(f"Error: stdout cannot be written: {error.strerror}.", err=True)
-        exit_code = ExitCode.USAGE
+        exit_code = _explain(error)
     sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)
+
+
+def _prepare_process() -> None:
+    """Makes sure of what no command could do without, and that every request to stop ends it in the same way.
+
+    Raises:
+        TfbenchError: Something of the process's surroundings cannot be used.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file's name need not be text
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        folder = str(Path.cwd())
+    except OSError as error:
+        raise TfbenchError(f"the current folder cannot be used: {error.strerror}. Change to another one.") from error
+    variables = {name: value for name, value in os.environ.items() if name.startswith(("TFBENCH_", "MLFLOW_"))}
+    given = {f"argument {place}": text for place, text in enumerate(sys.argv[1:], start=1)}
+    for where, text in {"current folder": folder, **variables, **given}.items():
+        if not _is_text(text):
+            raise TfbenchError(f"{where}: must be UTF-8 text. Received: {shorten(ascii(text))}.")
+    if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
+        raise TfbenchError(
+            f"HOME: must be the path of a folder from / on, where libraries keep data and settings. Received: "
+            f"{shorten(ascii(os.environ.get('HOME')))}. Set it, for example HOME=/tmp/me."
+        )
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shorten(message: str) -> str:
+    """Returns a message in which nothing that was given takes more than a line."""
+    for argument in sys.argv[1:]:
+        for part in (argument, argument.partition("=")[2]):
+            if part != shorten(part):
+                message = message.replace(part, shorten(part))
+    return shorten_lines(message)
+
+
+def _explain(error: OSError) -> int:
+    """Says what is wrong with a file, or with stdout; an error of anything else is a bug and keeps its traceback."""
+    if _is_of_echo(error):
+        _close_stdout()
+        text = f"stdout cannot be written: {error.strerror}."
+    elif isinstance(error.filename, str):
+        text = f"{error.filename}: {error.strerror}."
+    else:
+        raise error
+    with contextlib.suppress(OSError):  # it may be stderr that cannot be written
+        click.echo(_shorten(f"Error: {text}"), err=True)
+    return ExitCode.USAGE
 
 
 def _is_of_echo(error: OSError) -> bool:

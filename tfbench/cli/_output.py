@@ -1,11 +1,43 @@
-"""What the commands that measure print at their end."""
+"""What commands print, and what they write where a user wants it."""
 
 import json
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from tfbench.errors import ExitCode, OutputError
+from tfbench.shown_text import one_line
+from tfbench.whole_files import write_output
+
+_STDOUT = ("-", "/dev/stdout")
+
+
+def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Prints lines, each of which stays one whatever is in it; on stderr with `err`."""
+    for line in lines:
+        click.echo(one_line(line), err=err)
+
+
+def is_stdout(output: Path | str) -> bool:
+    """Says whether a user wants something on stdout, which then gets nothing else."""
+    return str(output) in _STDOUT
+
+
+def write_to(output: Path, data: bytes) -> None:
+    """Writes data where a user wants it: stdout, a file, or a pipe or device, which is never replaced.
+
+    Raises:
+        OutputError: It cannot be written there.
+    """
+    if is_stdout(output):
+        click.echo(data, nl=False)
+        return
+    try:
+        write_output(output, data)
+    except OSError as error:
+        raise OutputError(f"{output}: cannot be written: {error.strerror}.") from error
 
 
 def echo_json(document: Any, stored: str) -> None:

@@ -32,7 +32,9 @@ class RunMaker:
             tracking_uri=measuring.tracking_uri or (before.tracking_uri if before else self._store.tracking_uri),
             experiment=measuring.experiment or (before.experiment if before else DEFAULT_EXPERIMENT),
         )
-        self._tracker = make_tracker(self._state.tracking_uri, self._state.experiment, self._store)
+        self._tracker = make_tracker(
+            self._state.tracking_uri, self._state.experiment, self._store, measuring.tracking_uri
+        )
         self._warned: set[str] = set()
 
     def make(

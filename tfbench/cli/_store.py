@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from tfbench.cli._output import echo_lines
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,6 +29,14 @@ store_option = click.option(
 
 tracking_uri_option = click.option(
     "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
+)
+named_uri_option = click.option(
+    "--tracking-uri",
+    "named_uri",
+    metavar="URI",
+    envvar="MLFLOW_TRACKING_URI",
+    show_envvar=True,
+    help="MLflow server that may be sent what was tracked there; the store's own database always may.",
 )
 
 
@@ -85,17 +95,42 @@ def load_run(store: "Store", token: str) -> "RunResult":
     return read_run(store.journal_path(store.find(token)))
 
 
-def make_tracker(tracking_uri: str, experiment: str, store: "Store") -> "MlflowTracker":
-    """Returns a tracker of an MLflow experiment."""
+def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "MlflowTracker":
+    """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
+
+    TFBENCH_SERVER_TIMEOUT is for how long a server may.
+
+    Args:
+        tracking_uri: Its address, which may stand in the store.
+        experiment: Its name.
+        store: Where the runs are.
+        named: An address that the user gave for this call.
+
+    Raises:
+        TrackingError: The address can be none, or is neither the store's own nor one that the user has named; or the
+            variable holds no time.
+    """
+    import os
+
+    from tfbench.cli._units import DURATION
+    from tfbench.errors import TrackingError
+    from tfbench.tracking.address import require_named
     from tfbench.tracking.mlflow_tracker import MlflowTracker
 
-    return MlflowTracker(tracking_uri, experiment, store)
+    require_named(tracking_uri, (store.tracking_uri, named, os.environ.get("MLFLOW_TRACKING_URI")))
+    given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
+    try:
+        patience = DURATION.convert(given, None, None) if given else None
+    except click.BadParameter as error:
+        raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
+    return MlflowTracker(
+        tracking_uri, experiment, store, patience_seconds=patience, tell=lambda text: echo_lines([text], err=True)
+    )
 
 
 def show_runs(runs: "list[RecoveredRun]") -> None:
     """Prints what became of each run, one line a run."""
-    for run in runs:
-        click.echo(f"{run.run_id}  {run.outcome:<9}  {run.message}")
+    echo_lines(f"{run.run_id}  {run.outcome:<9}  {run.message}" for run in runs)
 
 
 def describe_unreadable(unreadable: "Mapping[str, str]") -> str:

@@ -3,9 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-import click
-
-from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._runs import RunMaker
 from tfbench.cli._store import describe_unreadable
 
@@ -44,8 +42,7 @@ def make_sweep(
     from tfbench.sweep_plan import list_cells
 
     width = min(shutil.get_terminal_size().columns, 120)
-    for line in plan_lines(plan, len(list_cells(plan)) - num_made, width):
-        click.echo(line, err=measuring.as_json)
+    echo_lines(plan_lines(plan, len(list_cells(plan)) - num_made, width), err=measuring.as_json)
     if is_dry:
         return ExitCode.DONE
     runs = RunMaker(measuring, before)
@@ -80,7 +77,7 @@ def _show(plan: "SweepPlan", end: "SweepEnd", measuring: "Measuring", width: int
 
     comparison = compare_sweep(measuring.store, plan, end.results)
     if comparison.unreadable:
-        click.echo(f"Warning: {describe_unreadable(comparison.unreadable)}", err=True)
+        echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
     lines = result_lines(comparison, width)
     if taste := taste_lines(plan, width):
         lines += ["", *taste]
@@ -90,8 +87,7 @@ def _show(plan: "SweepPlan", end: "SweepEnd", measuring: "Measuring", width: int
         lines.append(f"`tfbench sweep --resume {plan.sweep_id}` makes them.")
     lines += ["", f"Sweep {plan.sweep_id}; `tfbench compare --sweep {plan.sweep_id}` shows this again,"]
     lines.append(f"`tfbench ui --sweep {plan.sweep_id}` opens it in MLflow.")
-    for line in lines:
-        click.echo(line, err=measuring.as_json)
+    echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
         document = {
             "sweep_id": plan.sweep_id,

@@ -14,12 +14,14 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click
         name: Of what is measured, for the help text.
         units: What each unit is worth.
         examples: For the message on what is none.
+        most: What it can be.
     """
 
-    def __init__(self, name: str, units: dict[str, int], examples: str) -> None:
+    def __init__(self, name: str, units: dict[str, int], examples: str, most: float) -> None:
         self.name = name
         self._units = units
         self._examples = examples
+        self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Reads "90", "10m", "4GiB"."""
@@ -28,10 +30,14 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click
         number = math.nan
         with contextlib.suppress(ValueError):
             number = float(text.removesuffix(unit)) * self._units.get(unit, 1)
-        if not 0 < number < math.inf:
-            self.fail(f"must be more than 0, such as {self._examples}. Received: {text}", param, ctx)
+        if not 0 < number <= self._most:
+            self.fail(
+                f"must be more than 0, and at most {self._most:g}, such as {self._examples}. Received: {text}",
+                param,
+                ctx,
+            )
         return number
 
 
-DURATION = Quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds")
-MEMORY = Quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes")
+DURATION = Quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
+MEMORY = Quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)

@@ -14,7 +14,7 @@ from tfbench.cli._measuring import (
     strategy_option,
 )
 from tfbench.cli._options import complete_recipe
-from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._runs import RunMaker
 from tfbench.cli._store import complete_run, warn_of_damaged_floors
 from tfbench.errors import ExitCode
@@ -101,8 +101,7 @@ def _save(request: "RunRequest", num_repeats: int, path: Path, runs: RunMaker) -
 
     sample, repeats = make_baseline(request, num_repeats, runs.make_brief)
     write_baseline(path, sample)
-    for line in baseline_lines(sample, path):
-        click.echo(line, err=runs.as_json)
+    echo_lines(baseline_lines(sample, path), err=runs.as_json)
     if runs.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         echo_json(baseline_to_json(sample, path, documents), f"The baseline is stored as {path}")
@@ -124,8 +123,7 @@ def _check(
     warn_of_damaged_floors(measuring.store)
     num_failed = repeats.series.num_failed
     width = min(shutil.get_terminal_size().columns, 120)
-    for line in check_lines(done, baseline.source, num_failed, width):
-        click.echo(line, err=measuring.as_json)
+    echo_lines(check_lines(done, baseline.source, num_failed, width), err=measuring.as_json)
     if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         document = check_to_json(done, baseline.source, num_failed, documents)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tfbench.cli._comparison import Selection, read_comparison, selection_options
-from tfbench.cli._output import echo_json
+from tfbench.cli._output import echo_json, echo_lines
 from tfbench.cli._store import end_with_unreadable, open_store
 
 
@@ -38,6 +38,7 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     from tfbench.measure.verdict import find_verdict
     from tfbench.report.comparison import comparison_csv, comparison_json, comparison_markdown
     from tfbench.report.sweep import result_lines
+    from tfbench.shown_text import markdown_text
 
     store = open_store(store_root)
     comparison = read_comparison(store, Selection(**selection)).comparison
@@ -48,8 +49,7 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     elif output_format == "markdown":
         click.echo(comparison_markdown(comparison))
         for sentence in find_verdict(comparison):
-            click.echo(f"\n{sentence}")
+            click.echo(f"\n{markdown_text(sentence)}")
     else:
-        for line in result_lines(comparison, min(shutil.get_terminal_size().columns, 120))[1:]:
-            click.echo(line)
+        echo_lines(result_lines(comparison, min(shutil.get_terminal_size().columns, 120))[1:])
     end_with_unreadable(comparison.unreadable)

@@ -13,7 +13,7 @@ from tfbench.cli._measuring import (
     measuring_options,
 )
 from tfbench.cli._options import complete_recipe
-from tfbench.cli._output import echo_json, exit_code
+from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._runs import RunMaker
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def command(
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
     plan = _make_plan(request, varied, arms, step, repeats, limits)
     width = min(shutil.get_terminal_size().columns, 120)
-    for line in search_lines(plan.sweep, plan.key, plan.values, width):
-        click.echo(line, err=measuring.as_json)
+    echo_lines(search_lines(plan.sweep, plan.key, plan.values, width), err=measuring.as_json)
     store = measuring.store
     runs = RunMaker(measuring)
     result = _search(plan, store, runs)
@@ -165,7 +164,7 @@ def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult
             self.label = f"  {plan.key.rpartition('.')[2]}={value}, {arm.label}, round {round_number}"
 
         def end(self, value: int, found: "Speedup | str") -> None:
-            click.echo(point_line(plan.key, value, labels, found), err=runs.as_json)
+            echo_lines([point_line(plan.key, value, labels, found)], err=runs.as_json)
 
     watcher = Watcher()
 
@@ -192,8 +191,7 @@ def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int
         lines += ["", *model_lines(models.arms, models.crossings, plan.key, labels, width)]
     lines += ["", f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again,"]
     lines.append(f"`tfbench ui --sweep {sweep_id}` opens it in MLflow.")
-    for line in lines:
-        click.echo(line, err=as_json)
+    echo_lines(lines, err=as_json)
     if as_json:
         document = {"sweep_id": sweep_id, "recipe": plan.sweep.recipe_name} | crossover_to_json(
             result.found,

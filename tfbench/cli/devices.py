@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._options import format_option
+from tfbench.cli._output import echo_lines
 
 if TYPE_CHECKING:
     from tfbench.device_report import DeviceFacts
@@ -34,8 +35,7 @@ def command(output_format: str) -> None:
 
         click.echo(json.dumps(to_plain(facts) | {"problem": problem}, indent=2))
         return
-    for line in _describe(facts):
-        click.echo(line)
+    echo_lines(_describe(facts))
     if problem:
         click.echo(f"\nNot seen: {problem}")
 
@@ -46,27 +46,18 @@ def ask_devices() -> "DeviceFacts":
     Raises:
         DeviceError: It did not answer.
     """
-    import os
     import subprocess
-    import sys
 
+    from tfbench import children
     from tfbench.device_report import parse_report
     from tfbench.errors import DeviceError
 
+    settings = {
+        "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
+    }
     try:
-        report = subprocess.run(
-            [sys.executable, "-m", "tfbench.device_report"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_SECONDS,
-            env=os.environ
-            | {
-                "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
-                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
-            },
-            check=False,
-        )
+        report = children.ask("tfbench.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
     except subprocess.TimeoutExpired as error:
         raise DeviceError(
             f"TensorFlow did not answer within {_TIMEOUT_SECONDS} s when asked for its devices. "

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tfbench.cli._options import format_option
+from tfbench.cli._output import echo_lines
 from tfbench.cli._store import complete_run, load_run, open_store, store_option, warn_of_damaged_floors
 
 
@@ -50,5 +51,4 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
 
     from tfbench.report.difference import difference_lines
 
-    for line in difference_lines(difference, shutil.get_terminal_size().columns):
-        click.echo(line)
+    echo_lines(difference_lines(difference, shutil.get_terminal_size().columns))

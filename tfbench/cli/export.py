@@ -4,17 +4,22 @@ from pathlib import Path
 
 import click
 
+from tfbench.cli._output import echo_lines, is_stdout, write_to
 from tfbench.cli._store import complete_run, open_store, store_option
 
 
 @click.command()
 @click.argument("run", shell_complete=complete_run)
 @click.option(
-    "-o", "--output", metavar="FILE", help="Where to; - for stdout. [default: ID.jsonl in the current folder]"
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to; - for stdout. [default: ID.jsonl in the current folder]",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
 @store_option
-def command(run: str, output: str | None, force: bool, store_root: Path) -> None:
+def command(run: str, output: Path | None, force: bool, store_root: Path) -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
@@ -25,11 +30,10 @@ def command(run: str, output: str | None, force: bool, store_root: Path) -> None
     tfbench export 3f2a -o mnist_mlp-gpu.jsonl
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
-    import os
-
     from tfbench.errors import TrackingError
     from tfbench.journal import read_records
     from tfbench.record_lines import whole_lines
+    from tfbench.whole_files import is_stream
 
     store = open_store(store_root)
     run_id = store.find(run)
@@ -37,17 +41,9 @@ def command(run: str, output: str | None, force: bool, store_root: Path) -> None
     if not any(record["kind"] == "exit" for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
     data = whole_lines(store.journal_path(run_id).read_bytes())  # a run that goes on may be in the middle of one
-    if output == "-":
-        click.echo(data, nl=False)
-        return
-    target = Path(output or f"{run_id}.jsonl")
-    try:
-        with target.open("wb") if force else target.open("xb") as file:
-            file.write(data)
-    except FileExistsError as error:
-        raise TrackingError(
-            f"{target}: is there already. Use --force to overwrite it, or -o for another file."
-        ) from error
-    except OSError as error:
-        raise TrackingError(f"{target}: cannot be written: {os.strerror(error.errno or 0)}.") from error
-    click.echo(f"{target}: run {run_id}, {len(records)} records.")
+    target = output or Path(f"{run_id}.jsonl")
+    if target.exists() and not (force or is_stream(target)):
+        raise TrackingError(f"{target}: is there already. Use --force to overwrite it, or -o for another file.")
+    write_to(target, data)
+    if not is_stdout(target):
+        echo_lines([f"{target}: run {run_id}, {len(records)} records."])

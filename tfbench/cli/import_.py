@@ -27,6 +27,6 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
 
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store), state)
+    runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
     show_runs(runs)
     end_with(runs)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import format_option
+from tfbench.cli._output import echo_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +36,7 @@ def command(output_format: str) -> None:
     ):
         width = max((len(entry["name"]) for entry in contents[key]), default=0)
         click.echo(heading)
-        for entry in contents[key]:
-            click.echo(f"  {entry['name']:<{width}}  {entry[column]}")
+        echo_lines(f"  {entry['name']:<{width}}  {entry[column]}" for entry in contents[key])
         click.echo()
     click.echo("`tfbench show RECIPE` prints its network layer by layer, `tfbench run RECIPE` runs it.")
 
@@ -56,9 +56,11 @@ def _collect() -> dict[str, list[dict[str, Any]]]:
 
 def _read_title(path: "Path") -> str:
     """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
-    import tomllib
+    from tfbench.errors import RecipeError
+    from tfbench.toml_text import parse_toml
+    from tfbench.wording import shorten
 
     try:
-        return str(tomllib.loads(path.read_text(encoding="utf-8"))["recipe"]["title"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return shorten(str(parse_toml(path.read_text(encoding="utf-8"))["recipe"]["title"]))
+    except (RecipeError, OSError, ValueError, KeyError, TypeError):
         return f"(not valid: tfbench validate {path})"

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
+from tfbench.cli._store import end_with, make_tracker, named_uri_option, open_store, show_runs, store_option
+from tfbench.errors import InterruptedRunError
 
 
 @click.command()
@@ -18,8 +19,11 @@ from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, st
     multiple=True,
     help="Only move the files of a run that cannot be read aside, into DIR/dropped. May be given several times.",
 )
+@named_uri_option
 @format_option
-def command(store_root: Path, everything: bool, dropped: tuple[str, ...], output_format: str) -> None:
+def command(
+    store_root: Path, everything: bool, dropped: tuple[str, ...], named_uri: str | None, output_format: str
+) -> None:
     """Bring MLflow up to what was measured.
 
     Looks for runs whose journal is not wholly in MLflow: the tracking server was down, the disk was full, tfbench or
@@ -29,8 +33,12 @@ def command(store_root: Path, everything: bool, dropped: tuple[str, ...], output
     With --drop, nothing is sent: all files of a run, named by the beginning of its id, are moved out of the way. None
     is deleted: moved back into DIR/journals they are a run again. What MLflow has of it stays there.
 
+    Runs that were tracked at a server are sent there if you name it: the store may come from somebody else, and your
+    MLflow password or token would go along. One that does not answer is given up after TFBENCH_SERVER_TIMEOUT, else 20 s.
+
     \b
     tfbench recover
+    tfbench recover --tracking-uri http://mlflow:5000
     tfbench recover --all --store results/mlruns
     tfbench recover --drop 3f2a
     """
@@ -40,12 +48,17 @@ def command(store_root: Path, everything: bool, dropped: tuple[str, ...], output
     store = open_store(store_root)
     if dropped and everything:
         raise click.UsageError("--drop sends nothing: leave --all out.")
-    if dropped:
-        runs = projection.drop_runs(store, dropped)
-    else:
-        runs = projection.recover(
-            store, lambda uri, experiment: make_tracker(uri, experiment, store), everything=everything
-        )
+    try:
+        if dropped:
+            runs = projection.drop_runs(store, dropped)
+        else:
+            runs = projection.recover(
+                store, lambda uri, experiment: make_tracker(uri, experiment, store, named_uri), everything=everything
+            )
+    except KeyboardInterrupt as error:
+        raise InterruptedRunError(
+            "interrupted. What is in MLflow stays there; `tfbench recover` goes on where it was stopped."
+        ) from error
     if output_format == "json":
         import dataclasses
         import json

@@ -1,12 +1,14 @@
 """`tfbench report`: a comparison of runs as one HTML file."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfbench.cli._comparison import Selection, read_comparison, selection_options
-from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
+from tfbench.cli._output import echo_lines, is_stdout, write_to
+from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
 
 if TYPE_CHECKING:
     from tfbench.report.html import ReportContents
@@ -25,7 +27,7 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
     default=Path(DEFAULT_OUTPUT),
     show_default=True,
     metavar="FILE",
-    help="Where to; an older report is overwritten, any other file is not.",
+    help="Where to, - for stdout; an older report is overwritten, any other file is not.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
 @click.option(
@@ -40,8 +42,15 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
     default=None,
     help="Keep the report in MLflow, where the runs are. [default: if that is the store's own database]",
 )
+@named_uri_option
 def command(
-    output: Path, force: bool, plots: Path | None, to_mlflow: bool | None, store_root: Path, **selection: Any
+    output: Path,
+    force: bool,
+    plots: Path | None,
+    to_mlflow: bool | None,
+    named_uri: str | None,
+    store_root: Path,
+    **selection: Any,
 ) -> None:
     """Write a comparison of runs as one HTML file that needs nothing beside it.
 
@@ -55,6 +64,7 @@ def command(
     """
     import time
 
+    from tfbench.errors import OutputError
     from tfbench.report.figures import write_images
     from tfbench.report.html import render_report
     from tfbench.report_contents import gather_contents
@@ -64,26 +74,26 @@ def command(
     comparison, plan = read_comparison(store, Selection(**selection))
     contents = gather_contents(store, comparison, plan, created=time.time())
     page = render_report(contents)
-    try:
-        _write_whole(output, page)
-        click.echo(f"{output}: report on {len(comparison.runs)} runs, {len(page.encode()) / 1e6:.1f} MB.")
-        if plots:
+    data, quiet = page.encode(), is_stdout(output)
+    write_to(output, data)
+    echo_lines([f"{output}: report on {len(comparison.runs)} runs, {len(data) / 1e6:.1f} MB."], err=quiet)
+    if plots:
+        try:
             written = write_images({name: image.png for name, image in contents.images.items()}, plots)
-            click.echo(f"{plots}: {', '.join(path.name for path in written) or 'no plots'}.")
-    except OSError as error:
-        from tfbench.errors import OutputError
-
-        raise OutputError(f"{error.filename or output}: cannot be written: {error.strerror}.") from error
+        except OSError as error:
+            raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
+        echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
     if to_mlflow is not False:
-        _log(store, contents, page, even_elsewhere=to_mlflow is True)
+        echo_lines(_log(store, contents, page, named_uri, even_elsewhere=to_mlflow is True), err=quiet)
     end_with_unreadable(contents.comparison.unreadable)
 
 
 def _require_replaceable(path: Path, *, force: bool) -> None:
     from tfbench.errors import TrackingError
     from tfbench.report.html_page import GENERATOR
+    from tfbench.whole_files import is_stream
 
-    if not path.exists() or force:
+    if force or is_stdout(path) or is_stream(path) or not path.exists():
         return
     try:
         with path.open("rb") as file:
@@ -97,19 +107,10 @@ def _require_replaceable(path: Path, *, force: bool) -> None:
         )
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Writes a file so that a reader sees the old one or the new one, never a part."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _log(store: "Store", contents: "ReportContents", page: str, *, even_elsewhere: bool) -> None:
-    """Keeps the report in the MLflow experiment of its newest run; what goes wrong there is a warning."""
+def _log(
+    store: "Store", contents: "ReportContents", page: str, named: str | None, *, even_elsewhere: bool
+) -> Iterator[str]:
+    """Keeps the report in the MLflow experiment of its newest run, and says so; what goes wrong there is a warning."""
     from tfbench.errors import TrackingError
     from tfbench.tracking.store import DEFAULT_EXPERIMENT
 
@@ -123,10 +124,10 @@ def _log(store: "Store", contents: "ReportContents", page: str, *, even_elsewher
         return
     name, tags = _name(contents)
     try:
-        tracked = make_tracker(uri, experiment, store).log_report(name, page, tags, created=contents.created)
-        click.echo(f"MLflow: run {name} ({tracked.run_id}), file report.html.")
+        tracked = make_tracker(uri, experiment, store, named).log_report(name, page, tags, created=contents.created)
+        yield f"MLflow: run {name} ({tracked.run_id}), file report.html."
         if contents.plan:
-            click.echo(f"`tfbench ui --sweep {contents.plan.sweep_id}` shows it among the runs of the sweep.")
+            yield f"`tfbench ui --sweep {contents.plan.sweep_id}` shows it among the runs of the sweep."
     except TrackingError as error:
         click.echo(f"Warning: the report is not in MLflow: {error}", err=True)
 

@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from tfbench.cli._options import allow_code_option, complete_recipe, format_option, load_named_recipe, set_option
+from tfbench.cli._output import echo_lines
 from tfbench.cli._store import complete_run, load_run, open_store, store_option
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
 
         click.echo(json.dumps(effective_json(result, values), indent=2))
         return
-    for line in effective_lines(result, values):
-        click.echo(line)
+    echo_lines(effective_lines(result, values))
 
 
 def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> None:
@@ -129,39 +129,28 @@ def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> 
 
     data = registry.load("datasets", recipe.dataset.name)
     spec = data.describe(data.Config(**recipe.dataset.options))
-    for line in describe_model(recipe, spec, table, shutil.get_terminal_size().columns):
-        click.echo(line)
+    echo_lines(describe_model(recipe, spec, table, shutil.get_terminal_size().columns))
 
 
 def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     """Asks in a process of its own, which builds the network without touching a GPU."""
     import json
-    import os
     import subprocess
-    import sys
 
+    from tfbench import children
     from tfbench.errors import RecipeError
     from tfbench.model_table import parse_report
     from tfbench.recipe_file import require_code_allowed, to_tables
 
     require_code_allowed(recipe, allows_code=allows_code)
-    fixed = {
+    settings = {
         "CUDA_VISIBLE_DEVICES": "-1",  # a run may be using them
         "KERAS_BACKEND": "tensorflow",
-        "PYTHONSAFEPATH": "1",  # a json.py in the current folder must not stand for Python's own
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
+    question = json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code})
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tfbench.model_table"],
-            input=json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code}),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_SECONDS,
-            env=os.environ | fixed,
-            check=False,
-        )
+        done = children.ask("tfbench.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings)
     except subprocess.TimeoutExpired as error:
         raise RecipeError(
             f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show --toml` prints the "

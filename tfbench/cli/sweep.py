@@ -77,6 +77,7 @@ def command(
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" --repeats 5 --time-budget 10m
     tfbench sweep --resume @last
     """
+    from tfbench.sweep import check_points
     from tfbench.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
 
     store, before = measuring.store, None
@@ -89,6 +90,7 @@ def command(
         warn_of_unreadable_lines(store, sweep_id)
         if plan.allows_code and not measuring.allows_code:
             raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
+        check_points(plan)  # its record may be someone else's
         opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)
     else:
         if quick:
@@ -115,19 +117,15 @@ def _make_plan(
     time_budget: float | None,
 ) -> "SweepPlan":
     from tfbench.sweep import check_points
-    from tfbench.sweep_plan import make_variation, new_plan, parse_arm, parse_variation
+    from tfbench.sweep_plan import new_plan, own_arm, own_variations, parse_arm, parse_variation
 
     if repeats is not None and not 1 <= repeats <= 1000:
         raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")
     recipe = request.recipe
-    varied = [parse_variation(text) for text in variations] or [
-        make_variation(key, listed, origin=f"{recipe.name}: sweep") for key, listed in recipe.sweep.items()
-    ]
-    own = " ".join(part for part in (recipe.distribution.strategy, ",".join(recipe.distribution.devices)) if part)
     plan = new_plan(
         request,
-        [parse_arm(text) for text in arms or (own,)],
-        variations=varied,
+        [parse_arm(text) for text in arms] or [own_arm(recipe)],
+        variations=[parse_variation(text) for text in variations] or own_variations(recipe),
         num_rounds=repeats or 3,
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,

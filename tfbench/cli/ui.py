@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._store import make_tracker, open_store, store_option, warn_of_unreadable_lines
+from tfbench.cli._store import make_tracker, named_uri_option, open_store, store_option, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.tracking.mlflow_view import View
@@ -23,8 +23,16 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
 @click.option("--experiment", help="MLflow experiment to open. [default: tfbench]")
 @click.option("--sweep", metavar="ID", help="Open the view of a sweep; @last is the newest one.")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser, too.")
+@named_uri_option
 @store_option
-def command(port: int | None, experiment: str | None, sweep: str | None, opens_browser: bool, store_root: Path) -> None:
+def command(
+    port: int | None,
+    experiment: str | None,
+    sweep: str | None,
+    opens_browser: bool,
+    named_uri: str | None,
+    store_root: Path,
+) -> None:
     """Look at the runs in MLflow: speed by network size and batch size.
 
     Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. Of a sweep that is tracked
@@ -44,20 +52,21 @@ def command(port: int | None, experiment: str | None, sweep: str | None, opens_b
         return
     if experiment:
         raise click.UsageError("--sweep opens the experiment of its runs: leave --experiment out.")
-    _show_sweep(store, sweep, port, opens_browser)
+    _show_sweep(store, sweep, port, opens_browser, named_uri)
 
 
-def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: bool) -> None:
+def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: bool, named: str | None) -> None:
     from tfbench.errors import TrackingError
+    from tfbench.shown_text import without_secrets
     from tfbench.sweep_log import find_sweep, read_sweep
     from tfbench.sweep_view import find_shown_sweep
-    from tfbench.tracking.address import is_server, without_password
+    from tfbench.tracking.address import is_server
     from tfbench.tracking.mlflow_sweep_view import sweep_view
 
     plan, results = read_sweep(store, find_sweep(store, token))
     warn_of_unreadable_lines(store, plan.sweep_id)
-    shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store))
-    view, uri = sweep_view(plan), without_password(shown.tracking_uri)
+    shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
+    view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     if shown.num_missing:
         click.echo(
             f"Warning: {shown.num_missing} runs of it are not in MLflow; `tfbench recover` brings them there.", err=True
@@ -86,14 +95,10 @@ def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: boo
 
 
 def _serve(store: "Store", port: int | None, view: "View", experiment_id: str, opens_browser: bool) -> None:
-    import signal
-
     from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
     chosen = server.choose_port(port)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
     try:
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
         with server.serve(store, chosen) as process:

@@ -3,37 +3,52 @@
 import click
 
 from tfbench.cli._options import complete_recipe, format_option, load_named_recipe
+from tfbench.cli._output import echo_lines
 from tfbench.errors import ExitCode, TfbenchError
+from tfbench.wording import shorten_lines
 
 
 @click.command()
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=complete_recipe)
+@click.option(
+    "--allow-code", "allows_code", is_flag=True, help="Accept recipes that name functions of your own; none is called."
+)
 @format_option
 @click.pass_context
-def command(ctx: click.Context, recipes: tuple[str, ...], output_format: str) -> None:
-    """Check recipes without running them.
+def command(ctx: click.Context, recipes: tuple[str, ...], allows_code: bool, output_format: str) -> None:
+    """Check recipes, and every point of their sweeps, without running them.
 
     All files are checked and all problems named. Exit code 2 if there is any.
 
     \b
     tfbench validate mnist_mlp
     tfbench validate recipes/*.toml
+    tfbench validate mine.toml --allow-code
     """
-    problems = {recipe: _find_problems(recipe) for recipe in recipes}
+    problems = {recipe: _find_problems(recipe, allows_code=allows_code) for recipe in recipes}
     if output_format == "json":
         import json
 
         click.echo(json.dumps([{"recipe": r, "ok": not found, "problems": found} for r, found in problems.items()]))
     else:
         for recipe, found in problems.items():
-            click.echo("\n".join(found) if found else f"{recipe}: ok")
+            echo_lines(found or [f"{recipe}: ok"])
     if any(problems.values()):
         ctx.exit(ExitCode.USAGE)
 
 
-def _find_problems(recipe: str) -> list[str]:
+def _find_problems(name: str, *, allows_code: bool) -> list[str]:
+    from tfbench.requests import new_request
+    from tfbench.sweep import check_points
+    from tfbench.sweep_plan import new_plan, own_arm, own_variations
+
     try:
-        load_named_recipe(recipe, ())
+        recipe = load_named_recipe(name, ())
     except TfbenchError as error:
-        return str(error).splitlines()
+        return shorten_lines(str(error)).splitlines()
+    try:
+        request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
+        check_points(new_plan(request, [own_arm(recipe)], num_rounds=1, variations=own_variations(recipe)))
+    except TfbenchError as error:
+        return [f"{name}: {line}" for line in shorten_lines(str(error)).splitlines()]
     return []

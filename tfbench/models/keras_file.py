@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pkgutil
+import re
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -101,13 +102,23 @@ def _refuse_code(path: Path, where: str) -> None:
     except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
         raise RecipeError(f'{where}: is no file as model.save("net.keras") writes it: {error}.') from error
     for table in _tables_in(description):
-        if table["class_name"] in _CODE:
+        if kind := _find_code(table):
             config = table.get("config")
             name = f" '{config['name']}'" if isinstance(config, dict) and "name" in config else ""
             raise RecipeError(
-                f"{where}: its layer{name} is a {table['class_name']}, which holds code, and files must not run any. "
+                f"{where}: its layer{name} is a {kind}, which holds code, and files must not run any. "
                 'Put the code into a function of your own: name = "module:function".'
             )
+
+
+def _find_code(table: dict[str, Any]) -> str | None:
+    """Returns which kind of object that holds code a description names, however it is written.
+
+    Keras takes the module "keras" with the class "layers.Lambda", and a class where it looks for a function.
+    """
+    texts = [table.get(key) for key in ("class_name", "module", "registered_name", "config")]
+    parts = [part for text in texts if isinstance(text, str) for part in re.split(r"\W+", text)]
+    return next((part for part in parts if part in _CODE), None)
 
 
 def _tables_in(node: Any) -> Iterator[dict[str, Any]]:

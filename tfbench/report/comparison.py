@@ -11,6 +11,7 @@ from tfbench.measure.scaling import find_scaling
 from tfbench.report.references import describe_match, name_reference, reference_markdown, references_json
 from tfbench.report.scaling import scaling_json
 from tfbench.report.speeds import speed_text, speedup_json, speedup_text
+from tfbench.shown_text import csv_cell, markdown_text
 from tfbench.sweep_plan import format_value
 
 FORMAT_VERSION = 1
@@ -35,7 +36,7 @@ def comparison_lines(comparison: Comparison) -> list[str]:
 def comparison_markdown(comparison: Comparison) -> str:
     """Returns the table in Markdown, and below it the published figures."""
     header, rows = table_cells(comparison)
-    escaped = [[text.replace("|", "\\|") for text in row] for row in (header, *rows)]
+    escaped = [[markdown_text(text) for text in row] for row in (header, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in escaped]
     lines.insert(1, "|" + " --- |" * len(header))
     if published := reference_markdown(comparison):
@@ -51,13 +52,12 @@ def comparison_csv(comparison: Comparison) -> str:
     file = io.StringIO()
     names = ["num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"]
     names += ["speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason"]
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*comparison.keys, *names])
+    rows: list[list[Any]] = [[*comparison.keys, *names]]
     for row in comparison.rows:
         setting = [format_value(row.setting.get(key)) for key in comparison.keys]
         for entry in row.entries.values():
             interval, speedup = entry.interval, entry.speedup
-            writer.writerow(
+            rows.append(
                 [
                     *setting,
                     row.num_parameters,
@@ -76,7 +76,8 @@ def comparison_csv(comparison: Comparison) -> str:
                     entry.reason,
                 ]
             )
-    writer.writerows(_published_rows(comparison))
+    rows += _published_rows(comparison)
+    csv.writer(file, lineterminator="\n").writerows([csv_cell(value) for value in row] for row in rows)
     return file.getvalue()
 
 

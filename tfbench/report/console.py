@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tfbench.report import limits, prices, tables, trained
 from tfbench.results import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.shown_text import one_line, without_secrets
 
 
 class _PatientFile:
@@ -50,7 +51,7 @@ class _PatientFile:
             with contextlib.suppress(OSError, ValueError):
                 # Python would try to write the rest when it ends.
                 os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._file.fileno())
-                if self._file is sys.stdout and sys.stderr:
+                if self._file is getattr(sys.stdout, "uncleaned", sys.stdout) and sys.stderr:
                     sys.stderr.write(f"warning: stdout cannot be written: {error.strerror}. The run goes on.\n")
 
 
@@ -81,10 +82,10 @@ class RunConsole:
         if not self._is_live:
             self._print([text])
         elif self._status:
-            self._status.update(text)
+            self._status.update(shown(text))
         else:
             self._stop_progress()
-            self._status = self._console.status(text, refresh_per_second=4)
+            self._status = self._console.status(shown(text), refresh_per_second=4)
             self._status.start()
 
     def header(self, result: RunResult) -> None:
@@ -242,11 +243,17 @@ class RunConsole:
 
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
         for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
-            self._console.print(Text(line, style=style or ""), soft_wrap=True)
+            self._console.print(shown(line, style), soft_wrap=True)
+
+
+def shown(line: str, style: str | None = None) -> Text:
+    """Returns a line for a console, without what a terminal would obey."""
+    return Text(one_line(without_secrets(line)), style=style or "")
 
 
 def _open_console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
+    stream = getattr(stream, "uncleaned", stream)  # what rich draws with is obeyed; texts are cleaned as they come
     file: Any = _PatientFile(stream) if stream else None  # None: closed by the caller
     return Console(file=file, stderr=stderr)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tfbench.whole_files import write_output
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -30,11 +32,19 @@ class Plot(NamedTuple):
     alt: str
 
 
-def new_figure(height: float, title: str) -> "Figure":
-    """Returns an empty figure of the usual width; `height` in inches."""
+def blank_figure(height: float) -> "Figure":
+    """Returns an empty figure of the usual width, whose texts are drawn as they are; `height` in inches."""
+    import matplotlib
     from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
 
-    figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    # A title may be anybody's, and hold a dollar sign.
+    matplotlib.rcParams.update({"text.parse_math": False, "text.usetex": False})
+    return Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+
+
+def new_figure(height: float, title: str) -> "Figure":
+    """Returns a figure with nothing but a title; `height` in inches."""
+    figure = blank_figure(height)
     figure.suptitle(title, fontsize="medium")
     return figure
 
@@ -108,5 +118,5 @@ def write_images(images: "dict[str, bytes]", folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in images.items():
-        (folder / name).write_bytes(data)
+        write_output(folder / name, data)
     return [folder / name for name in images]

@@ -5,6 +5,8 @@ import html
 from collections.abc import Collection, Iterable, Sequence
 from typing import NewType
 
+from tfbench.shown_text import clean, without_secrets
+
 Html = NewType("Html", str)  # text that is HTML already
 
 GENERATOR = '<meta name="generator" content="tfbench '  # how a report is told from any other file
@@ -63,15 +65,19 @@ footer { margin-top: 3rem; padding-top: .6rem; border-top: 1px solid #ccc; color
 """
 
 
+def _escape(words: str) -> str:
+    return html.escape(clean(without_secrets(words)))
+
+
 def text(words: str, tag: str = "p", *, of_class: str = "") -> Html:
     """Returns words in an element."""
-    return Html(f"<{tag}{_class(of_class)}>{html.escape(words)}</{tag}>")
+    return Html(f"<{tag}{_class(of_class)}>{_escape(words)}</{tag}>")
 
 
 def section(title: str, *parts: Html, of_class: str = "") -> Html:
     """Returns a part of the page under a heading; "" if there is nothing in it."""
     body = "\n".join(part for part in parts if part)
-    return Html(f"<section{_class(of_class)}>\n<h2>{html.escape(title)}</h2>\n{body}\n</section>") if body else Html("")
+    return Html(f"<section{_class(of_class)}>\n<h2>{_escape(title)}</h2>\n{body}\n</section>") if body else Html("")
 
 
 def bullets(texts: Iterable[str]) -> Html:
@@ -120,14 +126,14 @@ def table(
     if not lines:
         return Html("")
     names = "".join(cell(*one, "th") for one in enumerate(header))
-    box = f'<div class="scroll" role="region" tabindex="0" aria-label="{html.escape(label)}">'
+    box = f'<div class="scroll" role="region" tabindex="0" aria-label="{_escape(label)}">'
     body = "\n".join(lines)
     return Html(f"{box}\n<table>\n<thead>\n<tr>{names}</tr>\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>")
 
 
 def picture(png: bytes, alt: str) -> Html:
     """Returns a picture whose data stands in the page itself."""
-    data, described = base64.b64encode(png).decode(), html.escape(alt)
+    data, described = base64.b64encode(png).decode(), _escape(alt)
     return Html(
         f'<figure><div class="scroll" role="region" tabindex="0" aria-label="plot">'
         f'<img src="data:image/png;base64,{data}" alt="{described}"></div></figure>'
@@ -136,7 +142,7 @@ def picture(png: bytes, alt: str) -> Html:
 
 def code(lines: str) -> Html:
     """Returns lines to be copied."""
-    return Html(f"<pre><code>{html.escape(lines)}</code></pre>")
+    return Html(f"<pre><code>{_escape(lines)}</code></pre>")
 
 
 def folded(summary: str, *parts: Html) -> Html:
@@ -150,9 +156,9 @@ def page(title: str, version: str, *parts: Html) -> str:
     body = "\n".join(part for part in parts if part)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'{GENERATOR}{html.escape(version)}">\n'
+        f'{GENERATOR}{_escape(version)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{_escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 

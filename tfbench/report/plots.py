@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.measure.spans import samples_per_second, steady_spans
 from tfbench.report import limits, profiles
+from tfbench.report.figures import DOTS_PER_INCH, blank_figure
 from tfbench.results import RunResult, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SIZE_INCHES = (8.0, 4.5)
-_DOTS_PER_INCH = 150
+_HEIGHT_INCHES = 4.5
 _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would flatten the end of the curve
 
 # Told apart by line and marker, not by colour: a plot may be printed in black and white.
@@ -53,7 +53,7 @@ def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]
     for name, figure in figures.items():
         if figure is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(folder / name, dpi=_DOTS_PER_INCH)
+            figure.savefig(folder / name, dpi=DOTS_PER_INCH)
             written.append(folder / name)
     return written
 
@@ -71,7 +71,7 @@ def _plot_loss(result: RunResult) -> "Figure | None":
     )
     _plot_epochs(axes, result, validation, "validation", _VALIDATION)
     if min(existing) > 0 and max(existing) / min(existing) >= _LOG_FROM_RATIO:
-        axes.set_yscale("log")
+        _make_logarithmic(axes)
     _finish_epoch_axes(axes, f"loss ({result.request.recipe.training.loss})")
     return figure
 
@@ -167,9 +167,7 @@ def _mark(result: RunResult) -> str:
 
 
 def _new_figure(result: RunResult, what: str) -> "tuple[Figure, Axes]":
-    from matplotlib.figure import Figure  # no pyplot: it keeps every figure, and may ask for a display
-
-    figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+    figure = blank_figure(_HEIGHT_INCHES)
     axes = figure.add_subplot()
     title = f"{result.request.recipe.recipe.title}: {what}"
     if placement := result.placement:
@@ -196,6 +194,15 @@ def _finish_epoch_axes(axes: "Axes", y_label: str) -> None:
     axes.set_xlabel("epoch")
     axes.set_ylabel(y_label)
     axes.legend()
+
+
+def _make_logarithmic(axes: "Axes") -> None:
+    """Gives values a logarithmic axis with plain numbers; matplotlib's own are mathematics."""
+    from matplotlib.ticker import NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _marker_size(count: int) -> float:

@@ -12,6 +12,7 @@ from tfbench.profile_records import TRACE_FOLDER
 from tfbench.report import profiles, tables
 from tfbench.report.console import RunConsole
 from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.shown_text import one_line
 
 
 class ProfileConsole(RunConsole):
@@ -84,6 +85,7 @@ class ProfileConsole(RunConsole):
 
     def _show_line(self, text: str) -> None:
         self._stop_status()
+        text = one_line(text)
         if self._line:
             progress, task = self._line
             progress.update(task, description=text, refresh=True)

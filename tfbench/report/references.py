@@ -7,6 +7,7 @@ from typing import Any
 from tfbench.measure.comparison import Comparison
 from tfbench.measure.references import FigurePair, ReferenceMatch, match_references
 from tfbench.report.tables import format_number, wrap
+from tfbench.shown_text import markdown_text
 from tfbench.sweep_plan import describe_setting
 
 HEADING = "Published for the recipe"
@@ -34,8 +35,9 @@ def reference_markdown(comparison: Comparison) -> list[str]:
     lines: list[str] = []
     matches = match_references(comparison)
     for match in matches:
-        lines.append(f"- {name_reference(match.reference)}: {list_figures(match.reference)}; {describe_match(match)}")
-        lines += [f"  - {describe_pair(pair)}" for pair in match.pairs]
+        figures = f"{name_reference(match.reference)}: {list_figures(match.reference)}; {describe_match(match)}"
+        lines.append(f"- {markdown_text(figures)}")
+        lines += [f"  - {markdown_text(describe_pair(pair))}" for pair in match.pairs]
     if any(match.pairs for match in matches):
         lines += ["", DISCLAIMER]
     return [f"{HEADING}:", "", *lines] if lines else []

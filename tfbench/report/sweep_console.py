@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tfbench.report.brief_console import BriefConsole
+from tfbench.report.console import shown
 from tfbench.report.sweep import cell_label
 from tfbench.report.sweep_table import SweepTable
 from tfbench.report.tables import format_clock
@@ -156,8 +157,8 @@ class LiveSweepConsole(SweepConsole):
         header, *rows = self._table.lines(width, max(2, self._size.height - _LINES_BELOW))
         left = format_clock(max(0.0, self._ends_at - self._now()))
         below = ["", _CAPTION, f"{self._state}, about {left} left: {self._doing}"]
-        text = Text(f"{header}\n", style="bold", no_wrap=True)
-        return text.append("\n".join([*rows, *(line[:width] for line in below)]), style="not bold")
+        text = Text(f"{shown(header).plain[:width]}\n", style="bold", no_wrap=True)
+        return text.append("\n".join(shown(line).plain[:width] for line in [*rows, *below]), style="not bold")
 
 
 def open_sweep_console(plan: SweepPlan, *, quiet_stdout: bool) -> SweepConsole:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from tfbench.errors import TrackingError
 from tfbench.tracking.store import locked
+from tfbench.whole_files import replacing
 
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
 
@@ -41,15 +42,15 @@ def publish(template: Path, database: Path) -> None:
         OSError: The folder cannot be written to.
         sqlite3.Error: What was copied is damaged.
     """
-    part = database.with_name(f"{database.name}.part")
     with locked(database.parent / ".init.lock"):
+        for part in database.parent.glob(f"{database.name}.*.part"):
+            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
         if not database.exists():
-            shutil.copyfile(template, part)
-            _check_integrity(part, mode="immutable=1")  # what SQLite has beside it is not looked at
-            for beside in ("-wal", "-shm", "-journal"):
-                database.with_name(database.name + beside).unlink(missing_ok=True)
-            part.replace(database)
-        part.unlink(missing_ok=True)  # of a process that was killed
+            with replacing(database) as part:
+                shutil.copyfile(template, part)
+                _check_integrity(part, mode="immutable=1")  # what SQLite has beside it is not looked at
+                for beside in ("-wal", "-shm", "-journal"):
+                    database.with_name(database.name + beside).unlink(missing_ok=True)
 
 
 def require_whole(database: Path) -> None:

@@ -11,6 +11,7 @@ from tfbench.measure.rounds import ARM_TAG, SWEEP_TAG
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.results import EpochRecord, RunResult, Summary
 from tfbench.schema import to_plain
+from tfbench.shown_text import markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
@@ -170,7 +171,7 @@ def color_of(global_batch_size: int) -> str:
 def describe(result: RunResult, summary: Summary) -> str:
     """Returns a run in a few lines of Markdown."""
     recipe, placement = result.request.recipe, result.placement
-    lines = [f"**{recipe.recipe.title}**", ""]
+    lines = [f"**{markdown_text(recipe.recipe.title)}**", ""]
     lines += _describe_profile(result)
     if result.is_synthetic and not result.request.profile:  # first: MLflow folds the rest away
         lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
@@ -181,7 +182,7 @@ def describe(result: RunResult, summary: Summary) -> str:
     if result.model:
         lines.append(f"- {result.model.num_parameters:,} parameters")
     if result.dataset:
-        lines.append(f"- data: {data_source(result)}")
+        lines.append(f"- data: {markdown_text(data_source(result))}")
     speed = summary.metrics.get("samples_per_second")
     if speed is not None:
         lines.append(f"- {speed:,.0f} samples/s")
@@ -189,9 +190,10 @@ def describe(result: RunResult, summary: Summary) -> str:
     if accuracy is not None:
         mark = " (synthetic data)" if result.is_synthetic else ""
         lines.append(f"- val_accuracy {accuracy:.4f}{mark}")
-    lines.append(f"- {result.status}{': ' + result.exit.reason if result.exit and result.exit.reason else ''}")
+    reason = f": {markdown_text(result.exit.reason)}" if result.exit and result.exit.reason else ""
+    lines.append(f"- {result.status}{reason}")
     if summary.cautions:
-        lines += ["", "Cautions:", "", *(f"- {caution}" for caution in summary.cautions)]
+        lines += ["", "Cautions:", "", *(f"- {markdown_text(caution)}" for caution in summary.cautions)]
     return "\n".join(lines)
 
 

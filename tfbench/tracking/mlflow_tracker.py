@@ -9,19 +9,21 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import TrackingError
 from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.shown_text import without_secrets
 from tfbench.sweep_plan import SweepPlan
 from tfbench.tracking import database, fields, mlflow_sweep_view, mlflow_view
-from tfbench.tracking.address import database_of, require_address, without_password
+from tfbench.tracking.address import database_of, is_server, require_address, require_artifact_place
 from tfbench.tracking.mlflow_view import OVERVIEW, View
 from tfbench.tracking.store import Store, TrackingState
-from tfbench.tracking.tracker import TrackedSweep
+from tfbench.tracking.tracker import SilentServerError, TrackedSweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -36,8 +38,10 @@ _SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-# MLflow's own values let a call to a server that is down last four minutes.
-_DEFAULTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+# MLflow's own values let a call to a server that is down last four minutes. The first retry comes without a pause.
+_RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"
+DEFAULT_PATIENCE_SECONDS = 20.0
+WORD_SECONDS = 5.0  # of a call to a server, after which its user hears what is waited for
 _RECOVER = "What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
@@ -50,6 +54,7 @@ class _Progress:
     params: set[str]
     tags: dict[str, str]
     is_deleted: bool
+    artifact_uri: str
     has_sizes: bool = False
     epochs: int = 0
 
@@ -57,16 +62,34 @@ class _Progress:
 class MlflowTracker:
     """Sends runs to one MLflow experiment; may serve several runs, one after another.
 
+    Args:
+        tracking_uri: Of a server, or of a database.
+        experiment: Made if it is not there.
+        store: Where it is noted which MLflow run stands for which run.
+        patience_seconds: For a server that does not answer, two or more; None: what MLflow's own variables say, else
+            `DEFAULT_PATIENCE_SECONDS`.
+        tell: Called, from another thread, with what is waited for.
+
     Raises:
         TrackingError: The tracking URI can be none; whether anything answers there is not asked yet.
     """
 
-    def __init__(self, tracking_uri: str, experiment: str, store: Store) -> None:
+    def __init__(
+        self,
+        tracking_uri: str,
+        experiment: str,
+        store: Store,
+        *,
+        patience_seconds: float | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         require_address(tracking_uri)
         self._database = database_of(tracking_uri)
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
         self._store = store
+        self._patience_seconds = patience_seconds
+        self._tell = tell
         self._lock = threading.Lock()
         self._template: Path | None = None
         self._client: MlflowClient | None = None
@@ -93,6 +116,7 @@ class MlflowTracker:
                 self._send(run_id, metrics=_metrics(fields.summary_metrics(result, summary), timestamp=ended))
                 # Before the files: the status is true even if the files cannot be stored.
                 self._connected().set_terminated(run_id, status=result.status, end_time=ended)
+                require_artifact_place(progress.artifact_uri, self._uri)
                 self._connected().log_artifacts(run_id, str(files))
             return progress.run
 
@@ -117,14 +141,15 @@ class MlflowTracker:
                 "mlflow.source.name": "tfbench",
                 fields.COLOR_TAG: fields.REPORT_COLOR,
             }
-            time = _milliseconds(created)
-            run = found[0] if found else client.create_run(experiment_id, time, marked, run_name=name)
+            at = _milliseconds(created)
+            run = found[0] if found else client.create_run(experiment_id, at, marked, run_name=name)
             run_id = run.info.run_id
             note = f"[Open the report]({mlflow_view.artifact_link(experiment_id, run_id, 'report.html')})"
             self._send(run_id, tags={**marked, "mlflow.note.content": note})
+            require_artifact_place(run.info.artifact_uri, self._uri)
             client.log_text(run_id, html, "report.html")
-            client.set_terminated(run_id, status="FINISHED", end_time=time)
-            return TrackedRun(tracking_uri=without_password(self._uri), experiment_id=experiment_id, run_id=str(run_id))
+            client.set_terminated(run_id, status="FINISHED", end_time=at)
+            return TrackedRun(tracking_uri=without_secrets(self._uri), experiment_id=experiment_id, run_id=str(run_id))
 
     def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
         """Writes the view of a sweep into the experiment, and to its runs what is known since all of them are made.
@@ -160,17 +185,24 @@ class MlflowTracker:
     def _prepare(self) -> None:
         if self._client or self._template:
             return
-        _quiet_mlflow()
+        if self._database == self._store.database.absolute():
+            self._store.require_plain_database()
+        _quiet_mlflow(self._patience_seconds)
         if self._database and not self._database.exists():
-            folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a refused run never needs it
-            self._template = _make_template(folder, self._database.parent / "artifacts")
+            self._make_template(self._database)
         else:
             self._connected().get_experiment_by_name(self._experiment)
+
+    def _make_template(self, wanted: Path) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a refused run never needs it
+        self._template = _make_template(folder, wanted.parent / "artifacts")
 
     def _publish(self) -> None:
         """Puts the database that was made outside of the store into it."""
         if self._template and self._database:
+            if not self._template.is_file():  # a cleaner of temporary files came by
+                self._make_template(self._database)
             database.publish(self._template, self._database)
             self._template = None
 
@@ -212,13 +244,14 @@ class MlflowTracker:
         run_id = result.request.run_id
         run = self._find(run_id) or self._create(result)
         tracked = TrackedRun(
-            tracking_uri=without_password(self._uri), experiment_id=run.info.experiment_id, run_id=run.info.run_id
+            tracking_uri=without_secrets(self._uri), experiment_id=run.info.experiment_id, run_id=run.info.run_id
         )
         self._progress[run_id] = _Progress(
             run=tracked,
             params=set(run.data.params),
             tags=dict(run.data.tags),
             is_deleted=run.info.lifecycle_stage == "deleted",
+            artifact_uri=run.info.artifact_uri,
         )
         state = self._store.read_state(run_id)
         if state is None or state.run != tracked:
@@ -233,7 +266,7 @@ class MlflowTracker:
 
         client = self._connected()
         state = self._store.read_state(run_id)
-        if state and state.run and state.run.tracking_uri == without_password(self._uri):
+        if state and state.run and state.run.tracking_uri == without_secrets(self._uri):
             try:
                 run = client.get_run(state.run.run_id)
             except MlflowException as error:
@@ -283,7 +316,7 @@ class MlflowTracker:
 
     def _deleted(self) -> TrackingError:
         return TrackingError(
-            f"{without_password(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
+            f"{without_secrets(self._uri)}: experiment '{self._experiment}' was deleted. Restore it in MLflow, or "
             "name another one with --experiment."
         )
 
@@ -319,30 +352,64 @@ class MlflowTracker:
 
     @contextlib.contextmanager
     def _errors(self, remedy: str = _RECOVER) -> Iterator[None]:
+        began = time.monotonic()
         try:
-            yield
+            with self._word():
+                began = time.monotonic()
+                yield
         except (OSError, sqlite3.Error, ImportError) as error:  # a driver of another database may not be installed
             raise self._explain(error, remedy) from error
         except Exception as error:
             if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
                 raise
+            if is_server(self._uri) and time.monotonic() - began >= _read_patience():
+                raise SilentServerError(
+                    f"MLflow at {without_secrets(self._uri)}: did not answer within {_read_patience():g} s, which "
+                    f"TFBENCH_SERVER_TIMEOUT sets. {remedy}"
+                ) from error
             raise self._explain(error, remedy) from error
+
+    @contextlib.contextmanager
+    def _word(self) -> Iterator[None]:
+        """Tells the user what is waited for, if it takes long."""
+        if self._tell is None or not is_server(self._uri):
+            yield
+            return
+        _quiet_mlflow(self._patience_seconds)  # importing it is no waiting for a server
+        text = f"waiting for MLflow at {without_secrets(self._uri)} (gives up after {_read_patience():g} s)"
+        timer = threading.Timer(WORD_SECONDS, self._tell, [text])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _explain(self, error: Exception, remedy: str) -> TrackingError:
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
         return TrackingError(
-            f"MLflow at {without_password(self._uri)}: {fields.cut(without_password(text), 400)}. {remedy}"
+            f"MLflow at {without_secrets(self._uri)}: {fields.cut(without_secrets(text), 400)}. {remedy}"
         )
 
 
-def _quiet_mlflow() -> None:
+def _quiet_mlflow(patience_seconds: float | None = None) -> None:
     os.environ.update(_SETTINGS)
-    for name, value in _DEFAULTS.items():
-        os.environ.setdefault(name, value)
+    timeout = max(1, int((patience_seconds or DEFAULT_PATIENCE_SECONDS) / 2))  # whole seconds are all that MLflow reads
+    for name, value in {_RETRIES: "1", _TIMEOUT: str(timeout)}.items():
+        if patience_seconds is not None or name not in os.environ:
+            os.environ[name] = value
     import mlflow  # noqa: F401 - sets up its loggers, which must not happen after ours
 
     for name in _NOISY:  # all that matters is raised, too
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _read_patience() -> float:
+    """Returns for how many seconds MLflow waits for a server that does not answer, with its retries."""
+    try:
+        return float(os.environ[_TIMEOUT]) * (1 + float(os.environ[_RETRIES]))
+    except ValueError as error:
+        raise TrackingError(f"{_TIMEOUT} and {_RETRIES} must be numbers: {error}.") from error
 
 
 def _make_template(folder: Path, artifacts: Path) -> Path:

@@ -1,16 +1,15 @@
 """MLflow's server, started for a user interface and ended with everything that it started."""
 
 import contextlib
-import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from tfbench import children
 from tfbench.errors import TrackingError
 from tfbench.tracking.store import Store
 
@@ -22,7 +21,7 @@ STOP_SECONDS = 5.0
 POLL_SECONDS = 0.2
 LOG_LINES = 8
 
-_ENVIRONMENT = {
+_SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight more processes and 800 MB, for jobs that nobody starts
 }
@@ -53,23 +52,17 @@ def serve(store: Store, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Runs MLflow's server on a store for as long as the context lasts; it answers when the context begins.
 
     Raises:
-        TrackingError: The server did not start; with what it wrote last.
+        TrackingError: The server did not start; with what it wrote last. Or the store holds links.
     """
-    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", store.tracking_uri]
-    command += ["--default-artifact-root", store.artifacts.absolute().as_uri()]
+    store.require_plain_database()
+    arguments = ["server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    arguments += ["--backend-store-uri", store.tracking_uri]
+    arguments += ["--default-artifact-root", store.artifacts.absolute().as_uri()]
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
         log = Path(folder) / "server.log"
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=folder,  # MLflow makes files in the current folder
-                env=os.environ | _ENVIRONMENT,
-                start_new_session=True,  # Ctrl-C reaches tfbench alone, which then ends the server
-            )
+            # In a folder of its own: MLflow makes files in the current one, and uvicorn imports from it.
+            process = children.start("mlflow", arguments, output=output, folder=folder, settings=_SETTINGS)
         try:
             _wait_until_it_answers(process, port, log)
             yield process

@@ -12,18 +12,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.journal import files_folder
+from tfbench.plain_files import open_plain, require_plain
 from tfbench.record_lines import parse
 from tfbench.results import TrackedRun
-from tfbench.schema import read_json
+from tfbench.schema import build_fields, read_json
+from tfbench.whole_files import write_whole
 
 DEFAULT_STORE = "mlruns"
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
+_BESIDE = (".jsonl", ".brief.json", ".tracked.json", ".reserve", ".files")  # what there is of a run
+_DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", "artifacts")
 
+_STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
+_LEFTOVER = re.compile(r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,11 +87,22 @@ class Store:
         """Returns where the journal of a run is, or would be.
 
         Raises:
-            TrackingError: The id cannot be a file name.
+            TrackingError: The id cannot be a file name, or what there is of the run is no file but a link.
         """
         if not _RUN_ID.fullmatch(run_id):
             raise TrackingError(f"run id {run_id!r}: must be letters, digits and '_.-', 128 at most.")
+        for ending in _BESIDE:
+            require_plain(self.journals / f"{run_id}{ending}", within=self.root)
         return self.journals / f"{run_id}.jsonl"
+
+    def require_plain_database(self) -> None:
+        """Refuses a database, or a folder of artifacts, that leads out of the store.
+
+        Raises:
+            TrackingError: Naming the link.
+        """
+        for name in _DATABASE:
+            require_plain(self.root / name, within=self.root)
 
     def create_journal(self, run_id: str) -> Path:
         """Makes the folders that a new journal needs, and returns the journal's path; the file is not made.
@@ -141,11 +158,9 @@ class Store:
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
         try:
-            fields = read_json(self._state_path(run_id).read_bytes())
-            fields["tracking_uri"] = fields["tracking_uri"] or self.tracking_uri
-            fields["run"] = TrackedRun(**fields["run"]) if fields["run"] else None
-            return TrackingState(**fields)
-        except (OSError, ValueError, TypeError, KeyError):
+            fields = build_fields(_STATE, read_json(self._state_path(run_id).read_bytes()), "state")
+            return TrackingState(**fields | {"tracking_uri": fields["tracking_uri"] or self.tracking_uri})
+        except (OSError, ValueError, RecipeError):
             return None  # the tracking server knows the run by its tag
 
     def write_state(self, run_id: str, state: TrackingState) -> None:
@@ -159,15 +174,7 @@ class Store:
             fields["tracking_uri"] = None  # so that a store can be moved
         path = self._state_path(run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Readable by its owner only, as mkstemp makes it: the address of a server can hold a password.
-        handle, temporary = tempfile.mkstemp(prefix=f"{run_id}.", suffix=".part", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(fields, file)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(fields), private=True)  # the address of a server can hold a password
 
     def run_ids(self) -> list[str]:
         """Returns the ids of all runs that have a journal."""
@@ -229,19 +236,18 @@ class Store:
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
         known = set(self.run_ids())
-        for pattern in ("*.reserve", "*.tracked.json", "*.part"):
-            for path in self.journals.glob(pattern):
-                run_id = path.name.removesuffix(".tracked.json") if pattern == "*.tracked.json" else path.stem
-                run_id = run_id.rpartition(".")[0] if pattern == "*.part" else run_id
-                is_orphan = run_id not in known
-                if is_orphan or (run_id in dead_run_ids and pattern != "*.tracked.json"):
-                    path.unlink(missing_ok=True)
+        for path in list(self.journals.glob("*")):
+            match = _LEFTOVER.fullmatch(path.name)
+            if match and (match[1] not in known or (match[1] in dead_run_ids and match[2] != "tracked.json")):
+                _remove(path)
         for folder in self.journals.glob("*.files"):
             if folder.stem not in known:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
             elif folder.stem in dead_run_ids:  # half-written snapshots and models
-                for part in (*folder.glob("snapshots/*.part"), *folder.glob("part-*")):
-                    part.unlink(missing_ok=True)
+                for parent in (folder, folder / "snapshots"):
+                    if not folder.is_symlink() and not parent.is_symlink():
+                        for part in parent.glob("*.part"):
+                            _remove(part)
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -258,7 +264,7 @@ class Store:
         return path, path.with_suffix(".reserve"), path.with_suffix(".brief.json"), self._state_path(run_id)
 
     def _state_path(self, run_id: str) -> Path:
-        return self.journals / f"{run_id}.tracked.json"
+        return self.journal_path(run_id).with_suffix(".tracked.json")
 
     def _read_head(self, run_id: str) -> RunHead | None:
         try:
@@ -290,9 +296,17 @@ def locked(path: Path) -> Iterator[None]:
         OSError: The file cannot be made or opened.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    with open(path, "ab", opener=open_plain) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, a folder, or a link itself."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _is_meant(head: RunHead, token: str) -> bool:

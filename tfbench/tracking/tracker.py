@@ -5,8 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from tfbench.errors import TrackingError
 from tfbench.results import RunResult, Summary, TrackedRun
 from tfbench.sweep_plan import SweepPlan
+
+
+class SilentServerError(TrackingError):
+    """A tracking server did not answer in time; to ask it again at once would take as long again."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

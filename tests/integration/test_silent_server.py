@@ -1,0 +1,100 @@
+"""An MLflow server that takes calls and never answers costs one wait, whose length the user sets."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_request, build_result
+from journals import write_journal
+from tfbench.tracking import mlflow_tracker
+from tfbench.tracking.store import Store, TrackingState
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    """Takes connections, which the system does for it, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        yield listening
+
+
+def count_calls(server: socket.socket) -> int:
+    calls = 0
+    while True:
+        try:
+            server.accept()[0].close()
+        except BlockingIOError:
+            return calls
+        calls += 1
+
+
+@pytest.fixture
+def address(server: socket.socket, in_tmp_path: Path) -> str:
+    """Of the server, at which two runs in two experiments are to be tracked."""
+    address = f"http://127.0.0.1:{server.getsockname()[1]}"
+    store = Store(Path("mlruns"))
+    for run_id in ("first", "second"):
+        write_journal(store, build_result(request=build_request(run_id=run_id)))
+        store.write_state(run_id, TrackingState(tracking_uri=address, experiment=run_id))
+    return address
+
+
+def test_recover_asks_it_once_says_what_it_waits_for_and_gives_up(
+    tfbench: Cli, server: socket.socket, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow_tracker, "WORD_SECONDS", 0.0)
+    monkeypatch.setenv("TFBENCH_SERVER_TIMEOUT", "2s")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")  # put back at the end, as is the next
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    done = tfbench("recover")
+    assert done.exit_code == 2
+    reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets. What was measured is"
+    assert [line.partition("failed     ")[2][: len(reason)] for line in done.stdout.splitlines()] == [reason, reason]
+    assert done.stderr.splitlines()[0] == f"waiting for MLflow at {address} (gives up after 2 s)"
+    assert "2 of 2 runs could not be brought into MLflow" in done.stderr
+    assert count_calls(server) == 2  # the first, and its one repetition
+
+
+@pytest.mark.parametrize("given", ["soon", "-1", "nan", "1e300"])
+def test_a_timeout_that_is_none_is_refused(
+    tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("TFBENCH_SERVER_TIMEOUT", given)
+    done = tfbench("recover")
+    assert done.exit_code == 2
+    assert "TFBENCH_SERVER_TIMEOUT: must be more than 0, and at most 1e+09, such as 90s, 10m or 1.5h" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_mlflows_own_timeout_that_is_none_is_refused(
+    tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "soon")
+    done = tfbench("recover")
+    assert done.exit_code == 2
+    assert "MLFLOW_HTTP_REQUEST_TIMEOUT and MLFLOW_HTTP_REQUEST_MAX_RETRIES must be numbers" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("patience", "own", "timeout", "retries"),
+    [
+        (None, {}, "10", "1"),
+        (None, {"MLFLOW_HTTP_REQUEST_TIMEOUT": "3"}, "3", "1"),
+        (60.0, {"MLFLOW_HTTP_REQUEST_TIMEOUT": "3"}, "30", "1"),
+        (0.5, {}, "1", "1"),
+    ],
+)
+def test_the_wait_is_shared_between_a_call_and_its_repetition(
+    monkeypatch: pytest.MonkeyPatch, patience: float | None, own: dict[str, str], timeout: str, retries: str
+) -> None:
+    environment = dict(own)
+    monkeypatch.setattr(mlflow_tracker.os, "environ", environment)
+    mlflow_tracker._quiet_mlflow(patience)
+    assert environment["MLFLOW_HTTP_REQUEST_TIMEOUT"] == timeout
+    assert environment["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == retries

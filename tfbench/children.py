@@ -1,0 +1,77 @@
+"""Every process of Python that tfbench starts is started here, so that all of them run what is installed, and no more.
+
+Python puts the current folder in front of what it imports for `-m`; a json.py that lies there would be executed.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from typing import IO
+
+_FIXED = {"PYTHONSAFEPATH": "1"}  # read by what a child starts in turn, too, which its command line would not reach
+
+
+def start(
+    module: str,
+    arguments: Iterable[str] = (),
+    *,
+    output: IO[bytes],
+    stdin: int = subprocess.DEVNULL,
+    folder: str | None = None,
+    settings: Mapping[str, str | None] | None = None,
+) -> "subprocess.Popen[bytes]":
+    """Starts `python -m MODULE` in a session of its own, which Ctrl-C does not reach.
+
+    Args:
+        module: What is run.
+        arguments: Of its command line.
+        output: Receives what it prints, on either stream.
+        stdin: As of `subprocess.Popen`.
+        folder: It is started in; None: the current one.
+        settings: Environment variables set in place of the user's; None takes one away.
+    """
+    return subprocess.Popen(
+        _command(module, arguments),
+        stdin=stdin,
+        stdout=output,
+        stderr=output,
+        cwd=folder,
+        env=_environment(settings or {}),
+        start_new_session=True,
+    )
+
+
+def ask(
+    module: str, *, timeout: float, settings: Mapping[str, str | None], question: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Runs `python -m MODULE` to its end, and returns what it printed.
+
+    Args:
+        module: What is run.
+        timeout: Seconds.
+        settings: As of `start`.
+        question: Given on its standard input; None: it has the caller's.
+
+    Raises:
+        subprocess.TimeoutExpired: It took longer.
+    """
+    return subprocess.run(
+        _command(module, ()),
+        input=question,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        env=_environment(settings),
+        check=False,
+    )
+
+
+def _command(module: str, arguments: Iterable[str]) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def _environment(settings: Mapping[str, str | None]) -> dict[str, str]:
+    wanted = {**os.environ, **settings, **_FIXED}
+    return {name: value for name, value in wanted.items() if value is not None}

@@ -1,0 +1,100 @@
+"""Files that are written whole or not at all, and outputs of a user that need not be files."""
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_NAME_BYTES = 200  # of a file's name that its temporary folder is called by: systems allow 255
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, synced: bool = False) -> Iterator[Path]:
+    """Yields where to write what takes the place of a file in one step once the context ends well.
+
+    That is a file of the same name in a folder beside it, which is made for it alone, under a name that nobody can
+    guess: no link can have been laid there. Whatever goes wrong, the old file stays as it was, and the folder goes.
+
+    Args:
+        path: The file. A link is replaced itself, and not followed.
+        synced: Whether to wait until all of it is on the disk.
+
+    Raises:
+        OSError: The folder cannot be written to, or is full.
+    """
+    start = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
+    with tempfile.TemporaryDirectory(prefix=f"{start}.", suffix=".part", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        yield part
+        if synced:
+            _sync(part)
+        part.replace(path)
+    if synced:
+        _sync(path.parent)
+
+
+def write_whole(path: Path, data: bytes | str, *, private: bool = False) -> None:
+    """Writes a file, whole or not at all; one that is replaced keeps its mode.
+
+    Args:
+        path: The file.
+        data: What it is to hold; a text becomes UTF-8.
+        private: Whether none but its owner may read it, since there may be a password in it.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    try:
+        with replacing(path) as part:
+            part.touch(mode=0o600 if private else 0o666)
+            with contextlib.suppress(FileNotFoundError):
+                if not private and stat.S_ISREG(mode := path.lstat().st_mode):
+                    part.chmod(mode & 0o777)
+            part.write_bytes(_encode(data))
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # whom the temporary name tells nothing
+        raise
+
+
+def is_stream(path: Path) -> bool:
+    """Says whether a path names something to be written to and never replaced: a pipe, a device, an open descriptor."""
+    return _descriptor(path) is not None or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def write_output(path: Path, data: bytes | str) -> None:
+    """Writes what a user wants at a place that he named: a file whole or not at all, a stream as it comes.
+
+    A link is followed, as a shell would: the file that it leads to is written.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if not is_stream(path):
+        write_whole(Path(os.path.realpath(path)), data)
+        return
+    descriptor = _descriptor(path)
+    # Not opened anew where it is open already: that would write over the beginning of a file that stdout goes to.
+    with open(path if descriptor is None else os.dup(descriptor), "wb") as stream:  # noqa: PTH123
+        stream.write(_encode(data))
+
+
+def _descriptor(path: Path) -> int | None:
+    """Returns the open descriptor that a path stands for."""
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,9})", str(path))
+    return int(match[1]) if match else _STREAMS.get(str(path))
+
+
+def _encode(data: bytes | str) -> bytes:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
