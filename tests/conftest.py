@@ -4,6 +4,7 @@ import ipaddress
 import os
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,11 +22,35 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+_FIGURES = ("epochs lost", "runs unreadable", "untrue statuses", "tracebacks", "processes left", "temporaries left")
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says in one line how much generated input was tried."""
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Says how many faults `pytest -m faults` injects, and which."""
+    group = parser.getgroup("faults")
+    group.addoption("--faults", type=int, default=20, help="how many faults `-m faults` injects (default: 20)")
+    group.addoption("--seed", type=int, default=0, help="what the faults are drawn from (default: 0)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the faults out unless they are asked for: they take minutes, and no two machines meet the same moments."""
+    if "faults" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("faults")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Says in one line how much generated input was tried, and in one what came of the faults."""
     if generated.tried:
         terminalreporter.write_line(generated.summary_line())
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    counts = [dict(report.user_properties).get("faults") for report in reports if report.when == "call"]
+    faults = [count for count in counts if count is not None]
+    if faults:
+        total: Counter[str] = sum((Counter(count) for count in faults), Counter())
+        figures = ", ".join(f"{total[name]} {name}" for name in _FIGURES)
+        terminalreporter.write_line(f"{len(faults)} faults, seed {config.getoption('--seed')}: {figures}")
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures that a test shares with others

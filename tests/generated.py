@@ -6,11 +6,13 @@ import datetime
 import json
 import math
 import string
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 settings.register_profile(
     "few",
@@ -75,6 +77,15 @@ NASTY = (
 )
 
 
+def examples(few: int, many: int) -> Callable[[Test], Test]:
+    """Says how many examples a test gets in the default run, and under "many", where that is not the profile's number.
+
+    It is for tests whose every example is several commands: one that fails is not made smaller, which would take hours.
+    """
+    is_few = settings().derandomize
+    return settings(max_examples=few if is_few else many, phases=[Phase.explicit, Phase.generate])
+
+
 @contextlib.contextmanager
 def counted(what: str) -> Iterator[None]:
     """Counts one try, and whether it ended in what a user would see as a traceback."""
@@ -99,6 +110,16 @@ values = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
+)
+
+# Values as JSON spells them. As texts, since Python itself refuses to write some of them.
+json_literals = st.one_of(
+    texts.map(json.dumps),
+    st.integers().map(str),
+    st.floats().map(json.dumps),
+    st.sampled_from(("null", "true", "false", "[]", "{}", "0", "-1", "0.5", "1e999", "NaN", "[1, 2]", '{"a": 1}')),
+    st.sampled_from(("9" * 20, "1" + 400 * "0", "-1" + 400 * "0", "9" * 5000)),  # to beyond what `int` reads
+    st.sampled_from((50, 2000, 100_000)).map(lambda depth: "[" * depth + "]" * depth),  # beyond what `json` does
 )
 
 

@@ -1,0 +1,366 @@
+"""Faults by a seed: which command is hit, with what, and at which moment of its life."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from runs import DEADLINE_SECONDS, Command, wait_until
+
+MARK = "TEST_OF_FAULTS"  # in the environment of a command and of all that it starts
+GOOD_RUN = "0" * 32  # which is in the store beside the run that something happens to
+LIFE_SECONDS = 20.0  # of a run with ten epochs of which nothing becomes, on a busy machine
+GONE_SECONDS = 30.0  # an orphan takes two at most; a busy machine is given more
+DISK_BYTES = 12 * 2**20
+RECIPE = """
+[recipe]
+title = "Faults"
+source = "this test"
+[model]
+name = "mlp"
+hidden_units = [16]
+[dataset]
+name = "mnist"
+data = "synthetic"
+[training]
+global_batch_size = 2000
+epochs = 10
+[measurement]
+warmup_steps = 1
+checks = false
+"""
+RUN = ("run", "small.toml")
+SWEEP = (
+    *("sweep", "small.toml", "--full", "--repeats", "1", "--set", "training.epochs=4"),
+    *("--vary", "training.global_batch_size=2000,4000", "--arm", "default cpu:0"),
+)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """So many seconds after the journals hold `count` records of a kind; "" is the start of the command."""
+
+    kind: str
+    count: int
+    delay: float
+
+
+MOMENTS: tuple[Callable[[random.Random], Moment], ...] = (
+    lambda chance: Moment("", 0, chance.uniform(0, 0.4)),
+    lambda chance: Moment("", 0, chance.uniform(0, LIFE_SECONDS)),
+    lambda chance: Moment("request", chance.randint(1, 2), chance.uniform(0, 0.3)),
+    lambda chance: Moment("worker", 1, chance.uniform(0, LIFE_SECONDS / 2)),
+    lambda chance: Moment("ready", chance.randint(1, 2), chance.uniform(0, 2)),
+    lambda chance: Moment("epoch", chance.randint(1, 8), chance.uniform(0, 0.3)),
+    lambda chance: Moment("epoch", chance.randint(1, 8), chance.uniform(0, 0.3)),
+    lambda chance: Moment("finished", chance.randint(1, 2), chance.uniform(0, 0.3)),
+    lambda chance: Moment("exit", 1, chance.uniform(0, 2)),  # while it is tracked
+)
+
+
+class Victim(Command):
+    """A run or a sweep that something will happen to."""
+
+    def __init__(self, *arguments: str, cwd: Path, mark: str) -> None:
+        self.temporary = cwd / "tmp"
+        self.temporary.mkdir(exist_ok=True)
+        self.is_sweep = arguments[0] == "sweep"
+        self.mark = mark
+        super().__init__(*arguments, cwd=cwd, **{"TMPDIR": str(self.temporary), MARK: mark})
+
+    @property
+    def has_ended(self) -> bool:
+        """True once nothing more can happen to it."""
+        return self.process.poll() is not None
+
+    def journals(self) -> list[Path]:
+        """Returns the journals that it wrote, oldest first."""
+        found = []
+        for path in (self.store / "journals").glob("*.jsonl"):
+            with contextlib.suppress(OSError):  # one may be discarded meanwhile
+                found.append((path.stat().st_mtime, path))
+        return [path for _, path in sorted(found) if path.stem != GOOD_RUN]
+
+    def wait_for_moment(self, moment: Moment) -> None:
+        """Waits until the moment has come, or the command is over before."""
+        needle = f'"kind":"{moment.kind}"'.encode()
+
+        def has_come() -> bool:
+            with contextlib.suppress(OSError):  # of a journal that is discarded meanwhile
+                return self.has_ended or sum(p.read_bytes().count(needle) for p in self.journals()) >= moment.count
+            return False
+
+        if moment.kind:
+            wait_until(has_come, f"{moment.count} x {moment.kind}")
+        self.wait_at_most(moment.delay)
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Lets it go on for some time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
+    def find_worker(self) -> psutil.Process | None:
+        """Returns its measuring process, for which it waits; None: it came to an end without one."""
+        found: list[psutil.Process] = []
+
+        def is_there() -> bool:
+            with contextlib.suppress(psutil.Error):
+                found[:] = [
+                    child
+                    for child in psutil.Process(self.process.pid).children()
+                    if "tfbench.worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE
+                ]
+            return bool(found) or self.has_ended
+
+        wait_until(is_there, "a worker")
+        return found[0] if found else None
+
+    def kill_worker(self) -> None:
+        """Kills its measuring process."""
+        with contextlib.suppress(psutil.Error):
+            if worker := self.find_worker():
+                worker.kill()
+                worker.wait(DEADLINE_SECONDS)
+
+    def kill_both(self) -> None:
+        """Kills it and its measuring process at once, as the end of the machine would."""
+        processes = marked_processes(self.mark)
+        for process in processes:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(processes, DEADLINE_SECONDS)
+
+
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """Returns all processes that a command started, wherever they are now, and itself."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+# Each fault is a function of the victim and of the chance that its details are drawn from.
+
+
+def kill_parent(victim: Victim, chance: random.Random) -> None:
+    victim.send(signal.SIGKILL)
+
+
+def kill_worker(victim: Victim, chance: random.Random) -> None:
+    victim.kill_worker()
+
+
+def kill_both(victim: Victim, chance: random.Random) -> None:
+    victim.kill_both()
+
+
+def terminate(victim: Victim, chance: random.Random) -> None:
+    victim.send(signal.SIGTERM)
+
+
+def interrupt(victim: Victim, chance: random.Random) -> None:
+    victim.send(signal.SIGINT)
+
+
+def hang_up(victim: Victim, chance: random.Random) -> None:
+    victim.send(signal.SIGHUP)
+
+
+def interrupt_twice(victim: Victim, chance: random.Random) -> None:
+    victim.send(signal.SIGINT)
+    victim.wait_at_most(chance.uniform(0, 1))
+    victim.send(signal.SIGINT)
+
+
+def stop_and_kill_parent(victim: Victim, chance: random.Random) -> None:
+    victim.send(signal.SIGSTOP)
+    victim.wait_at_most(chance.uniform(0.1, 2))
+    victim.send(signal.SIGKILL)
+
+
+def stop_and_kill_worker(victim: Victim, chance: random.Random) -> None:
+    with contextlib.suppress(psutil.Error):
+        if worker := victim.find_worker():
+            worker.suspend()
+            victim.wait_at_most(chance.uniform(0.1, 2))
+            worker.kill()
+
+
+def fill_disk(victim: Victim, chance: random.Random) -> None:
+    """The disk takes nothing more; or, where only a file's size can be limited, no file of the command grows."""
+    if not victim.store.is_mount():
+        limit_files_of_worker(victim, chance)
+        limit_files_of_parent(victim, chance)
+        return
+    with contextlib.suppress(OSError), (victim.store / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"\0" * 4096)
+
+
+def limit_files_of_parent(victim: Victim, chance: random.Random) -> None:
+    _limit_files(victim, victim.process.pid, chance)
+
+
+def limit_files_of_worker(victim: Victim, chance: random.Random) -> None:
+    if worker := victim.find_worker():
+        _limit_files(victim, worker.pid, chance)
+
+
+def tear_tail(victim: Victim, chance: random.Random) -> None:
+    """The machine ends, and with it the last bytes that were on their way to the disk."""
+    victim.kill_both()
+    _tear(victim.journals(), chance)
+
+
+def tear_sweep(victim: Victim, chance: random.Random) -> None:
+    victim.kill_both()
+    _tear(list((victim.store / "sweeps").glob("*.jsonl")), chance)
+
+
+def kill_worker_within_a_write(victim: Victim, chance: random.Random) -> None:
+    """A worker that is killed leaves half a line; what follows it in the file is the parent's."""
+    victim.send(signal.SIGSTOP)
+    for worker in [process for process in marked_processes(victim.mark) if process.pid != victim.process.pid]:
+        with contextlib.suppress(psutil.Error):
+            worker.kill()
+    for journal in victim.journals()[-1:]:
+        line = b'{"kind":"spans","time":1700000000.0,"spans":[[1,2,3,0.5]]}'
+        if b'"kind":"exit"' not in journal.read_bytes():
+            with journal.open("ab") as file:
+                file.write(line[: chance.randrange(1, len(line))])
+    victim.send(signal.SIGCONT)
+
+
+def lock_database(victim: Victim, chance: random.Random) -> None:
+    """Another process has the database for a while."""
+    database = victim.store / "mlflow.db"
+    wait_until(lambda: database.exists() or victim.has_ended, "a database")
+    if victim.has_ended:
+        return
+    with contextlib.closing(sqlite3.connect(database, timeout=60)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        victim.wait_at_most(chance.uniform(0.5, 10))
+
+
+def delete_database(victim: Victim, chance: random.Random) -> None:
+    """The database goes; what SQLite keeps beside it may stay."""
+    (victim.store / "mlflow.db").unlink(missing_ok=True)
+
+
+def delete_temporary_files(victim: Victim, chance: random.Random) -> None:
+    """A cleaner goes through the folder of temporary files."""
+    for path in victim.temporary.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def kill_recover(victim: Victim, chance: random.Random) -> None:
+    """The recovery is killed as well."""
+    victim.kill_both()
+    recovery = Victim("recover", cwd=victim.store.parent, mark=victim.mark)
+    recovery.wait_at_most(chance.uniform(0, 6))
+    recovery.send(signal.SIGKILL)
+    recovery.wait()
+
+
+Inject = Callable[[Victim, random.Random], None]
+FAULTS: tuple[Inject, ...] = (
+    *(kill_parent, kill_worker, kill_both, terminate, interrupt, hang_up, interrupt_twice),
+    *(stop_and_kill_parent, stop_and_kill_worker, fill_disk, limit_files_of_parent, limit_files_of_worker),
+    *(tear_tail, tear_sweep, kill_worker_within_a_write, lock_database, delete_database, delete_temporary_files),
+    *(kill_recover,),
+)
+ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database, delete_temporary_files}
+KILLS_PARENT = frozenset({kill_parent, kill_both, stop_and_kill_parent, tear_tail, tear_sweep, kill_recover})
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a command, and when."""
+
+    inject: Inject
+    is_sweep: bool
+    has_database: bool  # before the command begins
+    moment: Moment
+
+    @property
+    def name(self) -> str:
+        """What it is called in the name of a test."""
+        return f"{self.inject.__name__}-{'sweep' if self.is_sweep else 'run'}"
+
+
+def draw_fault(seed: int, number: int) -> tuple[Fault, random.Random]:
+    """Returns the fault of a number, and the chance that its details are drawn from: the same for the same seed.
+
+    All faults come in turn; the rest is chance.
+    """
+    chance = random.Random(f"{seed}/{number}")
+    inject = FAULTS[(seed + number) % len(FAULTS)]
+    fault = Fault(
+        inject=inject,
+        is_sweep=inject is tear_sweep or chance.random() < 0.25,
+        has_database=chance.random() < 0.6,
+        moment=chance.choice(MOMENTS)(chance),
+    )
+    return fault, chance
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """Makes a folder a small disk of its own, where that is allowed."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(folder)]
+    is_mounted = subprocess.run(mount, check=False, capture_output=True).returncode == 0
+    try:
+        yield
+    finally:
+        if is_mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def swept_up(mark: str) -> Iterator[None]:
+    """Leaves no process behind, whatever a test finds."""
+    try:
+        yield
+    finally:
+        for process in marked_processes(mark):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+def wait_until_gone(mark: str) -> list[str]:
+    """Waits for the end of all processes that a command started, and returns what those do that go on."""
+    deadline = time.monotonic() + GONE_SECONDS
+    while left := marked_processes(mark):
+        if time.monotonic() > deadline:
+            return [" ".join(process.cmdline()) for process in left]
+        psutil.wait_procs(left, 0.2)
+    return []
+
+
+def _limit_files(victim: Victim, pid: int, chance: random.Random) -> None:
+    """Lets no file grow beyond a size a little above that of the journal, so that some line is cut in the middle."""
+    size = max((path.stat().st_size for path in victim.journals()), default=0) + chance.randrange(2000)
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def _tear(paths: list[Path], chance: random.Random) -> None:
+    for path in paths[-1:]:
+        size = path.stat().st_size
+        os.truncate(path, max(0, size - chance.randint(1, 400)))
