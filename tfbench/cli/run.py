@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     "--resume",
     metavar="RUN",
     shell_complete=complete_run,
-    help="Go on from the newest snapshot of an earlier run, tracked where that one was; a place outside of the store must be named again.",
+    help="Go on from the newest snapshot of an earlier run, tracked where that one was; a place outside of the store "
+    "must be named again.",
 )
 @strategy_option
 @devices_option
