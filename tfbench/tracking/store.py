@@ -87,9 +87,10 @@ class Store:
         """
         if not _RUN_ID.fullmatch(run_id):
             raise TrackingError(f"run id {run_id!r}: must be letters, digits and '_.-', 128 at most.")
+        folder = require_plain(self.root, self.journals.name)
         for ending in _BESIDE:
-            require_plain(self.root, self.journals.name, f"{run_id}{ending}")
-        return self.journals / f"{run_id}.jsonl"
+            require_plain(folder, f"{run_id}{ending}")
+        return folder / f"{run_id}.jsonl"
 
     def require_plain_database(self) -> None:
         """Refuses a database, or a folder of artifacts, that leads out of the store.
