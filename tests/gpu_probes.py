@@ -75,7 +75,7 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
 
 
 def compiled(*, device: str, is_on: bool) -> dict[str, int]:
-    """Counts marks of XLA in the trace of some steps."""
+    """Counts marks of XLA in the trace of some steps, each of which the file holds once, for all events."""
     _, _, model, batches = _build(device, "default", jit_compile=is_on)
 
     def train() -> None:
@@ -86,7 +86,7 @@ def compiled(*, device: str, is_on: bool) -> dict[str, int]:
         op_trace.trace(train, Path(folder))
         (path,) = Path(folder).rglob("*.xplane.pb")
         contents = path.read_bytes()
-    return {mark: contents.count(mark.encode()) for mark in ("hlo_module", "hlo_op", "Xla")}
+    return {mark: contents.count(mark.encode()) for mark in ("hlo_module", "hlo_op")}
 
 
 def product(*, device: str, size: int) -> dict[str, Any]:
@@ -290,7 +290,8 @@ def peaks(*, device: str, precisions: list[str], chains: list[int]) -> dict[str,
     size, dtype = found["sizes"][last][0], peak._COMPUTE_DTYPES[last]
     for chain in chains:
         found["chains"][str(chain)] = _time_chain(device, size, dtype, chain)
-    found["twice_the_size"] = _time_chain(device, 2 * size, dtype, 8)
+    if "GPU" in device:  # on a processor it takes a minute
+        found["chains"]["8 of twice the rows"] = _time_chain(device, 2 * size, dtype, 8)
     return found
 
 

@@ -81,17 +81,16 @@ def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half_and_c
     precisions = ["float32"] if REHEARSAL else ["float32", "tf32", "mixed_float16", "mixed_bfloat16"]
     chains = [1, 4] if REHEARSAL else [1, 2, 8, 64]
     found = probe("peaks", device=TENSORFLOW_DEVICE, precisions=precisions, chains=chains)
-    largest = max(found["chains"].values())
+    longest = found["chains"][str(chains[-1])]
     last = found["peak"][precisions[-1]]
     show(
         f"peak of {gpu.name if gpu else 'the processor'}; published: {published}",
         *(f"{name}: {speed / TERA:.2f} TFLOP/s, {found['sizes'][name]}" for name, speed in found["peak"].items()),
         *(f"{precisions[-1]}, chain of {name}: {speed / TERA:.2f}" for name, speed in found["chains"].items()),
-        f"{precisions[-1]}, twice the rows: {found['twice_the_size'] / TERA:.2f}",
     )
     assert all(speed > 0 for speed in found["peak"].values())
     # Rounds of a peak are so long that the launch is less than a hundredth, whatever the chain.
-    assert last >= (0.3 if REHEARSAL else 0.95) * largest
+    assert last >= (0.3 if REHEARSAL else 0.95) * longest
     if gpu is None or published is None:
         return
     above = max(1.0, (gpu.clock_mhz or 0) / published.clock_mhz)
