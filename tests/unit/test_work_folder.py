@@ -87,7 +87,7 @@ def test_a_database_made_in_a_folder_that_was_cleaned_away_is_made_again(
         (folder / "mlflow.db").write_bytes(b"a database")
         return folder / "mlflow.db"
 
-    monkeypatch.setattr(mlflow_tracker, "_quiet_mlflow", lambda: None)  # does not import MLflow either
+    monkeypatch.setattr(mlflow_tracker, "_quiet_mlflow", lambda patience_seconds: None)  # does not import MLflow either
     monkeypatch.setattr(mlflow_tracker, "_make_template", make_template)
     tracker = mlflow_tracker.MlflowTracker(store.tracking_uri, "tfbench", store)
     tracker.prepare()
