@@ -14,7 +14,7 @@ from journals import write_journal
 from tfbench import children, launcher
 from tfbench.journal import WORK_SUFFIX, work_folder
 from tfbench.launcher import Worker
-from tfbench.tracking import mlflow_tracker
+from tfbench.tracking import mlflow_calls, mlflow_tracker
 from tfbench.tracking.store import Store
 
 
@@ -89,7 +89,7 @@ def test_a_database_made_in_a_folder_that_was_cleaned_away_is_made_again(
             made.execute("CREATE TABLE runs (id)")
         return folder / "mlflow.db"
 
-    monkeypatch.setattr(mlflow_tracker, "_quiet_mlflow", lambda patience_seconds: None)  # does not import MLflow either
+    monkeypatch.setattr(mlflow_calls, "set_up_mlflow", lambda patience_seconds: None)  # does not import MLflow either
     monkeypatch.setattr(mlflow_tracker, "_make_template", make_template)
     tracker = mlflow_tracker.MlflowTracker(store.tracking_uri, "tfbench", store)
     tracker.prepare()
