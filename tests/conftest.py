@@ -53,6 +53,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"{len(faults)} faults, seed {config.getoption('--seed')}: {figures}")
 
 
+@pytest.hookimpl(tryfirst=True)  # before fixtures that a test shares with others
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips tests that need a GPU, `@pytest.mark.gpu`, or several, `@pytest.mark.gpu(2)`, without so many."""
+    if marker := item.get_closest_marker("gpu"):
+        from gpu_machine import why_skipped
+
+        if reason := why_skipped(*marker.args):
+            pytest.skip(reason)
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes away the variables that change what tfbench does."""

@@ -74,7 +74,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
             _check_replicas(request, prepared, journal)
     journal.append("started")
     meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
-    with input_pipeline.broken_samples_named(splits.source):
+    with input_pipeline.broken_samples_named(splits.source, splits.files):
         steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger)
         journal.append("trained", **plain_fields(usage=meter.finish()))
         with ledger.entry("evaluation"):
@@ -182,7 +182,7 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
                 beside=prepared.model,
             )
 
-    with input_pipeline.broken_samples_named(prepared.splits.source):
+    with input_pipeline.broken_samples_named(prepared.splits.source, prepared.splits.files):
         check = check_replicas(
             prepared.model,
             build_one,

@@ -121,7 +121,7 @@ def save_noise_floor(store: Store, floor: NoiseFloor) -> Path:
     Raises:
         TrackingError: The store cannot be written to.
     """
-    path = require_plain(_folder(store) / f"{floor.group}.json", within=store.root)
+    path = require_plain(store.root, _folder(store).name, f"{floor.group}.json")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(to_plain(floor), indent=2))
@@ -158,7 +158,7 @@ def _folder(store: Store) -> Path:
 
 def _read(path: Path) -> NoiseFloor | None:
     try:
-        require_plain(path, within=path.parent.parent)
+        require_plain(path.parent.parent, path.parent.name, path.name)
         return build(NoiseFloor, json.loads(path.read_text(encoding="utf-8")), path.name)
     except (OSError, ValueError, RecipeError, TrackingError):
         return None

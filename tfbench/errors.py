@@ -2,7 +2,8 @@
 
 import difflib
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class ExitCode(enum.IntEnum):
@@ -69,3 +70,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'x'?" for the known name nearest to `name`, else ""."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def describe_recorded(error: Mapping[str, Any]) -> str:
+    """Returns a measuring process's error in words: its kind, and what it said.
+
+    Args:
+        error: As the journal has it: type, message.
+    """
+    kind = "out of memory" if error["type"] == "ResourceExhaustedError" else error["type"]  # TensorFlow's word for it
+    return f"{kind}: {error['message']}"

@@ -4,9 +4,10 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tfbench import tfrecords
 from tfbench.errors import DatasetError
 from tfbench.image_crops import crop_at_random, crop_view
 from tfbench.results import DatasetSpec
@@ -23,6 +24,7 @@ SHUFFLED_RECORDS = 4096  # encoded records that the next one is drawn from, wher
 # operation takes more processor time than the work (batches of 32 x 784: three times as much), above it less.
 LIGHT_BYTES = 2**20
 BROKEN = "broken sample"  # in TensorFlow's message about one, before its name
+_OF_THE_PIPELINE = "IteratorGetNext|MultiDeviceIterator|user-defined function passed to"  # in those about data
 
 SplitName = Literal["train", "validation", "test"]
 
@@ -111,28 +113,37 @@ def build_validation_dataset(
 
 
 @contextlib.contextmanager
-def broken_samples_named(source: str) -> Iterator[None]:
-    """Turns TensorFlow's error about a sample that cannot be read into one that says which.
+def broken_samples_named(source: str, files: Sequence[str] = ()) -> Iterator[None]:
+    """Turns TensorFlow's error about data that cannot be read into one that says which, and what to do.
 
     Args:
         source: Of the data, for the message.
+        files: Of records that are read meanwhile.
 
     Raises:
-        DatasetError: It could not be read.
+        DatasetError: Data could not be read.
     """
     import tensorflow as tf
 
+    unreadable = (
+        tf.errors.InvalidArgumentError,
+        tf.errors.DataLossError,
+        tf.errors.NotFoundError,
+        tf.errors.FailedPreconditionError,
+        tf.errors.PermissionDeniedError,
+    )
     try:
         yield
-    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+    except unreadable as error:
         sample = re.search(rf"\[{BROKEN}\] \[(.+?)\]", str(error))
         if sample:
             raise DatasetError(
                 f"{sample[1]}: cannot be read as an image; it is missing, cut off or of another format. "
                 f"Replace or remove it. Data: {source}."
             ) from error
-        if isinstance(error, tf.errors.DataLossError):
-            raise DatasetError(f"{source}: a file is damaged: {error.message}. Prepare the data again.") from error
+        if isinstance(error, tf.errors.DataLossError) or re.search(_OF_THE_PIPELINE, str(error)):
+            reason = tfrecords.explain(error, files)
+            raise DatasetError(f"{reason}. Replace the file, or prepare the data again. Data: {source}.") from error
         raise
 
 

@@ -14,7 +14,7 @@ from types import TracebackType
 import psutil
 
 from tfbench import children
-from tfbench.errors import ExitCode
+from tfbench.errors import ExitCode, describe_recorded
 from tfbench.journal import request_fields, work_folder
 from tfbench.record_lines import Follower, Record
 from tfbench.results import RunExit, RunRequest, RunResult
@@ -145,7 +145,7 @@ def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr
     if stopped_by:
         return RunExit(status="KILLED", reason=stopped_by)
     if result.error is not None:
-        return RunExit(status="FAILED", reason=f"{result.error['type']}: {result.error['message']}")
+        return RunExit(status="FAILED", reason=describe_recorded(result.error))
     if returncode == ExitCode.INTERRUPTED:
         return RunExit(status="KILLED", reason="the measuring process was asked to stop, by another process")
     if returncode < 0:

@@ -21,16 +21,9 @@ _EXECUTOR = "ExecutorState::Process"
 _WAITS = re.compile(
     r"(cu|hip)?\w*Memcpy\w*(DtoH|D2H|DeviceToHost)\w*|(cu|cuda|hip)(Stream|Event|Ctx|Context|Device)Synchronize\w*"
 )
-# Lines of a device's plane that tell again what its streams tell.
-_SUMMARIES = {
-    "Steps",
-    "XLA Modules",
-    "XLA Ops",
-    "XLA TraceMe",
-    "TensorFlow Ops",
-    "TensorFlow Name Scope",
-    "Source code",
-}
+# Lines of a GPU's plane on which it is at work. Others tell the same again, by names that change from version to
+# version, or what the tracer itself took.
+_STREAM = "Stream #"
 
 
 class TracedOperation(NamedTuple):
@@ -189,7 +182,7 @@ def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
     """Yields the events of operations, with their kind, and others that matter, by their own name and of no kind."""
     names = {number: str(one.name).partition("#")[0] for number, one in plane.event_metadata.items()}
     for line in plane.lines:
-        if line.name in _SUMMARIES:
+        if is_device and not line.name.startswith(_STREAM):
             continue
         for event in line.events:
             start = line.timestamp_ns * 1000 + event.offset_ps
@@ -198,7 +191,9 @@ def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:
             whole = _find_operation(plane, event) if is_device else str(plane.event_metadata[event.metadata_id].name)
             if match := _OPERATION.fullmatch(whole):
                 yield TracedOperation(start, end, match[1], match[2])
-            elif is_device or name == _EXECUTOR or _WAITS.fullmatch(name):
+            # A GPU's copy to the host has an operation, too: the one that sends what it copies.
+            is_wait = bool(_WAITS.fullmatch(name))
+            if is_wait or (not match and (is_device or name == _EXECUTOR)):
                 yield TracedOperation(start, end, name, "")
 
 

@@ -53,7 +53,10 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
     job = {"step": _profile_step, "trace": _trace_steps, "variants": compare_variants}[request.profile.kind]
     journal.append("started")
     meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
-    with input_pipeline.broken_samples_named(prepared.splits.source), prepared.resolved.strategy.scope():
+    with (
+        input_pipeline.broken_samples_named(prepared.splits.source, prepared.splits.files),
+        prepared.resolved.strategy.scope(),
+    ):
         job(request, request.profile, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
     note_shared_machine(prepared, journal)

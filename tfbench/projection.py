@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tfbench import recipe_file
 from tfbench.briefs import write_brief
-from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError
+from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError, describe_recorded
 from tfbench.journal import Journal, files_folder, read_records, read_run, work_folder
 from tfbench.measure.rounds import SWEEP_TAG
 from tfbench.measure.summary import summarize
@@ -319,7 +319,7 @@ def _deduce_end(records: Iterable[Record]) -> RunExit:
         return RunExit(status="FINISHED", reason=last["stopped"]["reason"] if "stopped" in last else "")
     if "failed" in last:
         error: dict[str, Any] = last["failed"]["error"]
-        return RunExit(status="FAILED", reason=f"{error['type']}: {error['message']}")
+        return RunExit(status="FAILED", reason=describe_recorded(error))
     return RunExit(
         status="KILLED",
         reason="the process that tracked it and the worker ended without a word: killed, or the machine stopped",

@@ -37,12 +37,14 @@ class RecordSplit:
     """Samples of one split that can only be read one after another.
 
     `records` is a tf.data.Dataset of every record once, in an order of its own: (name, contents, label). `read` turns
-    (name, contents) into a sample of the stored shape and type, in TensorFlow's graph.
+    (name, contents) into a sample of the stored shape and type, in TensorFlow's graph. `files` are what it reads, for
+    messages.
     """
 
     records: Any
     num_samples: int
     read: Callable[[Any, Any], Any]
+    files: tuple[str, ...] = ()
 
     def labels(self) -> npt.NDArray[Any]:
         """Returns the target of every sample; reads all records for it."""
@@ -64,6 +66,12 @@ class Splits:
     notes: tuple[str, ...] = ()  # what a reader of the figures must know of the data
     test: Split | RecordSplit | None = None
     mean: npt.NDArray[np.float32] | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files of records that are read while the samples are used."""
+        splits = (self.train, self.validation, self.test)
+        return tuple(file for split in splits if isinstance(split, RecordSplit) for file in split.files)
 
 
 def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -160,7 +160,7 @@ def find_sweep(store: Store, token: str) -> str:
 
 
 def _path(store: Store, sweep_id: str) -> Path:
-    return require_plain(store.root / _FOLDER / f"{sweep_id}.jsonl", within=store.root)
+    return require_plain(store.root, _FOLDER, f"{sweep_id}.jsonl")
 
 
 @contextlib.contextmanager

@@ -1,19 +1,25 @@
 """Reads a classification data set that tensorflow-datasets has prepared, or has it fetched."""
 
-import os
+import contextlib
+import re
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tfbench import tfrecords
 from tfbench.errors import DatasetError
 from tfbench.image_files import read_named
 from tfbench.results import DatasetSpec
 from tfbench.splits import RecordSplit, Split, Splits, is_plausible, mean_of
 
 REACH_SECONDS = 8  # for the publisher's host to answer anything at all
+NAME_FORM = "NAME or NAME/CONFIG, either with :VERSION, such as imagenet2012:5.1.0"
+
+_NAME = r"[A-Za-z]\w*(/[\w+.-]+)?(:[\d.*]+)?"
+_FEATURES = "tensorflow_datasets.core.features."  # where its own classes are
 
 
 def load_tfds(
@@ -65,12 +71,15 @@ def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: st
     import tensorflow_datasets as tfds
 
     tfds.disable_progress_bar()
+    if not is_local_name(name):
+        raise DatasetError(f"data set {name}: must be {NAME_FORM}: what is prepared here, not a community's.")
     ways_out = _ways_out(accepted or f"{name}/ as prepared by tensorflow-datasets")
     if data_dir is not None and not Path(data_dir).is_dir():
         raise DatasetError(f"data set {name}: the folder {data_dir} does not exist. {ways_out}")
     try:
-        builder = tfds.builder(name, data_dir=data_dir)
-        is_prepared = builder.is_prepared()
+        with _own_features_only():
+            builder = tfds.builder(name, data_dir=data_dir)
+            is_prepared = builder.is_prepared() and builder.info is not None  # which reads the description
     except tfds.core.registered.DatasetNotFoundError as error:
         raise DatasetError(f"data set {name}: tensorflow-datasets has none of this name. {ways_out}") from error
     except Exception as error:  # tfds reads its own metadata files here and raises what it likes
@@ -85,6 +94,14 @@ def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: st
         except Exception as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
             raise DatasetError(f"data set {name}: could not be fetched into {folder}: {error}. {ways_out}") from error
     return builder
+
+
+def is_local_name(name: str) -> bool:
+    """Says whether a name stands for data prepared here; "community:name" would have tfds fetch code for it.
+
+    Its further arguments, as in "mnist/data_dir=gs://...", are no part of a name either.
+    """
+    return re.fullmatch(_NAME, name) is not None
 
 
 def count_samples(builder: Any, split: str) -> int:
@@ -104,12 +121,28 @@ def require_count(builder: Any, split: str, expected: int, remedy: str) -> None:
 
 def require_features(builder: Any, names: tuple[str, ...]) -> None:
     """Raises DatasetError unless the samples of prepared data have these parts."""
-    found = list(builder.info.features)
+    features = builder.info.features
+    found = list(features) if hasattr(features, "keys") else [type(features).__name__]
     if not set(names) <= set(found):
         raise DatasetError(
             f"data set {builder.name}: {builder.data_dir}: expected the features {', '.join(names)}; "
             f"found {', '.join(found)}."
         )
+
+
+def count_classes(builder: Any) -> int:
+    """Returns how many classes the labels of prepared data are of.
+
+    Raises:
+        DatasetError: Images or labels are missing, or the labels are of no classes.
+    """
+    require_features(builder, ("image", "label"))
+    label = builder.info.features["label"]
+    if not getattr(label, "num_classes", None):
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}: expected labels of classes; found {type(label).__name__}."
+        )
+    return int(label.num_classes)
 
 
 def load_split(builder: Any, split: str, spec: DatasetSpec) -> Split:
@@ -121,10 +154,10 @@ def load_split(builder: Any, split: str, spec: DatasetSpec) -> Split:
     import tensorflow_datasets as tfds
 
     where = f"{builder.data_dir}, split {split}"
-    try:
+    require_features(builder, ("image", "label"))
+    with _damage_told(builder, split):
+        _require_files(builder, split)
         arrays = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False))
-    except Exception as error:  # damaged records surface as TensorFlow errors of several kinds
-        raise DatasetError(_damaged(builder.name, where, error)) from error
     loaded = Split(inputs=arrays["image"], targets=arrays["label"], num_samples=len(arrays["image"]))
     expected = count_samples(builder, split)
     if loaded.num_samples != expected:
@@ -144,6 +177,9 @@ def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> Reco
         builder: Of prepared data whose features are "image" and "label".
         split: Its name.
         decode: Turns the bytes of an image file into a sample, in TensorFlow's graph.
+
+    Raises:
+        DatasetError: A file is missing, empty or cut off, or the first sample cannot be read.
     """
     import tensorflow_datasets as tfds
 
@@ -151,10 +187,14 @@ def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> Reco
         return read_named(name, lambda: decode(contents))
 
     config = tfds.ReadConfig(try_autocache=False, add_tfds_id=True)
-    records = builder.as_dataset(
-        split=split, shuffle_files=False, read_config=config, decoders={"image": tfds.decode.SkipDecoding()}
-    ).map(lambda record: (record["tfds_id"], record["image"], record["label"]))
-    return RecordSplit(records=records, num_samples=count_samples(builder, split), read=read)
+    with _damage_told(builder, split):
+        files = _require_files(builder, split)
+        records = builder.as_dataset(
+            split=split, shuffle_files=False, read_config=config, decoders={"image": tfds.decode.SkipDecoding()}
+        ).map(lambda record: (record["tfds_id"], record["image"], record["label"]))
+        for _ in records.take(1).map(lambda name, contents, label: (read(name, contents), label)):
+            pass
+    return RecordSplit(records=records, num_samples=count_samples(builder, split), read=read, files=files)
 
 
 def describe_source(builder: Any) -> str:
@@ -196,8 +236,59 @@ def _ways_out(accepted: str) -> str:
     )
 
 
-def _damaged(name: str, where: str, error: BaseException) -> str:
-    first_line = str(error).strip().partition(os.linesep)[0][:300]
-    return (
-        f"data set {name}: {where} is damaged ({type(error).__name__}: {first_line}). Remove it and prepare it again."
-    )
+@contextlib.contextmanager
+def _own_features_only() -> Iterator[None]:
+    """Lets tfds make features of its own classes alone.
+
+    The description of prepared data names their classes, and tfds imports whatever module it names.
+    """
+    from tensorflow_datasets.core.features.feature import FeatureConnector
+
+    find_class = FeatureConnector.cls_from_name
+
+    def find_own(name: str) -> Any:
+        if not name.startswith(_FEATURES):
+            raise ValueError(f"features.json: expected classes of {_FEATURES}*, found {name!r}, which is not imported")
+        return find_class(name)
+
+    FeatureConnector.cls_from_name = find_own
+    try:
+        yield
+    finally:
+        FeatureConnector.cls_from_name = find_class
+
+
+@contextlib.contextmanager
+def _damage_told(builder: Any, split: str) -> Iterator[None]:
+    """Turns whatever reading a split raises into a message that names data set, file and remedy.
+
+    Raises:
+        DatasetError: It was raised.
+    """
+    try:
+        yield
+    except Exception as error:  # damaged records surface as TensorFlow errors of several kinds, tfds adds its own
+        try:
+            files = _list_files(builder, split)
+        except ValueError:  # the description has no names for them
+            files = ()
+        reason = str(error) if isinstance(error, DatasetError) else tfrecords.explain(error, files)
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}, split {split}: {reason}. Remove it and prepare it again."
+        ) from error
+
+
+def _list_files(builder: Any, split: str) -> tuple[str, ...]:
+    return tuple(str(path) for path in builder.info.splits[split].filepaths)
+
+
+def _require_files(builder: Any, split: str) -> tuple[str, ...]:
+    files = _list_files(builder, split)
+    if problem := tfrecords.find_unusable(files, builder.info.splits[split].num_bytes):
+        raise DatasetError(problem)
+    return files
+
+
+def _damaged(name: str, where: str, error: Exception) -> str:
+    reason = f"{type(error).__name__}: {tfrecords.explain(error, ())}"
+    return f"data set {name}: {where} is damaged ({reason}). Remove it and prepare it again."

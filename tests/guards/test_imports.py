@@ -83,6 +83,7 @@ LEVELS = {
     "svhn_source": 3,
     "synthetic": 3,
     "tfds_source": 3,
+    "tfrecords": 3,
     "training": 3,
     "usage": 3,
     "variant_profiler": 3,

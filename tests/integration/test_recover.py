@@ -117,9 +117,9 @@ def test_a_run_that_noted_its_success_but_not_its_end_is_finished(store: Store, 
 def test_a_run_that_noted_a_failure_but_not_its_end_is_failed_with_the_error(
     store: Store, tracker: FakeTracker
 ) -> None:
-    error = {"type": "ResourceExhaustedError", "message": "out of memory", "traceback": ""}
+    error = {"type": "ResourceExhaustedError", "message": "no memory left", "traceback": ""}
     write_journal(store, build_sized_result(0, stage="training", error=error, exit=None))
-    assert recover_with(store, tracker)[run_id_of(0)].message == "FAILED: ResourceExhaustedError: out of memory"
+    assert recover_with(store, tracker)[run_id_of(0)].message == "FAILED: out of memory: no memory left"
 
 
 def test_a_run_that_ended_without_a_word_is_killed_at_its_last_sign_of_life(store: Store, tracker: FakeTracker) -> None:

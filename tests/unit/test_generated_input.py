@@ -170,7 +170,7 @@ def alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise FileNotFoundError(2, "No such file or directory", "python")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    monkeypatch.setattr("tfbench.tracking.mlflow_tracker.MlflowTracker", lambda *arguments: NoTracker())
+    monkeypatch.setattr("tfbench.tracking.mlflow_tracker.MlflowTracker", lambda *arguments, **options: NoTracker())
     write_journal(Store(in_tmp_path / "mlruns"), build_sized_result(0))
     return in_tmp_path
 

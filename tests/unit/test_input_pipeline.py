@@ -228,6 +228,21 @@ def test_an_error_of_another_kind_is_left_alone() -> None:
 
 
 def test_a_damaged_file_of_records_is_reported_with_the_data_it_is_of() -> None:
-    message = r"^tfds x, /data: a file is damaged: truncated record at 3\. Prepare the data again\.$"
-    with pytest.raises(DatasetError, match=message), broken_samples_named("tfds x, /data"):
+    with pytest.raises(DatasetError) as caught, broken_samples_named("tfds x, /data"):
         raise tf.errors.DataLossError(None, None, "truncated record at 3")
+    assert str(caught.value) == (
+        "expected a whole record at byte 3, found one that is damaged or cut off. Replace the file, or prepare the "
+        "data again. Data: tfds x, /data."
+    )
+
+
+def test_an_error_of_the_pipeline_is_told_without_tensorflows_stacks() -> None:
+    def fail(number: Any) -> Any:
+        with tf.control_dependencies([tf.debugging.Assert(number < 0, ["no such thing"])]):
+            return tf.identity(number)
+
+    with pytest.raises(DatasetError) as caught, broken_samples_named("somewhere"):
+        list(tf.data.Dataset.range(3).map(fail))
+    assert str(caught.value) == (
+        "assertion failed: [no such thing]. Replace the file, or prepare the data again. Data: somewhere."
+    )

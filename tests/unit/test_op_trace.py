@@ -92,14 +92,19 @@ def write_trace(folder: Path, *, with_gpu: bool) -> Path:
         for number, name in names.items():
             gpu.stat_metadata[number].id = number
             gpu.stat_metadata[number].name = name
-        line = gpu.lines.add(timestamp_ns=10)
+        line = gpu.lines.add(timestamp_ns=10, name="Stream #13(Kernel,MemcpyH2D,MemcpyD2H)")
         event = add_event(gpu, line, "ampere_sgemm_32x32", 100, 700)
         event.stats.add(metadata_id=2, str_value="1:1")
         event.stats.add(metadata_id=1, str_value="model/dense/MatMul:MatMul")
         add_event(gpu, line, "bias_kernel", 900, 50).stats.add(metadata_id=1, ref_value=3)
         add_event(gpu, line, "MemcpyH2D", 950, 10)  # belongs to no operation
         add_event(gpu, line, "MemcpyD2H", 1000, 20)
-        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Steps"), "7", 0, 9000)  # what the stream tells, summed up
+        # CUPTI gives a copy the operation that asked for it.
+        add_event(gpu, line, "MemcpyD2H", 2000, 5).stats.add(metadata_id=1, str_value="div_no_nan/_7:_Send")
+        # What the streams tell, summed up; and what CUPTI itself took, which it notes as the device's.
+        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Steps"), "7", 0, 9000)
+        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Framework Ops"), "a:MatMul", 0, 9000)
+        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="CUPTI overhead"), "Buffer flush", 0, 9000)
         add_event(host, host.lines.add(timestamp_ns=11), "cuStreamSynchronize#correlation=3#", 0, 400)
     path = folder / "machine.xplane.pb"
     path.write_bytes(space.SerializeToString())
@@ -121,6 +126,7 @@ def test_operations_of_a_gpu_are_named_by_what_launched_their_kernels_and_the_la
     assert found.operations == [
         TracedOperation(10_100, 10_800, "model/dense/MatMul", "MatMul"),
         TracedOperation(10_900, 10_950, "model/dense/BiasAdd", "BiasAdd"),
+        TracedOperation(12_000, 12_005, "div_no_nan/_7", "_Send"),
     ]
 
 
@@ -129,10 +135,10 @@ def test_what_was_at_work_without_a_name_is_told_from_moments_in_which_nothing_w
     of_host = read_trace(write_trace(tmp_path, with_gpu=False))
     assert [(one.start, one.end) for one in of_host.others] == [(3400, 6400)]
     assert of_host.active_seconds == pytest.approx(3e-9)
-    # Kernels of 700 and 50 ps and copies of 10 and 20; the executor launches them.
+    # Kernels of 700 and 50 ps and copies of 10, 20 and 5; the executor launches them.
     of_gpu = read_trace(write_trace(tmp_path, with_gpu=True))
-    assert [one.name for one in of_gpu.others] == ["MemcpyH2D", "MemcpyD2H"]
-    assert of_gpu.active_seconds == pytest.approx(780e-12)
+    assert [one.name for one in of_gpu.others] == ["MemcpyH2D", "MemcpyD2H", "MemcpyD2H"]
+    assert of_gpu.active_seconds == pytest.approx(785e-12)
 
 
 def test_a_trace_of_operations_alone_does_not_tell_what_else_was_at_work() -> None:
@@ -145,6 +151,7 @@ def test_copies_to_the_host_and_waits_for_a_gpu_are_found(tmp_path: Path) -> Non
     of_gpu = read_trace(write_trace(tmp_path, with_gpu=True))
     assert [(one.name, one.end - one.start) for one in of_gpu.waits] == [
         ("MemcpyD2H", 20),
+        ("MemcpyD2H", 5),
         ("cuStreamSynchronize", 400),
     ]
     assert read_trace(write_trace(tmp_path, with_gpu=False)).waits == []

@@ -1,6 +1,9 @@
 """Data that tensorflow-datasets prepared: tiny sets, written by itself."""
 
+import json
+import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +101,129 @@ def test_images_of_another_shape_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_file_is_reported(folder: Path) -> None:
+def damage(folder: Path, kind: str) -> Path:
+    """Damages the training records in some way; returns their file."""
     (records,) = (folder / "tiny" / "1.0.0").glob("*train*")
-    records.write_bytes(records.read_bytes()[:-20])
+    contents = records.read_bytes()
+    flipped = bytearray(contents)
+    flipped[len(contents) - 20] ^= 255
+    damaged = {
+        "flipped": bytes(flipped),
+        "cut off": contents[:-1],
+        "empty": b"",
+        "gone": None,
+        "a folder": None,
+        "no records": b"not a record\n" * 100,
+        "no samples": b"".join(_frame(b"x" * 999) for _ in range(6)),
+        "short": contents[: len(contents) // 2],
+    }[kind]
+    records.unlink()
+    if damaged is not None:
+        records.write_bytes(damaged)
+    elif kind == "a folder":
+        records.mkdir()
+    return records
+
+
+def _frame(data: bytes) -> bytes:
+    with tempfile.TemporaryDirectory() as folder, tf.io.TFRecordWriter(f"{folder}/one") as writer:
+        writer.write(data)
+        writer.close()
+        return Path(f"{folder}/one").read_bytes()
+
+
+# Of each kind of damage, what it is called; with a place in the file, it is found where the record is read.
+DAMAGES = {
+    "flipped": r"{file}: expected a whole record at byte \d+, found one that is damaged or cut off",
+    "cut off": r"{file}: expected a whole record at byte \d+, found one that is damaged or cut off",
+    "empty": "{file}: expected a file of records, found an empty file",
+    "gone": "{file}: expected a file of records, found no such file",
+    "a folder": "{file}: expected a file of records, found a folder",
+    "no records": "{file}: expected a whole record at byte 0, found one that is damaged or cut off",
+    "no samples": "Could not parse example input, value: 'xxx",
+    "short": r"expected \d+ bytes or more in its files, found \d+",
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damaged_records_are_found_while_they_are_loaded(folder: Path, kind: str) -> None:
+    file = damage(folder, kind)
     message = load_error(folder)
-    assert message.startswith(f"data set tiny: {folder}/tiny/1.0.0, split train is damaged (DataLossError: ")
-    assert message.endswith("Remove it and prepare it again.")
+    assert re.match(f"data set tiny: {folder}/tiny/1.0.0, split train: {DAMAGES[kind].format(file=file)}", message)
+    assert message.endswith(". Remove it and prepare it again.") or kind == "no samples"
+    assert "node" not in message and "\n" not in message
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damaged_records_that_are_streamed_are_found_before_the_training_or_end_it_with_their_file(
+    folder: Path, kind: str
+) -> None:
+    file = damage(folder, kind)
+    with pytest.raises(DatasetError) as caught:
+        splits = imagenet.load_splits(STREAMED, str(folder))
+        assert kind in ("flipped", "cut off")
+        with broken_samples_named(splits.source, splits.files):
+            list(build_training_dataset(splits, global_batch_size=6, seed=1).take(1))
+    message = str(caught.value)
+    assert re.search(DAMAGES[kind].format(file=file), message)
+    if kind in ("flipped", "cut off"):
+        assert message.startswith(f"{file}: ")
+        assert message.endswith(f". Replace the file, or prepare the data again. Data: {splits.source}.")
+
+
+def test_samples_without_images_and_labels_are_refused_before_they_are_read(folder: Path) -> None:
+    text = '{"pythonClassName": "tensorflow_datasets.core.features.text_feature.Text", "text": {}}'
+    description = folder / "tiny" / "1.0.0" / "features.json"
+    own = json.loads(description.read_text(encoding="utf-8"))
+    description.write_text(text, encoding="utf-8")
+    found = f"data set tiny: {folder}/tiny/1.0.0: expected the features image, label; found Text."
+    assert load_error(folder) == found
+    with pytest.raises(DatasetError) as caught:
+        imagenet.load_splits(STREAMED, str(folder))
+    assert str(caught.value) == found
+    own["featuresDict"]["features"]["label"] = json.loads(text)
+    description.write_text(json.dumps(own), encoding="utf-8")
+    with pytest.raises(DatasetError, match="expected labels of classes; found Text"):
+        imagenet.load_splits(STREAMED, str(folder))
+
+
+@pytest.mark.parametrize("form", ["named", "legacy", "nested", "in the other file"])
+def test_a_description_that_names_another_class_imports_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    (folder / "planted_features.py").write_text('raise SystemExit("imported")', encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    planted = {"pythonClassName": "planted_features.Evil", "text": {}}
+    dictionary = "tensorflow_datasets.core.features.features_dict.FeaturesDict"
+    inner = {"featuresDict": {"features": {"image": planted}}, "pythonClassName": dictionary}
+    version = folder / "tiny" / "1.0.0"
+    if form == "in the other file":
+        description = json.loads((version / "dataset_info.json").read_text(encoding="utf-8"))
+        (version / "dataset_info.json").write_text(json.dumps(description | {"features": planted}), encoding="utf-8")
+    else:
+        legacy = {"type": "planted_features.Evil", "content": {}}
+        written = {"named": planted, "legacy": legacy, "nested": inner}[form]
+        (version / "features.json").write_text(json.dumps(written), encoding="utf-8")
+    message = load_error(folder)
+    assert "expected classes of tensorflow_datasets.core.features.*, found 'planted_features.Evil'" in message
+    assert message.endswith("which is not imported). Remove it and prepare it again.")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["huggingface:mnist", "kaggle:ds", "some-one:tiny", "tiny/data_dir=gs://x", "tiny:", "../tiny", "tiny:1.0.0/a=b"],
+)
+def test_a_name_that_reaches_beyond_this_machine_is_refused(tmp_path: Path, name: str) -> None:
+    form = "NAME or NAME/CONFIG, either with :VERSION, such as imagenet2012:5.1.0"
+    with pytest.raises(DatasetError) as caught:
+        tfds_source.open_tfds(name, str(tmp_path), host=None)
+    assert str(caught.value).startswith(f"data set {name}: must be {form}: what is prepared here")
+    with pytest.raises(ValueError, match="tfds must be NAME or NAME/CONFIG"):
+        imagenet.Config(tfds=name)
+
+
+def test_a_version_can_be_named(prepared: Path) -> None:
+    assert tfds_source.open_tfds("tiny:1.0.0", str(prepared), host=None).info.full_name == "tiny/1.0.0"
 
 
 def test_a_damaged_description_is_reported(folder: Path) -> None:
@@ -142,15 +262,6 @@ def test_prepared_images_can_be_streamed(prepared: Path) -> None:
     values = np.array([np.round(images.numpy()[:, 0, 0, 0] + 123.68) for images, _ in training]).reshape(2, 6)
     assert [sorted(one) for one in values.tolist()] == [[0, 10, 20, 30, 40, 50]] * 2
     assert values[0].tolist() != values[1].tolist()
-
-
-def test_a_damaged_file_that_is_streamed_ends_the_run_with_its_data_set(folder: Path) -> None:
-    (records,) = (folder / "tiny" / "1.0.0").glob("*train*")
-    records.write_bytes(records.read_bytes()[:-20])
-    splits = imagenet.load_splits(STREAMED, str(folder))
-    message = r"^tfds tiny 1\.0\.0, .*: a file is damaged: .*truncated record"
-    with pytest.raises(DatasetError, match=message), broken_samples_named(splits.source):
-        list(build_training_dataset(splits, global_batch_size=6, seed=1).take(1))
 
 
 def test_streamed_data_must_have_the_classes_and_sizes_that_the_recipe_says(prepared: Path) -> None:

@@ -69,7 +69,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("planted", ["a.json.part", f"a.json.{os.getpid()}.part", "a.part"])
+@pytest.mark.parametrize(
+    "planted", ["a.json.part", f"a.json.{os.getpid()}.part", "a.part"], ids=("ending", "process", "stem")
+)
 def test_a_link_under_a_name_that_can_be_guessed_is_not_followed(tmp_path: Path, planted: str) -> None:
     mine = tmp_path / "mine"
     mine.write_text("precious")

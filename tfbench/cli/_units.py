@@ -31,11 +31,8 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click
         with contextlib.suppress(ValueError):
             number = float(text.removesuffix(unit)) * self._units.get(unit, 1)
         if not 0 < number <= self._most:
-            self.fail(
-                f"must be more than 0, and at most {self._most:g}, such as {self._examples}. Received: {text}",
-                param,
-                ctx,
-            )
+            such_as = f"such as {self._examples}; {self._most:g} of them at most"
+            self.fail(f"must be more than 0, {such_as}. Received: {text}", param, ctx)
         return number
 
 

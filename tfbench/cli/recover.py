@@ -34,7 +34,8 @@ def command(
     is deleted: moved back into DIR/journals they are a run again. What MLflow has of it stays there.
 
     Runs that were tracked at a server are sent there if you name it: the store may come from somebody else, and your
-    MLflow password or token would go along. One that does not answer is given up after TFBENCH_SERVER_TIMEOUT, else 20 s.
+    MLflow password or token would go along. One that does not answer is given up after TFBENCH_SERVER_TIMEOUT, else
+    20 s.
 
     \b
     tfbench recover

@@ -43,6 +43,11 @@ class Config:
     def __post_init__(self) -> None:
         if self.folder and self.tfds:
             raise ValueError(f"folder and tfds cannot both be set. Received: {self.folder} and {self.tfds}.")
+        if self.tfds:
+            from tfbench.tfds_source import NAME_FORM, is_local_name
+
+            if not is_local_name(self.tfds):
+                raise ValueError(f"tfds must be {NAME_FORM}. Received: {self.tfds}.")
         if self.image_size > self.stored_size:
             raise ValueError(
                 f"image_size must be at most stored_size. Received: {self.image_size} with {self.stored_size}."
@@ -115,8 +120,7 @@ def _load_tfds(config: Config, name: str, data_dir: str | None) -> Splits:
         return image_files.decode(contents, config.stored_size)
 
     builder = tfds_source.open_tfds(name, data_dir, host=None)
-    tfds_source.require_features(builder, ("image", "label"))
-    _require_classes(config, builder.info.features["label"].num_classes, str(builder.data_dir))
+    _require_classes(config, tfds_source.count_classes(builder), str(builder.data_dir))
     held_out = "validation" if "validation" in builder.info.splits else "test"
     splits = []
     for split in ("train", held_out):

@@ -29,7 +29,9 @@ _DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm",
 
 _STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
-_LEFTOVER = re.compile(r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part)")
+_LEFTOVER = re.compile(
+    r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,9 +93,10 @@ class Store:
         """
         if not _RUN_ID.fullmatch(run_id):
             raise TrackingError(f"run id {run_id!r}: must be letters, digits and '_.-', 128 at most.")
+        folder = require_plain(self.root, self.journals.name)
         for ending in _BESIDE:
-            require_plain(self.journals / f"{run_id}{ending}", within=self.root)
-        return self.journals / f"{run_id}.jsonl"
+            require_plain(folder, f"{run_id}{ending}")
+        return folder / f"{run_id}.jsonl"
 
     def require_plain_database(self) -> None:
         """Refuses a database, or a folder of artifacts, that leads out of the store.
@@ -102,7 +105,7 @@ class Store:
             TrackingError: Naming the link.
         """
         for name in _DATABASE:
-            require_plain(self.root / name, within=self.root)
+            require_plain(self.root, name)
 
     def create_journal(self, run_id: str) -> Path:
         """Makes the folders that a new journal needs, and returns the journal's path; the file is not made.

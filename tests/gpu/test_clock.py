@@ -1,0 +1,115 @@
+"""What is timed on a GPU, against clocks that are not tfbench's, and against what its maker says of it."""
+
+from typing import NamedTuple
+
+import pytest
+
+from gpu_machine import REHEARSAL, TENSORFLOW_DEVICE, of_a_gpu_alone, probe, show
+from tfbench import gpus
+
+pytestmark = pytest.mark.gpu
+
+TOLERANCE = 0.01
+TERA = 1e12
+
+
+class Published(NamedTuple):
+    """What a maker says of dense matrix products: TFLOP/s by precision, at a clock in MHz; `least`: share to reach.
+
+    Cards of 70 W lower their clock under a long product by more than half.
+    """
+
+    name: str  # begins the driver's name of it, longer ones first
+    clock_mhz: int
+    float32: float
+    tf32: float | None
+    half: float | None  # float16 and bfloat16, sums in float32
+    bfloat16: bool = True
+    least: float = 0.5
+
+
+# Without sparsity, of the maker's datasheets (H200, H100, A10, L40S, L4, T4) and architecture whitepapers (V100, A100,
+# GA102 for the RTX 3090, Ada for the RTX 4090). The H100's matrix units are rated at 1,830 MHz, all else at the
+# boost clock, beyond which a card may go: the bound goes with the highest that its driver allows.
+PUBLISHED = (
+    Published("NVIDIA H100 PCIe", 1755, 51.2, 378, 756),
+    Published("NVIDIA H100 NVL", 1785, 60, 418, 835),
+    Published("NVIDIA H100", 1830, 66.9, 494.7, 989.4),
+    Published("NVIDIA H200 NVL", 1785, 60, 418, 835),
+    Published("NVIDIA H200", 1830, 66.9, 494.7, 989.4),
+    Published("NVIDIA A100", 1410, 19.5, 156, 312),
+    Published("NVIDIA A10", 1695, 31.2, 62.5, 125),
+    Published("NVIDIA L40S", 2520, 91.6, 183, 362),
+    Published("NVIDIA L4", 2040, 30.3, 60, 121, least=0.25),
+    Published("Tesla T4", 1590, 8.1, None, 65, bfloat16=False, least=0.25),
+    Published("Tesla V100-SXM2", 1530, 15.7, None, 125, bfloat16=False),
+    Published("Tesla V100-PCIE", 1380, 14.0, None, 112, bfloat16=False),
+    Published("NVIDIA GeForce RTX 4090", 2520, 82.6, 82.6, 165.2),
+    Published("NVIDIA GeForce RTX 3090", 1695, 35.6, 35.6, 71.2),
+)
+
+
+def test_spans_agree_with_the_gpu_s_own_events_and_with_its_kernels() -> None:
+    """Records CUDA's events while the device is idle, at both ends of a span: the GPU's clock in place of ours.
+
+    A span that ended before its work was done would be shorter than the time between events; kernels that follow one
+    another without a gap must add up to what the host saw of ten steps.
+    """
+    size = 512 if REHEARSAL else 4096
+    found = probe("clock", device=TENSORFLOW_DEVICE, size=size, step_seconds=0.025, num_steps=20 if REHEARSAL else 60)
+    spans, events = found["span_seconds"], found["event_seconds"]
+    by_events, by_kernels = sum(spans) / sum(events) - 1, found["kernel_seconds"] / found["traced_seconds"] - 1
+    show(
+        f"a step of {1e3 * found['step_seconds']:.2f} ms, {found['products_in_a_step']} products of {size} rows",
+        f"spans against events: {by_events:+.3%} ({len(spans)} spans of {1e3 * sum(spans) / len(spans):.0f} ms)",
+        f"worst span: {max((abs(a / b - 1) for a, b in zip(spans, events, strict=True)), default=0):.3%}",
+        f"kernels against the host, traced: {by_kernels:+.3%}; operations {found['kinds']}",
+    )
+    assert found["step_seconds"] >= 0.02
+    assert found["on_device"] is not REHEARSAL
+    assert abs(by_events) <= TOLERANCE
+    assert abs(by_kernels) <= (0.2 if REHEARSAL else TOLERANCE)
+
+
+def find_published(name: str) -> Published | None:
+    return next((one for one in PUBLISHED if name.startswith(one.name)), None)
+
+
+def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half_and_chains_are_long_enough() -> None:
+    gpu = None if REHEARSAL else gpus.read_gpus()[0]
+    published = find_published(gpu.name) if gpu else None
+    precisions = ["float32"] if REHEARSAL else ["float32", "tf32", "mixed_float16", "mixed_bfloat16"]
+    chains = [1, 4] if REHEARSAL else [1, 2, 8, 64]
+    found = probe("peaks", device=TENSORFLOW_DEVICE, precisions=precisions, chains=chains)
+    longest = found["chains"][str(chains[-1])]
+    last = found["peak"][precisions[-1]]
+    show(
+        f"peak of {gpu.name if gpu else 'the processor'}; published: {published}",
+        *(f"{name}: {speed / TERA:.2f} TFLOP/s, {found['sizes'][name]}" for name, speed in found["peak"].items()),
+        *(f"{precisions[-1]}, chain of {name}: {speed / TERA:.2f}" for name, speed in found["chains"].items()),
+    )
+    assert all(speed > 0 for speed in found["peak"].values())
+    # Rounds of a peak are so long that the launch is less than a hundredth, whatever the chain.
+    assert last >= (0.3 if REHEARSAL else 0.95) * longest
+    if gpu is None or published is None:
+        return
+    above = max(1.0, (gpu.clock_mhz or 0) / published.clock_mhz)
+    limits = {
+        "float32": published.float32,
+        "tf32": published.tf32 or published.float32,
+        "mixed_float16": published.half,
+        "mixed_bfloat16": published.half if published.bfloat16 else None,
+    }
+    for name, limit in limits.items():
+        if limit:
+            share = found["peak"][name] / TERA / limit
+            show(f"{name}: {share:.1%} of what is published")
+            assert published.least <= share <= above
+
+
+@of_a_gpu_alone
+def test_published_figures_are_known_of_this_gpu() -> None:
+    names = [gpu.name for gpu in gpus.read_gpus()]
+    show(*names)
+    if not all(map(find_published, names)):
+        pytest.skip(f"no published figures here of {', '.join(names)}: add them")

@@ -1,0 +1,62 @@
+"""The question that tfbench exists for: a processor against a GPU, by every command that compares."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_machine import ARM, DEVICE, REHEARSAL, run, run_json, show
+
+pytestmark = pytest.mark.gpu
+
+SMALL = ("mnist_hidden100_mlp", "--data", "synthetic", "--set", "measurement.checks=false")
+ARMS = ("default cpu:0", ARM)
+
+
+def test_a_sweep_holds_the_gpu_against_the_processor(tmp_path: Path) -> None:
+    done = run(
+        *("sweep", *SMALL, "--vary", "training.global_batch_size=128,4096", "--repeats", "1", "--seconds", "0.5"),
+        *("--arm", ARMS[0], "--arm", ARMS[1], "--format", "json"),
+        cwd=tmp_path,
+    )
+    assert done.exit_code == 0, done.stderr[-4000:]
+    document = done.document
+    show("sweep", *run("compare", "--sweep", "@last", cwd=tmp_path).stdout.splitlines())
+    assert (document["num_runs"], document["num_left"], document["num_failed"]) == (4, 0, 0)
+    assert [row["global_batch_size"] for row in document["rows"]] == [128, 4096]
+    for row in document["rows"]:
+        assert [entry["arm"] for entry in row["entries"]] == list(ARMS)
+        assert all(entry["samples_per_second"] > 0 for entry in row["entries"])
+
+
+def test_a_crossover_is_searched_between_processor_and_gpu(tmp_path: Path) -> None:
+    document = run_json(
+        *("crossover", *SMALL, "--vary", "training.global_batch_size=2048..4096", "--step", "2048", "--repeats", "2"),
+        *("--seconds", "0.3", "--between", *ARMS),
+        cwd=tmp_path,
+    )
+    show("crossover", json.dumps({name: document[name] for name in document if name != "runs"})[:3000])
+    assert len(document["points"]) >= 2
+    assert "crossings" in document
+
+
+def test_a_gpu_s_noise_floor_is_calibrated(tmp_path: Path) -> None:
+    done = run("calibrate", *SMALL, "--rounds", "3", "--seconds", "0.5", "--devices", DEVICE, cwd=tmp_path)
+    show("calibrate", *done.stdout.splitlines()[-25:])
+    assert done.exit_code == 0, done.stderr[-4000:]
+    listed = run("calibrate", "--list", cwd=tmp_path)
+    show("noise floors", *listed.stdout.splitlines())
+    assert DEVICE in listed.stdout
+
+
+def test_a_check_refuses_the_processor_s_baseline_for_a_gpu_unless_told_and_then_judges_it(tmp_path: Path) -> None:
+    common = ("check", *SMALL, "--seconds", "0.5", "--repeats", "2")
+    saved = run(*common, "--devices", "cpu:0", "--save", "baseline.json", cwd=tmp_path)
+    assert saved.exit_code == 0, saved.stderr[-4000:]
+    words = ("--devices", "gpu:0") if not REHEARSAL else ("--strategy", "one_device", "--devices", "cpu:0")
+    refused = run(*common, *words, "--baseline", "baseline.json", cwd=tmp_path)
+    show("check without --allow-unequal", *refused.stderr.strip().splitlines()[-1:])
+    assert refused.exit_code == 2
+    judged = run(*common, *words, "--baseline", "baseline.json", "--allow-unequal", cwd=tmp_path)
+    show("check with it", *judged.stdout.splitlines()[-20:])
+    assert judged.exit_code in (0, 3), judged.stderr[-4000:]

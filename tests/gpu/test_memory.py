@@ -1,0 +1,76 @@
+"""A GPU's memory: what a run records of it, and what becomes of a run that it does not suffice for."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpu_machine import ARM, DEVICE, REHEARSAL, of_a_gpu_alone, probe, run, run_json, show
+from runs import journal_of, of_kind
+from tfbench import gpus
+
+pytestmark = pytest.mark.gpu
+
+MEBIBYTE = 2**20
+LARGEST = 60_000  # a batch of all training samples of MNIST
+SMALL = 128
+
+
+@of_a_gpu_alone
+def test_the_peak_of_a_known_allocation_is_what_the_meter_reads() -> None:
+    """The allocator rounds up to 256 bytes, and may leave up to a few MiB of a chunk unsplit."""
+    found = probe("memory", limit_mebibytes=2048)
+    show("memory", *(f"{name}: {value}" for name, value in found.items()))
+    beyond = found["recorded_peak"] - found["before"] - found["asked"]
+    assert 0 <= beyond <= 16 * MEBIBYTE
+    assert "OOM" in found["error"] or "memory" in found["error"]
+
+
+@of_a_gpu_alone
+def test_a_run_records_at_least_what_its_weights_and_activations_take(tmp_path: Path) -> None:
+    """Weights, their gradients, and outputs of both hidden layers for the backward pass must be there at once.
+
+    Inputs of some batches, gradients of the outputs, and cuBLAS's 32 MiB of workspace are all that there is besides:
+    less than as much again and 256 MiB.
+    """
+    units, batch = 4096, 8192
+    document = run_json(
+        *("run", "mnist_mlp", "--data", "synthetic", "--steps", "5", "--global-batch-size", str(batch)),
+        *("--set", f"model.hidden_units=[{units},{units}]", "--set", "measurement.checks=false"),
+        *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--devices", DEVICE),
+        cwd=tmp_path,
+    )
+    (peak,) = document["usage"]["peak_gpu_memory_bytes"]
+    least = 4 * (2 * document["num_parameters"] + 2 * batch * units)
+    show(f"peak {peak / MEBIBYTE:,.0f} MiB, weights, gradients and outputs {least / MEBIBYTE:,.0f} MiB")
+    assert least <= peak <= 2 * least + 256 * MEBIBYTE
+    assert document["summary"]["peak_gpu_memory_bytes"] == peak
+
+
+def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    """Makes one layer so wide that its outputs for all samples are 1.2 times the memory, and its weights 1.6 % of it.
+
+    TensorFlow's allocator waits 10 s for memory to be given back; on a processor it takes 20 s, and may crash then.
+    """
+    if REHEARSAL and Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "1":
+        pytest.skip("rehearsal: this machine promises memory that it does not have")
+    total = psutil.virtual_memory().total if REHEARSAL else gpus.read_gpus()[0].memory_bytes
+    assert total
+    units = int(1.2 * total / 4 / LARGEST)
+    done = run(
+        *("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--repeats", "1", "--arm", ARM),
+        *("--vary", f"training.global_batch_size={LARGEST},{SMALL}", "--set", f"model.hidden_units=[{units}]"),
+        *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--set", "measurement.steps=5"),
+        *("--set", "measurement.checks=false"),
+        cwd=tmp_path,
+    )
+    show(f"sweep with a layer of {units:,} units", *done.stdout.splitlines())
+    assert done.exit_code == 1, done.stderr[-4000:]
+    assert REHEARSAL or "out of memory" in done.stdout
+    journals = sorted((tmp_path / "mlruns/journals").glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    assert len(journals) == 2
+    (exit_record,) = of_kind(journal_of(tmp_path / "mlruns"), "exit")
+    first = [text for text in journals[0].read_text().splitlines() if '"kind":"exit"' in text]
+    show("how the first ended", *(text[:600] for text in first))
+    assert exit_record["status"] == "FINISHED"
+    assert "out of memory: " in first[0] or (REHEARSAL and "SIGSEGV" in first[0])

@@ -1,0 +1,124 @@
+"""Whether a GPU computes what the processor does, and in the precision that was asked for.
+
+A loss is held against that of the processor by a bound. Both compute the same 30 steps of SGD in float32, from the same
+weights and the same batches, with TF32 off; they differ by the order of sums alone. A sum of n terms, rounded at
+random, is off by 4 sqrt(n) u at most, u = 2^-24 (Higham and Mary 2019, but for one case in 1,500). The longest sums of
+an output have 784 terms, those of a gradient 2,000, one a sample: e = 4 sqrt(2784) u = 1.3e-5 of their size. An error e
+in every gradient changes the loss by no more than e times what 30 steps gain, sum(rate |gradient|^2), which is less
+than the loss itself; an error e in the outputs changes it by e of its size. Two machines: 4 e = 5e-5 of the loss.
+
+What that is worth, on a processor: float32 and float64 differ by 9e-9 in the mean loss of these steps and by 6e-8 in
+the last, a sum forwards and backwards by as much; factors rounded to TF32's 10 bits make it 4e-3 and 1.4e-2. So the
+bound is 80 times below what TF32 would do, and a thousand times above what was seen.
+"""
+
+import math
+from functools import cache
+from typing import Any
+
+import pytest
+
+from gpu_machine import DEVICE, REHEARSAL, TENSORFLOW_DEVICE, count_gpus, probe, run_json, show
+
+pytestmark = pytest.mark.gpu
+
+UNIT = 2.0**-24
+BOUND = 4 * 4 * math.sqrt(784 + 2000) * UNIT
+# Convolutions by Winograd's method and Fourier transforms lose more: matrices of it for 5x5 kernels amplify by about 30
+# (Lavin and Gray 2016 measured 1.5e-5 in place of 5e-7 of direct sums).
+CONVOLUTION_BOUND = 30 * BOUND
+# bfloat16 has 8 bits, float16 and TF32 11: a factor is off by 2^-9 or less, and the loss by what 30 steps make of it.
+# On a processor that was 1.6e-3 and, after the last step, 2.9e-2 for bfloat16, 2.4e-4 and 1.9e-2 for float16. A network
+# that does not learn is 0.6 away.
+LOW_BOUND = 0.1
+
+RECIPE = (
+    *("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", "--global-batch-size", "2000"),
+    *("--set", 'training.optimizer={name="sgd",learning_rate=0.1}', "--set", "measurement.checks=false"),
+)
+CONVOLUTIONS = (
+    *("run", "cifar10_lenet5", "--data", "synthetic", "--epochs", "1", "--global-batch-size", "2000"),
+    *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--set", "measurement.checks=false"),
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Returns what trains as it is told, once for all tests, and gives the run's document."""
+
+    @cache
+    def train(recipe: tuple[str, ...], strategy: str, devices: str, *settings: str) -> Any:
+        words = [word for setting in settings for word in ("--set", setting)]
+        folder = tmp_path_factory.mktemp("numbers")
+        return run_json(*recipe, "--strategy", strategy, "--devices", devices, *words, cwd=folder)
+
+    return train
+
+
+def losses(document: Any) -> tuple[float, float]:
+    (epoch,) = document["epochs"]
+    return epoch["loss"], epoch["val_loss"]
+
+
+def compare(title: str, found: Any, expected: Any, bound: float) -> None:
+    differences = [abs(one / other - 1) for one, other in zip(losses(found), losses(expected), strict=True)]
+    speed, first = found["summary"]["samples_per_second"], found["summary"]["first_step_seconds"]
+    show(
+        title,
+        f"loss {losses(found)}, expected {losses(expected)}",
+        f"relative differences {differences[0]:.2g}, {differences[1]:.2g}; bound {bound:.2g}",
+        f"{speed:,.0f} samples/s, first step {first:.3f} s; {found['settings']}",
+    )
+    assert max(differences) <= bound
+
+
+@pytest.mark.parametrize("strategy", ["default", "one_device", "mirrored"])
+def test_one_gpu_gives_the_loss_of_the_processor(trained: Any, strategy: str) -> None:
+    compare(f"{strategy} {DEVICE}", trained(RECIPE, strategy, DEVICE), trained(RECIPE, "default", "cpu:0"), BOUND)
+
+
+@pytest.mark.gpu(2)
+def test_all_gpus_give_the_loss_of_the_processor(trained: Any) -> None:
+    number = max(number for number in range(1, count_gpus() + 1) if 2000 % number == 0)
+    devices = ",".join(f"gpu:{index}" for index in range(number))
+    compare(f"mirrored {devices}", trained(RECIPE, "mirrored", devices), trained(RECIPE, "default", "cpu:0"), BOUND)
+
+
+def test_convolutions_give_the_loss_of_the_processor(trained: Any) -> None:
+    found, expected = trained(CONVOLUTIONS, "default", DEVICE), trained(CONVOLUTIONS, "default", "cpu:0")
+    compare(f"convolutions, {DEVICE}", found, expected, CONVOLUTION_BOUND)
+
+
+def test_with_xla_the_loss_is_the_same_and_the_record_says_that_it_is_on(trained: Any) -> None:
+    off, on = trained(RECIPE, "default", DEVICE), trained(RECIPE, "default", DEVICE, "training.jit_compile=true")
+    compare("XLA on", on, off, BOUND)
+    assert (off["settings"]["jit_compile"], on["settings"]["jit_compile"]) == (False, True)
+
+
+@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision_is_recorded_and_gives_nearly_the_loss_of_float32(trained: Any, precision: str) -> None:
+    found = trained(RECIPE, "default", DEVICE, f"training.precision={precision}")
+    compare(precision, found, trained(RECIPE, "default", DEVICE), LOW_BOUND)
+    assert found["settings"]["precision"] == precision
+    assert all(math.isfinite(loss) for loss in losses(found))
+
+
+def test_tf32_is_off_unless_it_is_asked_for_and_a_product_shows_which(trained: Any) -> None:
+    """Rounds factors of a product of normal numbers to 10 bits: off by 2.9e-4 of its norm, or 7.7e-4 if cut off.
+
+    That is for any size, since errors add up as terms do. In float32 it is 3.7e-7 for 2,048 terms on a processor, and
+    sqrt(2048) u = 2.7e-6 if they are added one by one. 2^-15 = 3.1e-5 lies ten times from either.
+    """
+    assert trained(RECIPE, "default", DEVICE)["settings"]["tensor_float_32"] is False
+    found = probe("product", device=TENSORFLOW_DEVICE, size=2048)
+    show("relative errors of a product", *(f"{name}: {value}" for name, value in found.items()))
+    threshold = 2.0**-15
+    assert found["TF32 off"] < threshold < found["float16"] < found["bfloat16"]
+    has_tf32 = not REHEARSAL and tuple(found["capability"] or (0, 0)) >= (8, 0)
+    assert (found["TF32 on"] > threshold) == has_tf32
+
+
+def test_a_run_that_asks_for_tf32_says_so(trained: Any) -> None:
+    found = trained(RECIPE, "default", DEVICE, "training.tensor_float_32=true")
+    compare("TF32 on", found, trained(RECIPE, "default", DEVICE), LOW_BOUND)
+    assert found["settings"]["tensor_float_32"] is True

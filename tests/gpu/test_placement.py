@@ -1,0 +1,72 @@
+"""Which GPUs there are, and whether a run takes place on the one that it names."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_machine import DEVICE, REHEARSAL, TENSORFLOW_DEVICE, count_gpus, of_a_gpu_alone, probe, run, run_json, show
+from tfbench import gpus
+
+pytestmark = pytest.mark.gpu
+
+FULL_NAME = f"/job:localhost/replica:0/task:0{TENSORFLOW_DEVICE}"
+GIBIBYTE = 2**30
+
+
+@of_a_gpu_alone
+def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) -> None:
+    text, facts = run("devices", cwd=tmp_path), run_json("devices", cwd=tmp_path)
+    show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}", *facts["log"])
+    assert facts["problem"] is None, "the driver names a GPU that TensorFlow does not see"
+    assert len(facts["gpus"]) == count_gpus()
+    known = {gpu.bus_id: gpu for gpu in gpus.read_gpus()}
+    for number, found in enumerate(facts["gpus"]):
+        gpu = known[found["bus_id"]]
+        assert (found["name"], found["driver"]) == (gpu.name, gpu.driver)
+        assert found["driver"] and found["memory_bytes"] > GIBIBYTE
+        assert f"gpu:{number}  {gpu.name}, " in text.stdout
+
+
+@pytest.mark.parametrize("strategy", ["default", "one_device", "mirrored"])
+def test_weights_and_the_step_s_products_are_on_the_device_that_was_named(strategy: str) -> None:
+    found = probe("place", device=DEVICE, strategy=strategy)
+    show(f"placement of {strategy} {DEVICE}", *(f"{name}: {value}" for name, value in found.items()))
+    assert found["weights"] == [FULL_NAME]
+    assert found["products"] and all(one.endswith(f" on {FULL_NAME}") for one in found["products"])
+    assert found["devices"] == [DEVICE]
+    # Every strategy of one replica has its batches by the same path; on a GPU the step does not copy them itself.
+    assert found["feed"] == ("direct" if REHEARSAL else "prefetched")
+
+
+@pytest.mark.gpu(2)
+def test_mirrored_places_weights_on_every_gpu() -> None:
+    found = probe("place", device="gpu", strategy="mirrored")
+    show("placement of mirrored gpu", *(f"{name}: {value}" for name, value in found.items()))
+    assert len(found["weights"]) == len(found["devices"]) == len(found["addresses"]) == count_gpus()
+    assert {one.rpartition(" on ")[2] for one in found["products"]} == set(found["weights"])
+
+
+def test_an_absent_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    done = run("run", "mnist_hidden100_mlp", "--data", "synthetic", "--steps", "1", "--devices", "gpu:99", cwd=tmp_path)
+    show("absent", done.stderr.strip().splitlines()[-1])
+    assert done.exit_code == 2
+    there = ["cpu:0", *(f"gpu:{number}" for number in range(0 if REHEARSAL else count_gpus()))]
+    assert f"gpu:99: not found. TensorFlow sees: {', '.join(there)}." in done.stderr
+    assert not (tmp_path / "mlruns" / "journals").exists() or not list((tmp_path / "mlruns/journals").glob("*.jsonl"))
+
+
+@of_a_gpu_alone
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.gpu(2))])
+def test_clocks_and_power_are_those_of_the_gpu_that_computes(number: int) -> None:
+    found = probe("busy", device=f"gpu:{number}")
+    show(f"NVML while gpu:{number} computes", *(f"{name}: {value}" for name, value in found.items()))
+    (address,) = found["recorded"]
+    # Where its log no longer tells, memory that is taken says which GPU it is.
+    assert found["tensorflow"] in ([address], []), "TensorFlow computes on another GPU than the record says"
+    before, busy = found["before"][address], found["busy"][address]
+    taken = {one: found["busy"][one]["used_bytes"] - found["before"][one]["used_bytes"] for one in found["busy"]}
+    assert max(taken, key=lambda one: taken[one]) == address and taken[address] > GIBIBYTE
+    if busy["clock_mhz"] and before["clock_mhz"]:
+        assert busy["clock_mhz"] >= before["clock_mhz"] / 2  # one that was busy before may have cooled its clock
+    if busy["utilization_percent"] is not None:
+        assert busy["utilization_percent"] >= 50

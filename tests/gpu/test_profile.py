@@ -1,0 +1,83 @@
+"""Where a step's time goes on a GPU: phases that add up, kernels at their own length, what is fetched to the host."""
+
+from typing import Any
+
+import pytest
+
+from gpu_machine import DEVICE, REHEARSAL, probe, run_json, show
+
+pytestmark = pytest.mark.gpu
+
+# A step that the host's part is most of, and one that the GPU's is: 8192 samples of 20 million weights.
+SHORT, LONG = ("mnist_mlp",), ("mnist_mlp", "--global-batch-size", "8192", "--set", "model.hidden_units=[4000,4000]")
+CASES = {"short": SHORT} if REHEARSAL else {"short": SHORT, "long": LONG}
+
+
+@pytest.fixture(scope="module", params=CASES, ids=str)
+def document(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    words = ("--data", "synthetic", "--devices", DEVICE, "--seconds", "4", "--trace")
+    return run_json("profile", *CASES[request.param], *words, cwd=tmp_path_factory.mktemp("profile"))
+
+
+def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
+    step = document["profile"]["step"]
+    (first, *_) = document["profile"]["readings"]["rounds"]
+    half_width = step["difference_half_width"]
+    show(
+        f"a step of {1e3 * step['full_seconds']:.3f} ms +- {1e3 * (step['full_half_width'] or 0):.3f}",
+        *(
+            f"{one['name']:12} {1e3 * one['seconds']:9.3f} ms, {1e3 * one['low']:.3f} to {1e3 * one['high']:.3f}"
+            for one in step["phases"]
+        ),
+        f"the sum less the step: {1e3 * step['difference_seconds']:+.3f} ms +- {1e3 * half_width:.3f}",
+        *document["profile"]["cautions"],
+        *(f"read: {name} {1e3 * seconds:.3f} ms" for name, seconds in first["seconds"].items()),
+    )
+    # Phases are calls that wait for the device each; steps of a training do not, so that they may be shorter.
+    assert step["sum_seconds"] >= 0.99 * step["full_seconds"] - 2 * half_width
+    if REHEARSAL:
+        assert abs(step["relative_difference"]) <= 0.5
+    negative = [one["name"] for one in step["phases"] if one["high"] < 0]
+    assert negative == []
+
+
+def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_slow_down(document: Any) -> None:
+    step, readings = document["profile"]["step"], document["profile"]["readings"]
+    traced = [one["traced"]["update"] for one in readings["rounds"]]
+    assert all(one["on_device"] is not REHEARSAL for one in traced)
+    in_layers = sum(layer[one]["seconds"] for layer in step["layers"] for one in ("forward", "backward"))
+    kernels = [sum(seconds for part, seconds in one["parts"].items() if part != "other") for one in traced]
+    others = sum(step["loss_seconds"].values()) + (step["optimizer_seconds"] or 0.0)
+    show(
+        f"layers {1e3 * in_layers:.3f} ms, loss and optimizer {1e3 * others:.3f} ms",
+        f"all of them in a traced step: {1e3 * min(kernels):.3f} to {1e3 * max(kernels):.3f} ms of kernels",
+        f"a traced step takes {step['tracing_slowdown']:.3f} times as long on the host",
+        *(f"{layer['name']}: {layer['forward']} {layer['backward']}" for layer in step["layers"]),
+    )
+    assert in_layers > 0
+    if not REHEARSAL:
+        assert 0.9 * min(kernels) <= in_layers + others <= 1.1 * max(kernels)
+
+
+def test_what_a_step_fetches_to_the_host_is_told(document: Any) -> None:
+    """Whether Keras fetches its metrics at every step: a copy to the host for each, which the trace names."""
+    readings = document["trace"]["readings"]
+    operations = readings["operations"]
+    busy = sum(one["own_seconds"] for one in operations)
+    show(
+        f"a traced step of {1e3 * readings['traced_step_seconds']:.3f} ms, of which operations {1e3 * busy:.3f} ms",
+        *(f"{one['occurrences']:g} x {one['name']}, {1e6 * one['seconds']:.1f} us" for one in readings["host_waits"]),
+        *(f"{1e3 * one['own_seconds']:.3f} ms {one['kind']} {one['name'][-90:]}" for one in operations[:12]),
+    )
+    assert operations
+    assert any("MatMul" in one["kind"] for one in operations)
+    assert busy <= 1.02 * readings["traced_step_seconds"]
+    if REHEARSAL:
+        assert readings["host_waits"] == []
+
+
+def test_kernels_of_a_step_that_xla_compiled_are_marked_as_its_own() -> None:
+    """XLA marks kernels with an operation and a module of its own; those of TensorFlow alone have no such mark."""
+    marks = {name: probe("compiled", device=DEVICE, is_on=name == "on") for name in ("on", "off")}
+    show("marks of XLA in traces, with it and without", *marks.items())
+    assert marks["on"]["hlo_module"] > marks["off"]["hlo_module"] == 0
