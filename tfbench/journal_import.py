@@ -46,7 +46,10 @@ def import_journals(
     known = set(store.run_ids())
     trackers = Trackers(store, make_tracker)
     if any(result.request.run_id not in known for result in results.values()):
-        trackers.get(state)
+        try:
+            trackers.get(state)
+        except TrackingError as error:
+            raise TrackingError(f"{error} Nothing was imported.") from error
     entries = []
     for path, result in results.items():
         run_id = result.request.run_id

@@ -55,7 +55,7 @@ def test_recover_asks_it_once_says_what_it_waits_for_and_gives_up(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
-    reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets. What was measured is"
+    reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets."
     assert [line.partition("failed     ")[2][: len(reason)] for line in done.stdout.splitlines()] == [reason, reason]
     assert done.stderr.splitlines()[0] == f"waiting for MLflow at {address} (gives up after 2 s)"
     assert "2 of 2 runs could not be brought into MLflow" in done.stderr

@@ -67,7 +67,7 @@ class Calls:
             if is_server(self._uri) and time.monotonic() - began >= _read_patience():
                 raise SilentServerError(
                     f"MLflow at {self._shown}: did not answer within {_read_patience():g} s, which "
-                    f"TFBENCH_SERVER_TIMEOUT sets. {remedy}"
+                    f"TFBENCH_SERVER_TIMEOUT sets. {remedy}".rstrip()
                 ) from error
             raise self._explain(error, remedy) from error
 
@@ -89,7 +89,7 @@ class Calls:
 
     def _explain(self, error: Exception, remedy: str) -> TrackingError:
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return TrackingError(f"MLflow at {self._shown}: {fields.cut(without_secrets(text), 400)}. {remedy}")
+        return TrackingError(f"MLflow at {self._shown}: {fields.cut(without_secrets(text), 400)}. {remedy}".rstrip())
 
 
 def set_up_mlflow(patience_seconds: float | None = None) -> None:

@@ -86,7 +86,7 @@ class MlflowTracker:
 
     def prepare(self) -> None:
         """Imports MLflow and connects; a database that is not there yet is made outside of the store."""
-        with self._lock, self._errors():
+        with self._lock, self._errors(""):  # whoever calls knows what it means that nothing answers
             self._prepare()
 
     def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
@@ -339,7 +339,7 @@ class MlflowTracker:
             self._connected().log_batch(run_id, some_metrics, some_params, some_tags, synchronous=True)
 
     def _errors(self, remedy: str | None = None) -> contextlib.AbstractContextManager[None]:
-        return self._calls.errors(remedy or self._recover)
+        return self._calls.errors(self._recover if remedy is None else remedy)
 
 
 def _make_template(folder: Path, artifacts: Path) -> Path:
