@@ -12,14 +12,15 @@ from types import FrameType
 
 
 def main() -> None:
-    """Imports the command line and runs it; Ctrl-C meanwhile ends the process in one line, as it does later."""
-    hears = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if hears:
-        signal.signal(signal.SIGINT, _leave)
+    """Imports the command line and runs it; a request to stop meanwhile ends it in one line, as it does later."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    heard = {number: own for number, own in before.items() if own in (signal.SIG_DFL, signal.default_int_handler)}
+    for number in heard:
+        signal.signal(number, _leave)
     from tfbench import cli
 
-    if hears:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, own in heard.items():
+        signal.signal(number, own)
     cli.main()
 
 

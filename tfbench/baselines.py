@@ -23,7 +23,7 @@ from tfbench.measure.regression import (
 from tfbench.measure.summary import summarize
 from tfbench.repeats import RepeatPlan, Repeats, repeat_run
 from tfbench.results import RunRequest, RunResult
-from tfbench.schema import build, to_plain
+from tfbench.schema import build, read_json, to_plain
 from tfbench.series import Execute
 from tfbench.session import RunOutcome
 from tfbench.tracking.store import Store
@@ -206,7 +206,7 @@ def _read_result(store: Store, run_id: str) -> RunResult:
 
 def _read_file(path: Path) -> SpeedSample:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path.read_bytes())
         if isinstance(values, dict) and values.get("format_version") != FORMAT_VERSION:
             raise ValueError(f"its format_version must be {FORMAT_VERSION}.")
         return build(SpeedSample, values, path.name)

@@ -14,7 +14,7 @@ from tfbench.measure.spread import merge_cautions
 from tfbench.plain_files import require_plain
 from tfbench.requests import new_id, series_request
 from tfbench.results import RunRequest, RunResult
-from tfbench.schema import build, to_plain
+from tfbench.schema import build, read_json, to_plain
 from tfbench.series import Execute, Series, SeriesRun, run_series
 from tfbench.tracking.store import Store
 from tfbench.whole_files import write_whole
@@ -159,6 +159,6 @@ def _folder(store: Store) -> Path:
 def _read(path: Path) -> NoiseFloor | None:
     try:
         require_plain(path.parent.parent, path.parent.name, path.name)
-        return build(NoiseFloor, json.loads(path.read_text(encoding="utf-8")), path.name)
+        return build(NoiseFloor, read_json(path.read_bytes()), path.name)
     except (OSError, ValueError, RecipeError, TrackingError):
         return None

@@ -287,8 +287,8 @@ def read_run(path: Path, records: Iterable[Record] | None = None) -> RunResult:
     records = read_records(path) if records is None else records
     try:
         return replay(records)
-    except TrackingError:
-        raise
+    except TrackingError as error:
+        raise damaged(path, str(error)) from error
     except Exception as error:  # anything may be in a file
         raise damaged(path, f"is damaged: {describe(error)}") from error
 

@@ -260,10 +260,16 @@ def _find_dropped(store: Store, token: str) -> str:
     if len(found) != 1:
         how_many = f"{len(found)} runs begin with it. Use more of an id" if found else "no run's id begins with it"
         raise UnknownNameError(f"run '{token}': {how_many}. Store: {store.root}.")
-    with contextlib.suppress(TrackingError, KeyError, TypeError):  # of one that is damaged it is not asked
-        if is_running(read_records(store.journal_path(found[0]))):
-            raise DeviceError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+    if _may_be_running(store, found[0]):
+        raise DeviceError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
     return found[0]
+
+
+def _may_be_running(store: Store, run_id: str) -> bool:
+    try:
+        return is_running(read_records(store.journal_path(run_id))) is True
+    except Exception:  # anything may be in a file; of one that is damaged it is not asked
+        return False
 
 
 def _is_kept(records: Sequence[Record]) -> bool:

@@ -128,8 +128,14 @@ def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
     """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
     facts = [record.get("result", record) for record in _read_records(_path(store, sweep_id))]
     run_ids = [fact.get("run_id") for fact in facts]
-    states = (store.read_state(run_id) for run_id in reversed(run_ids) if run_id)
+    states = (_read_state(store, run_id) for run_id in reversed(run_ids) if isinstance(run_id, str))
     return next((state for state in states if state), None)
+
+
+def _read_state(store: Store, run_id: str) -> TrackingState | None:
+    with contextlib.suppress(TrackingError):  # an id that is none
+        return store.read_state(run_id)
+    return None
 
 
 def count_unreadable_lines(store: Store, sweep_id: str) -> int:

@@ -283,6 +283,35 @@ def test_a_run_is_dropped_by_moving_its_files_aside(store: Store) -> None:
     assert invoke("compare", "--all", "--store", str(store.root)).exit_code == 0
 
 
+def test_a_run_is_not_dropped_out_of_the_store(store: Store, tmp_path: Path) -> None:
+    paths = [write_journal(store, build_sized_result(index)) for index in (0, 1)]
+    paths[1].unlink()
+    paths[1].symlink_to(paths[0])
+    result = invoke("recover", "--drop", run_id_of(1), "--store", str(store.root))
+    assert f"{paths[1]}: is a symbolic link" in str(result.exception)
+    assert not (store.root / "dropped").exists()
+    (tmp_path / "elsewhere").mkdir()
+    (store.root / "dropped").symlink_to(tmp_path / "elsewhere")
+    result = invoke("recover", "--drop", run_id_of(0), "--store", str(store.root))
+    assert f"{store.root / 'dropped'}: is a symbolic link" in str(result.exception)
+    assert paths[0].is_file()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("parent", [{"pid": -1}, {"created": 10**400}, {"created": "x"}, "a text"])
+def test_a_process_that_can_be_none_keeps_no_run_from_being_dropped_or_gone_on_with(
+    store: Store, parent: object
+) -> None:
+    path = write_journal(store, build_sized_result(0), parent=parent if isinstance(parent, str) else this_process())
+    if isinstance(parent, dict):
+        first, *others = path.read_text(encoding="utf-8").splitlines()
+        record = json.loads(first)
+        path.write_text("\n".join([json.dumps(record | {"parent": record["parent"] | parent}), *others, ""]), "utf-8")
+    result = invoke("run", "--resume", run_id_of(0), "--store", str(store.root))
+    assert f"{path}: is damaged: request.parent" in str(result.exception)
+    assert invoke("recover", "--drop", run_id_of(0), "--store", str(store.root)).exit_code == 0
+
+
 def test_what_cannot_be_dropped_is_said(store: Store) -> None:
     for index in (0, 1):
         write_journal(store, build_sized_result(index), parent=this_process())
@@ -429,6 +458,22 @@ def test_a_damaged_database_is_named_with_what_makes_it_anew(store: Store, track
     result = invoke("recover", "--store", str(store.root))
     assert result.exit_code == 2
     assert "mlflow.db: is damaged" in str(result.exception)
+
+
+def test_a_database_that_another_process_holds_is_not_called_damaged(
+    store: Store, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "OPEN_SECONDS", 0.1)
+    make_database(store)
+    write_journal(store, build_sized_result(0))
+    with contextlib.closing(sqlite3.connect(store.database)) as holder:
+        holder.execute("PRAGMA journal_mode = DELETE")
+        holder.execute("BEGIN EXCLUSIVE")
+        (run,) = recover_with(store, tracker).values()
+    assert run.message == (
+        f"{store.database}: cannot be read: database is locked. Make sure that no other process keeps it, and that you "
+        "may read and write it and its folder; `tfbench recover` tries again."
+    )
 
 
 @pytest.mark.slow

@@ -177,10 +177,12 @@ def test_damaged_floors_are_named_on_stderr(tfbench: Callable[..., Any], in_tmp_
     for index in (0, 1):
         write_journal(store, build_sized_result(index))
     (in_tmp_path / "mlruns" / "noise").mkdir()
-    (in_tmp_path / "mlruns" / "noise" / "torn.json").write_text("{", encoding="utf-8")
-    said = (
-        "Warning: mlruns/noise/torn.json: is no noise floor of this version of tfbench, or damaged, and does not "
+    for name, text in (("deep", "[" * 100_000), ("torn", "{")):
+        (in_tmp_path / "mlruns" / "noise" / f"{name}.json").write_text(text, encoding="utf-8")
+    said = "".join(
+        f"Warning: mlruns/noise/{name}.json: is no noise floor of this version of tfbench, or damaged, and does not "
         "count. `tfbench calibrate RECIPE` measures it again.\n"
+        for name in ("deep", "torn")
     )
     for arguments in (("calibrate", "--list"), ("compare", "--all"), ("diff", *store.run_ids())):
         done = tfbench(*arguments)

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,14 @@ def test_show_gives_the_layers_and_the_recipe_as_json(tfbench: Cli, asked: list[
 def test_the_recipe_itself_is_printed_without_building_its_network(tfbench: Cli, asked: list[Any]) -> None:
     assert tfbench("show", "mnist_mlp", "--toml").stdout.startswith("[recipe]\n")
     assert asked == []
+
+
+def test_a_recipe_is_printed_with_the_addresses_that_it_has(tfbench: Cli) -> None:
+    source = "https://example.org/p?key=value, http://me:word@host/x \x9b\u202e"
+    shown = tfbench("show", "mnist_mlp", "--set", f"recipe.source={json.dumps(source)}", "--toml").stdout
+    assert tomllib.loads(shown)["recipe"]["source"] == source
+    assert "\x9b" not in shown
+    assert "\u202e" not in shown
 
 
 def test_a_network_that_cannot_be_built_is_one_message_and_exit_code_2(

@@ -155,6 +155,18 @@ def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again
         assert runs.places == [place]
 
 
+@pytest.mark.parametrize("run_id", ["5", "[]", '"../../x"', "null"])
+def test_an_id_that_is_none_does_not_keep_a_sweep_from_going_on(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], run_id: str
+) -> None:
+    fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
+    tfbench(*SWEEP)
+    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
+    with record.open("a", encoding="utf-8") as file:
+        file.write(f'{{"kind":"begun","time":1,"cell":0,"run_id":{run_id}}}\n')
+    assert tfbench("sweep", "--resume", "@last", "--dry-run").exit_code == 0
+
+
 CODE = (("model.name=mlp,os:system", "model.name: os:system"), ("dataset.name=mnist,os:stat", "dataset.name: os:stat"))
 
 

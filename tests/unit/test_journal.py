@@ -30,6 +30,7 @@ from tfbench.journal import (
     plain_fields,
     read_records,
     read_request,
+    read_run,
     replay,
     request_fields,
 )
@@ -371,6 +372,13 @@ def test_refuses_a_format_of_a_newer_version() -> None:
         TrackingError, match="journal format 99 is not known to this version of tfbench, which reads format 1"
     ):
         read_request(record)
+
+
+@pytest.mark.parametrize("version", ["99", "null", "[]"])
+def test_a_journal_of_another_format_is_named_with_what_moves_it_aside(path: Path, version: str) -> None:
+    path.write_text(f'{{"kind":"request","time":1,"format_version":{version},"request":{{}}}}\n', encoding="utf-8")
+    with pytest.raises(TrackingError, match=r"run\.jsonl: .*format.* `tfbench recover --drop run` moves"):
+        read_run(path)
 
 
 @pytest.mark.parametrize(

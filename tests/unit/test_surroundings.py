@@ -27,14 +27,15 @@ def python(code: str, *arguments: str | bytes, **options: Any) -> "subprocess.Co
 START = "from tfbench.__main__ import main\nmain()"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("module", ["click", "tfbench.errors", "tfbench.cli.list"])
-def test_ctrl_c_while_the_command_line_is_imported_is_one_line(module: str) -> None:
+def test_a_request_to_stop_while_the_command_line_is_imported_is_one_line(module: str, number: signal.Signals) -> None:
     interrupting = f"""
 import os, signal, sys
 class Finder:
     def find_spec(self, name, path, target=None):
         if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), {int(number)})
 sys.meta_path.insert(0, Finder())
 """
     done = python(interrupting + START, "list")

@@ -84,9 +84,6 @@ def _prepare_process() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a file's name need not be text
-            stream.reconfigure(errors="backslashreplace")
     try:
         folder = str(Path.cwd())
     except OSError as error:

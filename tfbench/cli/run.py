@@ -120,10 +120,11 @@ def _make_request(
         store = measuring.store
         run_id = store.find_training(resume)
         records = read_records(store.journal_path(run_id))
+        result = read_run(store.journal_path(run_id), records)
         if is_running(records):
             raise click.UsageError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
         return resumed_request(
-            read_run(store.journal_path(run_id), records),
+            result,
             store.journal_path(run_id),
             overrides=measuring.read_values(direct),
             name=name,

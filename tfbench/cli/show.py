@@ -75,9 +75,11 @@ def command(
     resolved = load_named_recipe(recipe, overrides)
     if as_toml:
         from tfbench.recipe_file import to_tables
+        from tfbench.shown_text import clean
         from tfbench.toml_text import format_toml
 
-        click.echo(format_toml(to_tables(resolved)), nl=False)
+        # As bytes: it is to read back as the same recipe, addresses with all that is in them.
+        click.echo(clean(format_toml(to_tables(resolved))).encode(), nl=False)
     else:
         _show_layers(resolved, output_format, allows_code=allows_code)
 

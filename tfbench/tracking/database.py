@@ -54,14 +54,19 @@ def publish(template: Path, database: Path) -> None:
 
 
 def require_whole(database: Path) -> None:
-    """Raises if a store's database is damaged anywhere; one that is not there yet is not.
+    """Raises if a store's database is damaged anywhere, or cannot be read; one that is not there yet is not.
 
     Raises:
-        TrackingError: Saying what is wrong, and how to make it anew.
+        TrackingError: Saying what is wrong, and what to do about it.
     """
     try:
         if database.is_file():
             _check_integrity(database)
+    except sqlite3.OperationalError as error:  # held by another process, not permitted, a disk that fails
+        raise TrackingError(
+            f"{database}: cannot be read: {error}. Make sure that no other process keeps it, and that you may read and "
+            "write it and its folder; `tfbench recover` tries again."
+        ) from error
     except sqlite3.Error as error:
         raise TrackingError(
             f"{database}: is damaged: {error}. All that was measured is in the journals: move {database.name} and the "

@@ -149,11 +149,13 @@ class Store:
 
         Raises:
             OSError: The store cannot be written to.
+            TrackingError: What is to be moved, or `dropped`, is a link.
         """
-        folder = self.root / "dropped"
+        paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
+        folder = require_plain(self.root, "dropped")
         folder.mkdir(exist_ok=True)
         target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
-        for path in (*self._files_of(run_id), files_folder(self.journal_path(run_id))):
+        for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 path.rename(target / path.name)
         return target
