@@ -285,6 +285,7 @@ FAULTS: tuple[Inject, ...] = (
     *(kill_recover,),
 )
 ENDS_COMMAND = frozenset(FAULTS) - {lock_database, delete_database, delete_temporary_files}
+STARVES = frozenset({fill_disk, limit_files_of_parent, limit_files_of_worker, delete_temporary_files})
 KILLS_PARENT = frozenset({kill_parent, kill_both, stop_and_kill_parent, tear_tail, tear_sweep, kill_recover})
 
 

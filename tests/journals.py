@@ -39,9 +39,9 @@ def make_database(store: Store) -> None:
 
 @functools.cache
 def _migrated_database() -> bytes:
-    from tfbench.tracking import mlflow_tracker
+    from tfbench.tracking import mlflow_calls, mlflow_tracker
 
-    mlflow_tracker._quiet_mlflow()
+    mlflow_calls.set_up_mlflow()
     with tempfile.TemporaryDirectory() as folder:
         return mlflow_tracker._make_template(Path(folder), Path(folder)).read_bytes()
 

@@ -275,22 +275,25 @@ def replay(records: Iterable[Record]) -> RunResult:
 
 
 def read_run(path: Path, records: Iterable[Record] | None = None) -> RunResult:
-    """Rebuilds a run's result from its journal.
+    """Rebuilds a run's result from its journal in a store.
 
     Args:
         path: The journal.
         records: What is in it, if it was read already.
 
     Raises:
-        TrackingError: It cannot be read, or is damaged.
+        TrackingError: It cannot be read, is damaged, or is that of another run than its name says.
     """
     records = read_records(path) if records is None else records
     try:
-        return replay(records)
+        result = replay(records)
     except TrackingError as error:
         raise damaged(path, str(error)) from error
     except Exception as error:  # anything may be in a file
         raise damaged(path, f"is damaged: {describe(error)}") from error
+    if result.request.run_id != path.stem:  # by which all that is beside it is found
+        raise damaged(path, f"is damaged: it is of run {result.request.run_id}")
+    return result
 
 
 def describe(error: Exception) -> str:

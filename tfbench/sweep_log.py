@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from tfbench import recipe_file
 from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.journal import Journal
 from tfbench.plain_files import open_plain, require_plain
@@ -224,6 +225,7 @@ def _read(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
         if version != FORMAT_VERSION:
             raise ValueError(f"format {version} is not known to this version of tfbench")
         plan = build(SweepPlan, records[0].get("plan"), "plan")
+        recipe_file.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")  # as anything may be in them
         ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]
     except (RecipeError, ValueError) as error:
         raise TrackingError(f"{path}: is no record of a sweep: {error}") from error

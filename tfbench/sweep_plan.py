@@ -10,7 +10,7 @@ from tfbench.errors import RecipeError
 from tfbench.recipe import BatchSize, Recipe
 from tfbench.recipe_file import THREADS, VARIABLE_SECTIONS
 from tfbench.results import RunRequest
-from tfbench.schema import ByteCount, Count, PositiveNumber, Text, build, schema
+from tfbench.schema import ByteCount, PositiveNumber, RoundCount, Text, build, schema
 from tfbench.toml_text import parse_value
 from tfbench.wording import shorten
 
@@ -71,7 +71,7 @@ class SweepPlan:
     overrides: tuple[str, ...]  # keys that the command line set
     variations: tuple[Variation, ...]
     arms: tuple[Arm, ...]
-    num_rounds: Count
+    num_rounds: RoundCount
     data_dir: str | None = None
     allows_code: bool = False
     run_timeout_seconds: PositiveNumber | None = None

@@ -17,7 +17,7 @@ def explain(error: Exception, files: Iterable[str]) -> str:
         files: Those that were read.
     """
     text = _plain(str(error)) or type(error).__name__
-    if place := re.search(r"record at (\d+)", text):
+    if place := re.search(r"(?:corrupted|truncated) record at (\d+)", str(error)):
         offset = int(place[1])
         found = find_damaged(files, offset)
         where = f"{found}: " if found else ""
@@ -88,7 +88,8 @@ def _is_readable(file: str, number: int) -> bool:
 
 def _plain(text: str) -> str:
     """Returns the line of a message that tells the reason; TensorFlow's hold names of nodes, stacks and lists."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    roots = re.findall(r"^ *\(\d+\) ?(?!CANCELLED)[A-Z_]+: *(\S.*)", text, re.MULTILINE)  # of several replicas
+    lines = roots or [line for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not re.match(r"\s|<|Graph execution error|Detected at|\d+ root error", line)]
     line = re.sub(r"\{\{.*?\}\} ?", "", (told or [""])[0]).partition(" [Op:")[0]
     return re.sub(r"^Error in user-defined function passed to .* with iterator: \S+: ", "", line).strip()

@@ -86,8 +86,9 @@ def _record_ledger(journal: Journal, ledger: Ledger) -> None:
 def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:
     text = without_secrets("".join(traceback.format_exception(error))) if with_traceback else ""
     message = without_secrets(str(error).strip()) or type(error).__name__
-    if with_traceback:
-        print(text, file=sys.stderr)  # noqa: T201 - the parent keeps it for the case that the journal cannot be written
+    is_bug = with_traceback and not isinstance(error, OSError)  # a disk that is full or fails is none
+    # The parent keeps it for the case that the journal cannot be written.
+    print(text if is_bug else f"{type(error).__name__}: {message}", file=sys.stderr)  # noqa: T201
     with contextlib.suppress(OSError):
         journal.append(
             kind, error={"type": type(error).__name__, "message": message, "traceback": text}, exit_code=exit_code

@@ -80,7 +80,7 @@ def test_a_run_is_tracked_at_a_server_and_an_error_says_so_once_it_is_down(
     assert not store.artifacts.exists()
 
     stop(process)
-    with pytest.raises(TrackingError, match=rf"MLflow at {uri}: .*`tfbench recover` brings MLflow up to date later"):
+    with pytest.raises(TrackingError, match=rf"MLflow at {uri}: .*`tfbench recover --tracking-uri {uri}` brings"):
         MlflowTracker(uri, "bench", store).prepare()
     with pytest.raises(TrackingError, match=f"MLflow at {uri}: "):
         MlflowTracker(uri, "bench", store).update(build_sized_result(1), None)

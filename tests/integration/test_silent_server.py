@@ -11,7 +11,7 @@ import pytest
 from builders import build_request, build_result
 from journals import write_journal
 from runs import DEADLINE_SECONDS, Command
-from tfbench.tracking import mlflow_tracker
+from tfbench.tracking import mlflow_calls
 from tfbench.tracking.store import Store, TrackingState
 
 Cli = Callable[..., Any]
@@ -49,11 +49,11 @@ def address(server: socket.socket, in_tmp_path: Path) -> str:
 def test_recover_asks_it_once_says_what_it_waits_for_and_gives_up(
     tfbench: Cli, server: socket.socket, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mlflow_tracker, "WORD_SECONDS", 0.0)
+    monkeypatch.setattr(mlflow_calls, "WORD_SECONDS", 0.0)
     monkeypatch.setenv("TFBENCH_SERVER_TIMEOUT", "2s")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")  # put back at the end, as is the next
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    done = tfbench("recover")
+    done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
     reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets. What was measured is"
     assert [line.partition("failed     ")[2][: len(reason)] for line in done.stdout.splitlines()] == [reason, reason]
@@ -67,7 +67,7 @@ def test_a_timeout_that_is_none_is_refused(
     tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     monkeypatch.setenv("TFBENCH_SERVER_TIMEOUT", given)
-    done = tfbench("recover")
+    done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
     assert "TFBENCH_SERVER_TIMEOUT: must be more than 0, such as 90s, 10m or 1.5h" in done.stdout
     assert "Traceback" not in done.stderr
@@ -77,7 +77,7 @@ def test_mlflows_own_timeout_that_is_none_is_refused(
     tfbench: Cli, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "soon")
-    done = tfbench("recover")
+    done = tfbench("recover", "--tracking-uri", address)
     assert done.exit_code == 2
     assert "MLFLOW_HTTP_REQUEST_TIMEOUT and MLFLOW_HTTP_REQUEST_MAX_RETRIES must be numbers" in done.stdout
     assert "Traceback" not in done.stderr
@@ -96,8 +96,8 @@ def test_the_wait_is_shared_between_a_call_and_its_repetition(
     monkeypatch: pytest.MonkeyPatch, patience: float | None, own: dict[str, str], timeout: str, retries: str
 ) -> None:
     environment = dict(own)
-    monkeypatch.setattr(mlflow_tracker.os, "environ", environment)
-    mlflow_tracker._quiet_mlflow(patience)
+    monkeypatch.setattr(mlflow_calls.os, "environ", environment)
+    mlflow_calls.set_up_mlflow(patience)
     assert environment["MLFLOW_HTTP_REQUEST_TIMEOUT"] == timeout
     assert environment["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == retries
 
@@ -106,7 +106,7 @@ def test_a_recovery_that_waits_is_ended_by_sigterm_with_a_word_and_a_code_of_its
     server: socket.socket, address: str, in_tmp_path: Path
 ) -> None:
     server.settimeout(DEADLINE_SECONDS)
-    command = Command("recover", cwd=in_tmp_path)
+    command = Command("recover", "--tracking-uri", address, cwd=in_tmp_path)
     connection, _ = server.accept()
     command.send(signal.SIGTERM)
     done = command.wait()

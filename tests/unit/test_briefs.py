@@ -90,6 +90,17 @@ def test_a_run_that_is_not_over_has_no_brief(store: Store) -> None:
     assert read_briefs(store, store.run_ids()) == ([], {})
 
 
+def test_a_journal_under_the_id_of_another_run_is_said(store: Store) -> None:
+    path = write_journal(store, build_sized_result(1))
+    copy = path.with_name("copy.jsonl")
+    copy.write_bytes(path.read_bytes())
+    briefs = read_briefs(store, store.run_ids())
+    assert [brief.run_id for brief in briefs.found] == [path.stem]
+    assert briefs.unreadable["copy"].startswith(
+        f"{copy}: is damaged: it is of run {path.stem}. `tfbench recover --drop"
+    )
+
+
 def test_a_damaged_journal_is_said(store: Store) -> None:
     path = write_journal(store, build_result())
     path.write_text("{")

@@ -200,6 +200,23 @@ def test_what_is_no_record_of_a_sweep_is_said(store: Store, text: str) -> None:
         read_sweep(store, "abc")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"training":{', '"training":7,"sweep":{', r"training: must be a table. Received: 7"),
+        ('"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
+    ],
+)
+def test_a_plan_that_no_command_makes_is_none(store: Store, old: str, new: str, problem: str) -> None:
+    with new_log(store, build_plan()):
+        path = store.root / "sweeps" / "abc.jsonl"
+        text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(TrackingError, match=f"abc.jsonl: is no record of a sweep: .*{problem}"):
+        read_sweep(store, "abc")
+
+
 def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
     with pytest.raises(UnknownNameError, match=r"It has none; `tfbench sweep RECIPE` makes one"):
         find_sweep(store, "@last")

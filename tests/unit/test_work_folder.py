@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ import pytest
 
 from builders import build_request, build_result
 from journals import write_journal
-from tfbench import launcher
+from tfbench import children, launcher
 from tfbench.journal import WORK_SUFFIX, work_folder
 from tfbench.launcher import Worker
-from tfbench.tracking import mlflow_tracker
+from tfbench.tracking import mlflow_calls, mlflow_tracker
 from tfbench.tracking.store import Store
 
 
@@ -62,7 +63,7 @@ def test_a_worker_has_a_folder_for_temporary_files_that_goes_with_it(
 
 
 def test_a_worker_that_cannot_be_started_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
-    monkeypatch.setattr(launcher.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(children.sys, "executable", "/nowhere/python")
     path = store.create_journal("abc")
     with pytest.raises(FileNotFoundError):
         Worker(build_request(run_id="abc"), path)
@@ -84,14 +85,15 @@ def test_a_database_made_in_a_folder_that_was_cleaned_away_is_made_again(
     monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     def make_template(folder: Path, artifacts: Path) -> Path:
-        (folder / "mlflow.db").write_bytes(b"a database")
+        with contextlib.closing(sqlite3.connect(folder / "mlflow.db")) as made:
+            made.execute("CREATE TABLE runs (id)")
         return folder / "mlflow.db"
 
-    monkeypatch.setattr(mlflow_tracker, "_quiet_mlflow", lambda: None)  # does not import MLflow either
+    monkeypatch.setattr(mlflow_calls, "set_up_mlflow", lambda patience_seconds: None)  # does not import MLflow either
     monkeypatch.setattr(mlflow_tracker, "_make_template", make_template)
     tracker = mlflow_tracker.MlflowTracker(store.tracking_uri, "tfbench", store)
     tracker.prepare()
     assert tracker._template
     shutil.rmtree(tracker._template.parent)
     tracker._publish()
-    assert store.database.read_bytes() == b"a database"
+    assert store.database.is_file()

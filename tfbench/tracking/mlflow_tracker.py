@@ -1,17 +1,13 @@
-"""Tracks runs in MLflow: the only file that imports it, and only when something is to be tracked."""
+"""Tracks runs in MLflow, which is imported only when something is to be tracked."""
 
 import contextlib
 import dataclasses
 import itertools
-import logging
-import os
 import shutil
-import sqlite3
 import tempfile
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +16,11 @@ from tfbench.results import RunResult, Summary, TrackedRun
 from tfbench.shown_text import without_secrets
 from tfbench.sweep_plan import SweepPlan
 from tfbench.tracking import database, fields, mlflow_sweep_view, mlflow_view
-from tfbench.tracking.address import database_of, is_server, require_address, require_artifact_place
+from tfbench.tracking.address import database_of, require_address, require_artifact_place
+from tfbench.tracking.mlflow_calls import Calls
 from tfbench.tracking.mlflow_view import OVERVIEW, View
 from tfbench.tracking.store import Store, TrackingState
-from tfbench.tracking.tracker import SilentServerError, TrackedSweep
+from tfbench.tracking.tracker import TrackedSweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -32,18 +29,6 @@ if TYPE_CHECKING:
 # Limits of MLflow's log_batch.
 MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
 MAX_FOUND = 50_000  # runs of a search
-
-_SETTINGS = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-}
-# MLflow's own values let a call to a server that is down last four minutes. The first retry comes without a pause.
-_RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"
-DEFAULT_PATIENCE_SECONDS = 20.0
-WORD_SECONDS = 5.0  # of a call to a server, after which its user hears what is waited for
-_RECOVER = "What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
-_NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -67,7 +52,7 @@ class MlflowTracker:
         experiment: Made if it is not there.
         store: Where it is noted which MLflow run stands for which run.
         patience_seconds: For a server that does not answer, two or more; None: what MLflow's own variables say, else
-            `DEFAULT_PATIENCE_SECONDS`.
+            `mlflow_calls.DEFAULT_PATIENCE_SECONDS`.
         tell: Called, from another thread, with what is waited for.
 
     Raises:
@@ -88,8 +73,11 @@ class MlflowTracker:
         self._uri = f"sqlite:///{self._database}" if self._database else tracking_uri
         self._experiment = experiment
         self._store = store
-        self._patience_seconds = patience_seconds
-        self._tell = tell
+        self._calls = Calls(self._uri, patience_seconds, tell)
+        named = "" if tracking_uri == store.tracking_uri else f" --tracking-uri {without_secrets(tracking_uri)}"
+        self._recover = (
+            f"What was measured is safe in the journal; `tfbench recover{named}` brings MLflow up to date later."
+        )
         self._lock = threading.Lock()
         self._template: Path | None = None
         self._client: MlflowClient | None = None
@@ -187,7 +175,7 @@ class MlflowTracker:
             return
         if self._database == self._store.database.absolute():
             self._store.require_plain_database()
-        _quiet_mlflow(self._patience_seconds)
+        self._calls.set_up()
         if self._database and not self._database.exists():
             self._make_template(self._database)
         else:
@@ -350,66 +338,8 @@ class MlflowTracker:
         for some_metrics, some_params, some_tags in batches:
             self._connected().log_batch(run_id, some_metrics, some_params, some_tags, synchronous=True)
 
-    @contextlib.contextmanager
-    def _errors(self, remedy: str = _RECOVER) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            with self._word():
-                began = time.monotonic()
-                yield
-        except (OSError, sqlite3.Error, ImportError) as error:  # a driver of another database may not be installed
-            raise self._explain(error, remedy) from error
-        except Exception as error:
-            if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
-                raise
-            if is_server(self._uri) and time.monotonic() - began >= _read_patience():
-                raise SilentServerError(
-                    f"MLflow at {without_secrets(self._uri)}: did not answer within {_read_patience():g} s, which "
-                    f"TFBENCH_SERVER_TIMEOUT sets. {remedy}"
-                ) from error
-            raise self._explain(error, remedy) from error
-
-    @contextlib.contextmanager
-    def _word(self) -> Iterator[None]:
-        """Tells the user what is waited for, if it takes long."""
-        if self._tell is None or not is_server(self._uri):
-            yield
-            return
-        _quiet_mlflow(self._patience_seconds)  # importing it is no waiting for a server
-        text = f"waiting for MLflow at {without_secrets(self._uri)} (gives up after {_read_patience():g} s)"
-        timer = threading.Timer(WORD_SECONDS, self._tell, [text])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _explain(self, error: Exception, remedy: str) -> TrackingError:
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return TrackingError(
-            f"MLflow at {without_secrets(self._uri)}: {fields.cut(without_secrets(text), 400)}. {remedy}"
-        )
-
-
-def _quiet_mlflow(patience_seconds: float | None = None) -> None:
-    os.environ.update(_SETTINGS)
-    timeout = max(1, int((patience_seconds or DEFAULT_PATIENCE_SECONDS) / 2))  # whole seconds are all that MLflow reads
-    for name, value in {_RETRIES: "1", _TIMEOUT: str(timeout)}.items():
-        if patience_seconds is not None or name not in os.environ:
-            os.environ[name] = value
-    import mlflow  # noqa: F401 - sets up its loggers, which must not happen after ours
-
-    for name in _NOISY:  # all that matters is raised, too
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def _read_patience() -> float:
-    """Returns for how many seconds MLflow waits for a server that does not answer, with its retries."""
-    try:
-        return float(os.environ[_TIMEOUT]) * (1 + float(os.environ[_RETRIES]))
-    except ValueError as error:
-        raise TrackingError(f"{_TIMEOUT} and {_RETRIES} must be numbers: {error}.") from error
+    def _errors(self, remedy: str | None = None) -> contextlib.AbstractContextManager[None]:
+        return self._calls.errors(remedy or self._recover)
 
 
 def _make_template(folder: Path, artifacts: Path) -> Path:

@@ -1,0 +1,113 @@
+"""Calls of MLflow: quiet, bounded where a server does not answer, and with errors that say how to go on."""
+
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from tfbench.errors import TrackingError
+from tfbench.shown_text import without_secrets
+from tfbench.tracking import fields
+from tfbench.tracking.address import is_server
+from tfbench.tracking.tracker import SilentServerError
+
+_SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+# MLflow's own values let a call to a server that is down last four minutes. The first retry comes without a pause.
+_RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"
+DEFAULT_PATIENCE_SECONDS = 20.0
+WORD_SECONDS = 5.0  # of a call to a server, after which its user hears what is waited for
+_NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
+
+
+class Calls:
+    """Calls of one server or database.
+
+    Args:
+        uri: Its address.
+        patience_seconds: For a server that does not answer, two or more; None: what MLflow's own variables say, else
+            `DEFAULT_PATIENCE_SECONDS`.
+        tell: Called, from another thread, with what is waited for.
+    """
+
+    def __init__(self, uri: str, patience_seconds: float | None, tell: Callable[[str], None] | None) -> None:
+        self._uri = uri
+        self._shown = without_secrets(uri)
+        self._patience_seconds = patience_seconds
+        self._tell = tell
+
+    def set_up(self) -> None:
+        """Imports MLflow, and sets for how long it waits."""
+        set_up_mlflow(self._patience_seconds)
+
+    @contextlib.contextmanager
+    def errors(self, remedy: str) -> Iterator[None]:
+        """Turns what MLflow raises into errors that say where, what, and how to go on.
+
+        Raises:
+            SilentServerError: It did not answer.
+            TrackingError: Anything else went wrong with it.
+        """
+        began = time.monotonic()
+        try:
+            with self._word():
+                began = time.monotonic()
+                yield
+        except (OSError, sqlite3.Error, ImportError) as error:  # a driver of another database may not be installed
+            raise self._explain(error, remedy) from error
+        except Exception as error:
+            if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
+                raise
+            if is_server(self._uri) and time.monotonic() - began >= _read_patience():
+                raise SilentServerError(
+                    f"MLflow at {self._shown}: did not answer within {_read_patience():g} s, which "
+                    f"TFBENCH_SERVER_TIMEOUT sets. {remedy}"
+                ) from error
+            raise self._explain(error, remedy) from error
+
+    @contextlib.contextmanager
+    def _word(self) -> Iterator[None]:
+        """Tells the user what is waited for, if it takes long."""
+        if self._tell is None or not is_server(self._uri):
+            yield
+            return
+        self.set_up()  # importing it is no waiting for a server
+        text = f"waiting for MLflow at {self._shown} (gives up after {_read_patience():g} s)"
+        timer = threading.Timer(WORD_SECONDS, self._tell, [text])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _explain(self, error: Exception, remedy: str) -> TrackingError:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return TrackingError(f"MLflow at {self._shown}: {fields.cut(without_secrets(text), 400)}. {remedy}")
+
+
+def set_up_mlflow(patience_seconds: float | None = None) -> None:
+    """Imports MLflow, which says nothing unasked, and sets for how long it waits for a server."""
+    os.environ.update(_SETTINGS)
+    timeout = max(1, int((patience_seconds or DEFAULT_PATIENCE_SECONDS) / 2))  # whole seconds are all that MLflow reads
+    for name, value in {_RETRIES: "1", _TIMEOUT: str(timeout)}.items():
+        if patience_seconds is not None or name not in os.environ:
+            os.environ[name] = value
+    import mlflow  # noqa: F401 - sets up its loggers, which must not happen after ours
+
+    for name in _NOISY:  # all that matters is raised, too
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _read_patience() -> float:
+    """Returns for how many seconds MLflow waits for a server that does not answer, with its retries."""
+    try:
+        return float(os.environ[_TIMEOUT]) * (1 + float(os.environ[_RETRIES]))
+    except ValueError as error:
+        raise TrackingError(f"{_TIMEOUT} and {_RETRIES} must be numbers: {error}.") from error
