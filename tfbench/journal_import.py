@@ -10,7 +10,7 @@ from tfbench.errors import RecipeError, TrackingError
 from tfbench.journal import describe, replay
 from tfbench.journal_format import check
 from tfbench.measure.summary import summarize
-from tfbench.projection import MakeTracker, RecoveredRun, Trackers, project_one
+from tfbench.projection import MakeTracker, RecoveredRun, Trackers, locked, project_one
 from tfbench.record_lines import Record
 from tfbench.report import profiles, run_json
 from tfbench.results import RunResult
@@ -59,7 +59,7 @@ def import_journals(
         known.add(run_id)
         target = store.create_journal(run_id)
         try:
-            with replacing(target) as part:
+            with locked(store), replacing(target) as part:  # `recover` removes what is there before its journal
                 shutil.copyfile(path, part)
                 store.write_state(run_id, state)
         except OSError as error:
@@ -112,18 +112,17 @@ def _read_run(path: Path) -> RunResult:
 
 
 def _check_lines(path: Path) -> Iterator[Record]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                read_json(line)
-            except ValueError:
-                yield record_lines.unreadable()
-                continue
-            try:
-                record = record_lines.parse(line)
-                check(record)
-            except (RecipeError, ValueError) as error:
-                raise TrackingError(f"{path}: line {number}: {describe(error)}") from error
-            yield record
+    for number, line in enumerate(record_lines.whole_lines(path.read_bytes()).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            read_json(line)
+        except ValueError:
+            yield record_lines.unreadable()
+            continue
+        try:
+            record = record_lines.parse(line)
+            check(record)
+        except (RecipeError, ValueError) as error:
+            raise TrackingError(f"{path}: line {number}: {describe(error)}") from error
+        yield record

@@ -157,10 +157,12 @@ def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False
     if not store.journals.is_dir():
         return []
     trackers = Trackers(store, make_tracker)
-    with _locked(store):
+    with locked(store):
         entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in store.run_ids()]
         found = [entry for entry in entries if entry]
-        store.remove_leftovers({entry.run_id for entry in found if entry.outcome in ("recovered", "failed")})
+        over = {entry.run_id for entry in found if entry.outcome in ("recovered", "failed")}
+        others = store.runs_with_leftovers() - {entry.run_id for entry in found}
+        store.remove_leftovers(over | {run_id for run_id in others if not _may_be_running(store, run_id)})
     return found
 
 
@@ -242,7 +244,9 @@ def drop_runs(store: Store, tokens: Iterable[str]) -> list[RecoveredRun]:
         UnknownNameError: None, or more than one, is meant by a token.
         TrackingError: A run is still running, or the store cannot be written to.
     """
-    with _locked(store):
+    if not store.journals.is_dir():
+        raise UnknownNameError(f"store {store.root}: holds no runs.")
+    with locked(store):
         run_ids = [_find_dropped(store, token) for token in tokens]
         try:
             folders = {run_id: store.drop(run_id) for run_id in run_ids}
@@ -337,7 +341,12 @@ def _default_state(store: Store) -> TrackingState:
 
 
 @contextlib.contextmanager
-def _locked(store: Store) -> Iterator[None]:
+def locked(store: Store) -> Iterator[None]:
+    """Keeps other processes from recovering, dropping or importing runs meanwhile.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(store.lock("recover"))

@@ -66,6 +66,9 @@ def run_id_of(index: int) -> str:
     return build_sized_result(index).request.run_id
 
 
+PARENTS = (DEAD, this_process())
+
+
 def recover_with(store: Store, tracker: FakeTracker, *, everything: bool = False) -> dict[str, RecoveredRun]:
     found = recover(store, lambda uri, experiment: tracker, everything=everything)
     return {run.run_id: run for run in found}
@@ -310,6 +313,27 @@ def test_a_process_that_can_be_none_keeps_no_run_from_being_dropped_or_gone_on_w
     result = invoke("run", "--resume", run_id_of(0), "--store", str(store.root))
     assert f"{path}: is damaged: request.parent" in str(result.exception)
     assert invoke("recover", "--drop", run_id_of(0), "--store", str(store.root)).exit_code == 0
+
+
+def test_dropping_makes_no_store(tmp_path: Path) -> None:
+    result = invoke("recover", "--drop", "3f2a", "--store", str(tmp_path / "nowhere"))
+    assert str(result.exception) == f"store {tmp_path / 'nowhere'}: holds no runs."
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_a_run_left_that_is_in_mlflow_already_is_removed_once_its_processes_are_gone(
+    store: Store, tracker: FakeTracker
+) -> None:
+    paths = [write_journal(store, build_sized_result(index), parent=parent) for index, parent in enumerate(PARENTS)]
+    for path in paths:
+        run_id = path.stem
+        store.write_state(
+            run_id,
+            TrackingState(tracking_uri="x", experiment="x", run=None, projected_bytes=path.stat().st_size),
+        )
+        (store.journals / f"{run_id}.abc123.work").mkdir()
+    assert recover_with(store, tracker) == {}
+    assert [path.with_suffix(".abc123.work").is_dir() for path in paths] == [False, True]
 
 
 def test_what_cannot_be_dropped_is_said(store: Store) -> None:
@@ -617,6 +641,14 @@ def test_a_field_that_is_not_what_tfbench_writes_is_named_with_its_line(
     assert message in str(result.exception)
     assert len(str(result.exception)) < 500
     assert not other.exists()
+
+
+def test_a_half_written_line_after_the_end_of_a_run_is_no_loss_to_whoever_imports_it(store: Store) -> None:
+    path = write_journal(store, build_sized_result(0))
+    path.write_bytes(path.read_bytes() + b'{"kind":"no')
+    reading = journal_import._read_run(path)
+    assert reading.num_unreadable_lines == 0
+    assert reading.exit
 
 
 def test_nothing_is_imported_where_its_figures_cannot_be_made(

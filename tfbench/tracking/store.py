@@ -29,6 +29,7 @@ _DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm",
 
 _STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
+_STATE_ENDING = "tracked.json"
 _LEFTOVER = re.compile(
     r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
 )
@@ -238,12 +239,15 @@ class Store:
             )
         return run_id
 
+    def runs_with_leftovers(self) -> set[str]:
+        """Returns the ids of runs that have space set aside, or something half written; they may be under way."""
+        return {match[1] for _, match in self._leftovers() if match[2] != _STATE_ENDING}
+
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
         known = set(self.run_ids())
-        for path in list(self.journals.glob("*")):
-            match = _LEFTOVER.fullmatch(path.name)
-            if match and (match[1] not in known or (match[1] in dead_run_ids and match[2] != "tracked.json")):
+        for path, match in self._leftovers():
+            if match[1] not in known or (match[1] in dead_run_ids and match[2] != _STATE_ENDING):
                 _remove(path)
         for folder in self.journals.glob("*.files"):
             if folder.stem not in known:
@@ -267,6 +271,10 @@ class Store:
     def _files_of(self, run_id: str) -> tuple[Path, ...]:
         path = self.journal_path(run_id)
         return path, path.with_suffix(".reserve"), path.with_suffix(".brief.json"), self._state_path(run_id)
+
+    def _leftovers(self) -> list[tuple[Path, re.Match[str]]]:
+        paths = list(self.journals.glob("*"))
+        return [(path, match) for path in paths if (match := _LEFTOVER.fullmatch(path.name))]
 
     def _state_path(self, run_id: str) -> Path:
         return self.journal_path(run_id).with_suffix(".tracked.json")
