@@ -188,15 +188,15 @@ def refuse(model):
 
 def check_same_model():
     from unittest import mock
-    from tfbench import benchmark
+    from tfbench import compiled_model
     with strategy_of(2).scope():
         kept = build_dense()
         training = TrainingConfig(global_batch_size=BATCH, epochs=1, optimizer=SgdConfig(learning_rate=0.1))
-        with mock.patch.object(benchmark, "build_model", lambda *_, **__: kept):
+        with mock.patch.object(compiled_model, "build_model", lambda *_, **__: kept):
             model = build_compiled_model(MLP, training, spec)
     optimizer = model.optimizer
     def build_one():
-        with mock.patch.object(benchmark, "build_model", lambda *_, **__: kept):
+        with mock.patch.object(compiled_model, "build_model", lambda *_, **__: kept):
             return build_compiled_model(MLP, training, spec, num_replicas=2, beside=model)
     found = dataclasses.asdict(check_replicas(model, build_one, batches(), placement(2, "")))
     return {**found, "same_optimizer": model.optimizer is optimizer}

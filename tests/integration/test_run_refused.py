@@ -155,7 +155,13 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, F
         ("gpu", ["gpu:7: not found", "cpu:0", "tfbench devices"]),
         ("no_folder", ["{folder}/data does not exist", "--data-dir", "--data synthetic"]),
         ("no_data", ["not found in {folder}/data/mnist", "cannot be fetched", "--data-dir", "--data synthetic"]),
-        ("damaged", ["{folder}/data/mnist/3.0.1, split train is damaged", "Remove it and prepare it again."]),
+        (
+            "damaged",
+            [
+                "mnist-train.tfrecord-00000-of-00001: expected a whole record at byte 0",
+                "Remove it and prepare it again.",
+            ],
+        ),
         ("too_few", ["{folder}/data/mnist/3.0.1, split train: expected 60000 samples, found 3"]),
     ],
 )

@@ -177,7 +177,7 @@ def test_an_unknown_experiment_is_an_error_that_names_the_known_ones(store: Stor
 def test_a_file_that_is_no_database_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("hello " * 100)
     result = CliRunner().invoke(cli.cli, ["ui", "--store", str(tmp_path)])
-    assert "is no database of MLflow: file is not a database" in str(result.exception)
+    assert "mlflow.db: is damaged: file is not a database" in str(result.exception)
 
 
 def test_a_port_that_is_named_and_in_use_is_an_error(store: Store) -> None:
