@@ -249,15 +249,18 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
     result = dataclasses.replace(build_evil_result(0), exit=RunExit(status="FAILED", reason=EVIL))
     summary = summarize(result, warmup_steps=0)
     file = io.StringIO()
-    console = Console(file=file, width=120, force_terminal=True, color_system=None)
+
+    def console() -> Console:  # one for each, since early versions of rich allow one live display a console
+        return Console(file=file, width=120, force_terminal=True, color_system=None)
+
     plan = build_plan(variations=(Variation(key="model.name", values=(f"mlp{EVIL}", "other")),))
-    live = LiveSweepConsole(plan, console=console)
+    live = LiveSweepConsole(plan, console=console())
     live.begin(list_cells(plan)[0], 0, 10.0)
     consoles = [
-        RunConsole(quiet_stdout=False, console=console),
-        BriefConsole(EVIL, set(), quiet_stdout=False, console=console),
+        RunConsole(quiet_stdout=False, console=console()),
+        BriefConsole(EVIL, set(), quiet_stdout=False, console=console()),
     ]
-    for shown in (*consoles, ProfileConsole(quiet_stdout=False, follows=EVIL, console=console), live):
+    for shown in (*consoles, ProfileConsole(quiet_stdout=False, follows=EVIL, console=console()), live):
         shown._is_live = True
         shown.stage(f"{EVIL} [/nothing]")
         shown.stage(f"again {EVIL}")
