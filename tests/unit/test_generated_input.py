@@ -92,7 +92,7 @@ def test_a_recipe_is_refused_in_words_or_reads_back_as_the_same(tmp_path: Path, 
         assert recipe_file.from_tables(parse_toml(written), name="mine", source="text") == recipe
         request = new_request(recipe, name=None, data_dir=None, allows_code=True)
         record = json.dumps(request_fields(request), allow_nan=False)
-        assert read_request(read_json(record.encode())) == dataclasses.replace(request, overrides=[])  # type: ignore[arg-type]
+        assert read_request(read_json(record.encode())) == dataclasses.replace(request, overrides=[])
 
 
 @given(key=st.sampled_from(KEYS) | texts, value=texts | values.map(inline_toml), name=st.sampled_from(sorted(SHIPPED)))
@@ -124,7 +124,7 @@ def test_what_a_sweep_varies_is_refused_in_words_or_planned(key: str, listed: st
 
 def parameters() -> dict[str, list[click.Parameter]]:
     context = click.Context(cli)
-    return {name: cli.get_command(context, name).params for name in cli.list_commands(context)}  # type: ignore[union-attr]
+    return {name: cli.get_command(context, name).params for name in cli.list_commands(context)}
 
 
 def is_argument(text: str) -> bool:
@@ -148,7 +148,7 @@ def command_lines(draw: Callable[..., Any]) -> list[str]:
         value = draw(st.sampled_from(plausible) | words)
         if isinstance(parameter, click.Argument):
             line.append(value)
-        elif parameter.is_flag:  # type: ignore[attr-defined]
+        elif parameter.is_flag:
             line.append(parameter.opts[0])
         else:
             line += draw(st.sampled_from([[parameter.opts[0], value], [f"{parameter.opts[-1]}={value}"]]))
@@ -186,7 +186,7 @@ def test_a_command_line_ends_in_a_result_or_a_message(alone: Path, line: list[st
         with pytest.raises(SystemExit) as ended:
             main()
         stderr.flush()
-        said = stderr.buffer.getvalue().decode()  # type: ignore[attr-defined]
+        said = stderr.buffer.getvalue().decode()
     assert ended.value.code in (0, 1, 2)
     assert "Traceback" not in said
     assert ended.value.code == 0 or said or "--format" in line or line[0] == "validate"
