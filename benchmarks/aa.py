@@ -22,11 +22,11 @@ from typing import Any
 
 import click
 
-from tfbench.journal import read_records, read_run
-from tfbench.measure.judging import Runs, judge
-from tfbench.measure.noise import noise_key
-from tfbench.measure.summary import summarize
-from tfbench.tracking.store import Store
+from tfbench.analysis.comparison.judging import Runs, judge
+from tfbench.analysis.comparison.noise import noise_key
+from tfbench.analysis.run.summary import summarize
+from tfbench.records.journal import read_records, read_run
+from tfbench.store.store import Store
 
 SEED = 0
 MIN_POOL = 60

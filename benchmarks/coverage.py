@@ -3,7 +3,7 @@
     python benchmarks/coverage.py
 
 Draws N processes from a population whose median is known, makes the interval that tfbench makes of them (its own code,
-`tfbench.measure.intervals`), looks whether the median is inside, and does so 10,000 times. Beside it stands the
+`analysis/comparison/intervals`), looks whether the median is inside, and does so 10,000 times. Beside it stands the
 percentile bootstrap of the median. The second table does the same for `--until-precise 2%`, which looks at the interval
 after each run and stops as soon as it is narrow. Prints both tables as Markdown; a minute or so.
 """
@@ -13,8 +13,8 @@ from collections.abc import Callable
 import click
 import numpy as np
 
-from tfbench.measure.intervals import log_interval
-from tfbench.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS
+from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.runs.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

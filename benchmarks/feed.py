@@ -35,15 +35,17 @@ TURN_BATCHES, TURNS = 1000, 3
 def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tuple[float, float]:
     """Returns the wall time and the processor time of a batch, in seconds; the median of a few turns."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    from tfbench import benchmark, distribution, input_pipeline, recipe_file
-    from tfbench.profiled_batches import iterate
-    from tfbench.recipe import DistributionConfig
+    from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.recipe import files
+    from tfbench.recipe.sections import DistributionConfig
+    from tfbench.worker import benchmark
+    from tfbench.worker.profile.batches import iterate
 
     overrides = {"dataset.data": "synthetic", "training.global_batch_size": batch}
-    recipe = recipe_file.load_recipe(recipe_file.find_recipe(recipe_name), overrides)
+    recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
     config = DistributionConfig(strategy=strategy, devices=tuple(devices))
-    distribution.require_possible(config, recipe.training)
-    resolved = distribution.resolve(config, recipe.training)
+    placement.require_possible(config, recipe.training)
+    resolved = placement.resolve(config, recipe.training)
     import tensorflow as tf
 
     splits = benchmark.load_data(recipe.dataset, None, seed=recipe.training.seed)
@@ -59,7 +61,7 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(TURN_BATCHES if number else 50):  # the first turn holds tracing
             take(iterator)
-        distribution.synchronize()
+        placement.synchronize()
         found.append((time.perf_counter() - wall, time.process_time() - processor))
     return tuple(statistics.median(column) / TURN_BATCHES for column in zip(*found[1:], strict=True))
 

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from tfbench.journal import Follower, Journal, Replay
-from tfbench.session import POLL_SECONDS
+from tfbench.records.journal import Follower, Journal, Replay
+from tfbench.runs.session import POLL_SECONDS
 
 
 def follow(path: str) -> None:
@@ -51,11 +51,13 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
-    from tfbench import benchmark, distribution, input_pipeline, recipe_file
-    from tfbench.measure.ledger import Ledger
-    from tfbench.measure.recorder import SpanClock, build_callbacks
+    from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.recipe import files
+    from tfbench.worker import benchmark
+    from tfbench.worker.ledger import Ledger
+    from tfbench.worker.recorder import SpanClock, build_callbacks
 
-    recipe = recipe_file.load_recipe(recipe_file.find_recipe(recipe_name), {"dataset.data": "synthetic"})
+    recipe = files.load_recipe(files.find_recipe(recipe_name), {"dataset.data": "synthetic"})
     training = recipe.training
     keras.utils.set_random_seed(training.seed)
     splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
@@ -68,7 +70,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
         parent = multiprocessing.get_context("fork").Process(target=follow, args=(str(path),), daemon=True)
         parent.start()
         clock = SpanClock(
-            recipe.measurement, synchronize=distribution.synchronize, on_span=journal.append_span, ledger=ledger
+            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger
         )
         callbacks = build_callbacks(
             clock,
@@ -92,7 +94,7 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
             own_ns += time.thread_time_ns() - before
             done += 1
             if done % block == 0:
-                distribution.synchronize()
+                placement.synchronize()
                 now = time.perf_counter()
                 if number >= 0:
                     blocks.append(Block(now - start, own_ns * 1e-9))

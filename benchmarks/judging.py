@@ -19,13 +19,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from sweeps import TWO_ARMS, build_brief
-from tfbench.measure.comparison import Comparison, compare
-from tfbench.measure.crossover import ValueRange, find_crossover
-from tfbench.measure.judging import Runs, judge
-from tfbench.measure.noise import NoiseFloor, NoiseKey
-from tfbench.measure.step_model import StepWork
-from tfbench.measure.step_prediction import bound_crossings
-from tfbench.measure.verdict import find_verdict
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.crossover import ValueRange, find_crossover
+from tfbench.analysis.comparison.judging import Runs, judge
+from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
+from tfbench.analysis.comparison.step_model import StepWork
+from tfbench.analysis.comparison.step_prediction import bound_crossings
+from tfbench.analysis.comparison.verdict import find_verdict
 
 BATCH_SIZES = tuple(2**power for power in range(3, 19))
 NUM_ROUNDS = 3

@@ -41,9 +41,11 @@ def bare_fit(recipe_name: str) -> None:
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
-    from tfbench import benchmark, input_pipeline, recipe_file
+    from tfbench.backends.tensorflow import input_pipeline
+    from tfbench.recipe import files
+    from tfbench.worker import benchmark
 
-    recipe = recipe_file.load_recipe(recipe_file.find_recipe(recipe_name), {"dataset.data": "synthetic"})
+    recipe = files.load_recipe(files.find_recipe(recipe_name), {"dataset.data": "synthetic"})
     training = recipe.training
     keras.utils.set_random_seed(training.seed)
     splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)

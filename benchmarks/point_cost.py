@@ -13,11 +13,11 @@ from pathlib import Path
 
 import click
 
-from tfbench.briefs import read_briefs
-from tfbench.journal import Follower
 from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.sweep_log import find_sweep, read_sweep
-from tfbench.tracking.store import Store
+from tfbench.records.journal import Follower
+from tfbench.store.briefs import read_briefs
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import find_sweep, read_sweep
 
 LIMIT = 6.0  # seconds that planning, interleaving and the process may take, for a point
 TRAINING = ("first_step", "warmup", "steady", "validation", "callbacks")

@@ -34,11 +34,11 @@ _COMPARE = """
 import time
 start = time.perf_counter()
 from pathlib import Path
-from tfbench.measure.intervals import log_interval
-from tfbench.measure.verdict import find_verdict
-from tfbench.report.comparison import comparison_lines
-from tfbench.sweep_result import compare_stored
-from tfbench.tracking.store import Store
+from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.report.comparison.comparison import comparison_lines
+from tfbench.sweeps.comparison import compare_stored
+from tfbench.store.store import Store
 log_interval([1.0, 2.0])  # imports what it needs of SciPy
 imported, processor = time.perf_counter(), time.process_time()
 store = Store(Path({root!r}))

@@ -84,12 +84,13 @@ def serve(arm: str) -> None:
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     import keras
 
-    from tfbench import benchmark, recipe_file
+    from tfbench.recipe import files
+    from tfbench.worker import benchmark
 
     for line in sys.stdin:
         case = Case(*json.loads(line))
         overrides = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size}
-        recipe = recipe_file.load_recipe(recipe_file.find_recipe(case.recipe), overrides)
+        recipe = files.load_recipe(files.find_recipe(case.recipe), overrides)
         keras.backend.clear_session()
         keras.utils.set_random_seed(recipe.training.seed)
         splits = benchmark.load_data(recipe.dataset, None, seed=recipe.training.seed)
@@ -106,10 +107,10 @@ def serve(arm: str) -> None:
 
 def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case) -> None:
     """Trains as the measuring process of a run does."""
-    from tfbench import distribution, input_pipeline
-    from tfbench.journal import Journal
-    from tfbench.measure.ledger import Ledger
-    from tfbench.measure.recorder import SpanClock, build_callbacks
+    from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.records.journal import Journal
+    from tfbench.worker.ledger import Ledger
+    from tfbench.worker.recorder import SpanClock, build_callbacks
 
     training = recipe.training
     steps = input_pipeline.count_steps_per_epoch(splits.train.num_samples, case.batch_size)
@@ -117,7 +118,7 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         journal, ledger = Journal(Path(folder) / "run.jsonl"), Ledger(time.perf_counter_ns())
         clock = SpanClock(
-            recipe.measurement, synchronize=distribution.synchronize, on_span=journal.append_span, ledger=ledger
+            recipe.measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger
         )
         callbacks = build_callbacks(
             clock,

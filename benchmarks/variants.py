@@ -4,7 +4,7 @@
 
 Plants profiles whose readings are known: each build of a step differs from the next by 2 %, each round by 1 %, and the
 whole machine from build to build by 5 %, all standard deviations of logarithms. Each is judged by what the command and
-its report use, `tfbench.measure.variants.compare_variants`. Beside it stands what was done before: one build of each,
+its report use, `compare_variants`. Beside it stands what was done before: one build of each,
 held against a second one of the unchanged step, by the rounds. Prints Markdown tables; ends with 1 if more than 5 % of
 the profiles in which nothing differs say anything else, by more than chance explains. A minute or two.
 """
@@ -17,13 +17,13 @@ from typing import Any
 import click
 import numpy as np
 
-from tfbench import recipe_file
-from tfbench.measure.intervals import compare_paired
-from tfbench.measure.variants import compare_variants
-from tfbench.profile_records import Profile, ProfileRequest, Variant, VariantRound
-from tfbench.profile_variants import BASE, DEFAULT_BUILDS
-from tfbench.requests import new_request, profile_request
-from tfbench.results import RunResult
+from tfbench.analysis.comparison.intervals import compare_paired
+from tfbench.analysis.profile.variants import compare_variants
+from tfbench.recipe import files
+from tfbench.records.profile import Profile, ProfileRequest, Variant, VariantRound
+from tfbench.records.run import RunResult
+from tfbench.records.variants import BASE, DEFAULT_BUILDS
+from tfbench.runs.requests import new_request, profile_request
 
 SEED = 0
 BETWEEN_BUILDS, BETWEEN_ROUNDS, MACHINE = 0.02, 0.01, 0.05
@@ -111,7 +111,7 @@ def print_table(head: list[str], rows: list[list[str]]) -> None:
 
 def make_template() -> RunResult:
     """Returns a profile of variants without any reading."""
-    recipe = recipe_file.load_recipe(recipe_file.find_recipe("mnist_mlp"))
+    recipe = files.load_recipe(files.find_recipe("mnist_mlp"))
     request = new_request(recipe, name=None, data_dir=None)
     return RunResult(request=profile_request(request, ProfileRequest(kind="variants", builds=DEFAULT_BUILDS)))
 

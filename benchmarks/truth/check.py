@@ -21,9 +21,9 @@ import click
 from naps import RECIPE, with_planted
 from planted import read_naps
 
-from tfbench.baselines import read_baseline
-from tfbench.measure.regression import SpeedSample, judge
-from tfbench.tracking.store import Store
+from tfbench.analysis.comparison.regression import SpeedSample, judge
+from tfbench.runs.baseline import read_baseline
+from tfbench.store.store import Store
 
 SEED = 0
 NAP_SECONDS, SLOW_DOWN = 0.3, 1.05

@@ -113,7 +113,7 @@ def _slow_input_down(seconds: float, log: str) -> None:
     """Lets the making of every batch take longer. The pipeline has no place for this; it is built after the model."""
     import tensorflow as tf
 
-    from tfbench import input_pipeline
+    from tfbench.backends.tensorflow import input_pipeline
 
     finish = input_pipeline._finish
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from gpu_machine import REHEARSAL, TENSORFLOW_DEVICE, of_a_gpu_alone, probe, show
-from tfbench import gpus
+from tfbench.machine import gpus
 
 pytestmark = pytest.mark.gpu
 

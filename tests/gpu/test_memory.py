@@ -7,7 +7,7 @@ import pytest
 
 from gpu_machine import ARM, DEVICE, REHEARSAL, of_a_gpu_alone, probe, run, run_json, show
 from runs import journal_of, of_kind
-from tfbench import gpus
+from tfbench.machine import gpus
 
 pytestmark = pytest.mark.gpu
 

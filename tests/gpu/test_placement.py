@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_machine import DEVICE, REHEARSAL, TENSORFLOW_DEVICE, count_gpus, of_a_gpu_alone, probe, run, run_json, show
-from tfbench import gpus
+from tfbench.machine import gpus
 
 pytestmark = pytest.mark.gpu
 

@@ -32,16 +32,17 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from tfbench import recipe_file as r\nfor n in r.list_recipes(): r.load_recipe(r.find_recipe(n))",
-        "import tfbench.journal, tfbench.launcher, tfbench.results, tfbench.device_report",
-        "import tfbench.cli.show, tfbench.model_table, tfbench.report.layer_table",
-        "import tfbench.cli.check, tfbench.baselines, tfbench.report.regression",
-        "import tfbench.cli.crossover, tfbench.crossover, tfbench.report.crossover",
-        "import tfbench.cli.diff, tfbench.calibrations, tfbench.report.difference, tfbench.report.effective",
-        "import tfbench.cli.report, tfbench.report_contents",
-        "import tfbench.cli._sweeping, tfbench.report.sweep_console, tfbench.sweep",
-        "import tfbench.cli.profile, tfbench.profile_variants, tfbench.report.profile_console",
-        "import tfbench.cli.scale, tfbench.scale, tfbench.report.scaling_plot",
+        "from tfbench.recipe import files as r\nfor n in r.list_recipes(): r.load_recipe(r.find_recipe(n))",
+        "import tfbench.records.journal, tfbench.runs.launchers.process, tfbench.machine.devices",
+        "import tfbench.cli.show, tfbench.records.model_table, tfbench.report.run.layer_table",
+        "import tfbench.cli.check, tfbench.runs.baseline, tfbench.report.comparison.regression",
+        "import tfbench.cli.crossover, tfbench.sweeps.crossover, tfbench.report.sweep.crossover",
+        "import tfbench.cli.diff, tfbench.runs.calibration, tfbench.report.comparison.difference",
+        "import tfbench.cli.show, tfbench.report.run.effective",
+        "import tfbench.cli.report, tfbench.sweeps.report_contents",
+        "import tfbench.cli._sweeping, tfbench.report.sweep.console, tfbench.sweeps.sweep",
+        "import tfbench.cli.profile, tfbench.records.variants, tfbench.report.profile.console",
+        "import tfbench.cli.scale, tfbench.sweeps.scale, tfbench.report.comparison.scaling_plot",
     ],
 )
 def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: str, tmp_path: Path) -> None:
@@ -49,5 +50,5 @@ def test_the_parent_checks_recipes_and_starts_workers_without_tensorflow(code: s
 
 
 def test_a_worker_hides_gpus_and_refuses_before_tensorflow_is_imported(tmp_path: Path) -> None:
-    code = "import tfbench.worker, tfbench.benchmark"
+    code = "import tfbench.worker.__main__, tfbench.worker.benchmark"
     assert {"tensorflow", "keras", "mlflow"} & set(heavy_modules_after(code, tmp_path)) == set()

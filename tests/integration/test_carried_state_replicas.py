@@ -18,17 +18,17 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import json
 import keras, numpy as np, tensorflow as tf
-from tfbench import distribution
-from tfbench.compiled_model import build_compiled_model
-from tfbench.recipe import DistributionConfig, ModelConfig, TrainingConfig
-from tfbench.results import DatasetSpec
-from tfbench.snapshots import carried_states
-from tfbench.state_reset import StateReset
+from tfbench.backends.tensorflow import placement
+from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingConfig
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.backends.tensorflow.snapshots import carried_states
+from tfbench.worker.state_reset import StateReset
 
 ROWS, STEPS = 4, 3
 training = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
 # Before anything uses a device.
-mirrored = distribution.resolve(DistributionConfig(strategy="mirrored", devices=("cpu:0", "cpu:1")), training).strategy
+mirrored = placement.resolve(DistributionConfig(strategy="mirrored", devices=("cpu:0", "cpu:1")), training).strategy
 spec = DatasetSpec(input_shape=(STEPS, 1), input_dtype="float32", target_shape=(STEPS, 1), num_classes=None,
                    train_samples=4 * ROWS, validation_samples=ROWS)
 waves = np.random.default_rng(0).normal(size=(4 * ROWS, STEPS, 1)).astype("float32")

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from runs import run
-from tfbench.baselines import read_baseline
-from tfbench.tracking.store import Store
+from tfbench.runs.baseline import read_baseline
+from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
 

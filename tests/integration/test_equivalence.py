@@ -22,17 +22,18 @@ NUM_TRAIN, NUM_VALIDATION, BATCH = 20, 9, 8  # a pass wraps inside its third bat
 ARM = """
 import json, sys
 import numpy as np
-from tfbench import distribution, input_pipeline
-from tfbench.compiled_model import build_compiled_model
-from tfbench.recipe import DistributionConfig, ModelConfig, SgdConfig, TrainingConfig
-from tfbench.results import DatasetSpec
-from tfbench.splits import Split, Splits
+from tfbench.backends.tensorflow import placement, input_pipeline
+from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingConfig
+from tfbench.recipe.optimizers import SgdConfig
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.datasets.sources.splits import Split, Splits
 
 arm = json.loads(sys.argv[1])
 training = TrainingConfig(
     global_batch_size=arm["batch"], epochs=1, optimizer=SgdConfig(learning_rate=0.1), seed=arm["seed"]
 )
-resolved = distribution.resolve(DistributionConfig(strategy=arm["strategy"], devices=tuple(arm["devices"])), training)
+resolved = placement.resolve(DistributionConfig(strategy=arm["strategy"], devices=tuple(arm["devices"])), training)
 
 import keras
 

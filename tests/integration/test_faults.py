@@ -36,7 +36,7 @@ from faults import (
 )
 from journals import build_sized_result, make_database, write_journal
 from runs import Finished
-from tfbench.tracking.store import Store
+from tfbench.store.store import Store
 
 pytestmark = pytest.mark.faults
 

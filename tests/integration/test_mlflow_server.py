@@ -11,10 +11,10 @@ import pytest
 
 from browser import free_port, wait_for
 from journals import build_sized_result, make_database, write_journal
-from tfbench import projection
 from tfbench.errors import TrackingError
+from tfbench.runs import projection
+from tfbench.store.store import Store
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.store import Store
 
 
 @pytest.fixture

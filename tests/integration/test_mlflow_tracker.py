@@ -14,16 +14,16 @@ import pytest
 from builders import build_epoch
 from journals import build_sized_result, make_database, write_journal
 from sweeps import build_cell_result, build_plan
-from tfbench import projection
+from tfbench.analysis.run.summary import summarize
 from tfbench.errors import TrackingError
-from tfbench.measure.summary import summarize
-from tfbench.results import RunExit, RunResult, TrackedRun
-from tfbench.sweep_plan import Variation, list_cells
+from tfbench.records.run import RunExit, RunResult, TrackedRun
+from tfbench.records.sweep import Variation, list_cells
+from tfbench.runs import projection
+from tfbench.store.store import Store
 from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
-from tfbench.tracking.store import Store
 from tfbench.tracking.tracker import TrackedSweep
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from journals import build_sized_result
 from tfbench.errors import TrackingError
-from tfbench.measure.summary import summarize
+from tfbench.analysis.run.summary import summarize
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.store import Store
+from tfbench.store.store import Store
 store = Store(Path({root!r}))
 tracker = MlflowTracker(store.tracking_uri, "tfbench", store)
 {before}
@@ -101,7 +101,7 @@ def run_script(store: Store, index: int = 0, before: str = "") -> "subprocess.Po
     """Starts a process that tracks one run."""
     files = store.root.parent / "files"
     files.mkdir(exist_ok=True)
-    script = FINISH.format(tests=str(Path(__file__).parents[1]), root=str(store.root), before=before)
+    script = FINISH.format(tests=str(Path(__file__).parents[1] / "support"), root=str(store.root), before=before)
     return subprocess.Popen(
         [sys.executable, "-c", script, str(index), str(files)],
         stdout=subprocess.PIPE,
@@ -181,7 +181,7 @@ def test_the_status_says_how_the_run_ended_and_a_tag_says_why(store: Store, stat
 
 def test_an_accuracy_on_synthetic_data_is_marked_wherever_the_run_is_shown(store: Store) -> None:
     tags = client_of(store).get_run(finish(store, build_sized_result(0)).run_id).data.tags
-    assert tags["tfbench.synthetic"] == "true"
+    assert tags["tfbench.datasets.sources.synthetic"] == "true"
     assert tags["tfbench.data"].startswith("synthetic")
     assert tags["mlflow.runName"].endswith("-synthetic")
     assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]

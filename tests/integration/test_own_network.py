@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runs import Finished, run
-from tfbench.journal import read_records, replay
-from tfbench.results import RunResult
+from tfbench.records.journal import read_records, replay
+from tfbench.records.run import RunResult
 
 RECIPE = """
 [recipe]

@@ -14,16 +14,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from journals import DEAD, build_sized_result, make_database, this_process, write_journal
-from tfbench import cli, journal_import
+from tfbench import cli
 from tfbench.errors import TfbenchError, TrackingError
-from tfbench.journal import read_records, replay
-from tfbench.journal_import import import_journals
-from tfbench.projection import RecoveredRun, recover
-from tfbench.report import plots
-from tfbench.results import RunResult, Summary, TrackedRun
+from tfbench.records.journal import read_records, replay
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.run import plots
+from tfbench.runs import journal_import
+from tfbench.runs.journal_import import import_journals
+from tfbench.runs.recovery import RecoveredRun, recover
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.tracking.store import Store, TrackingState
 
 
 class FakeTracker:

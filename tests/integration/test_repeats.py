@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from runs import run, tracked_runs
-from tfbench.calibrations import list_noise_floors
-from tfbench.tracking.store import Store
+from tfbench.store.noise_floors import list_noise_floors
+from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
 

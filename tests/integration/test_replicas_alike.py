@@ -27,11 +27,13 @@ cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 8)
 tf.config.set_soft_device_placement(False)
 import keras
-from tfbench import distribution, input_pipeline
-from tfbench.compiled_model import build_compiled_model
-from tfbench.recipe import AdamConfig, DistributionConfig, ModelConfig, SgdConfig, TrainingConfig
-from tfbench.results import DatasetSpec, Placement
-from tfbench.splits import Split, Splits
+from tfbench.backends.tensorflow import placement, input_pipeline
+from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.recipe.optimizers import AdamConfig, SgdConfig
+from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingConfig
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.records.run import Placement
+from tfbench.datasets.sources.splits import Split, Splits
 
 OPTIMIZERS = {"sgd": SgdConfig(learning_rate=0.1), "momentum": SgdConfig(learning_rate=0.1, momentum=0.9),
               "adam": AdamConfig(learning_rate=0.01)}
@@ -46,7 +48,7 @@ MLP = ModelConfig(name="mlp", options={"hidden_units": (8,)})
 
 def strategy_of(count, cross_device_ops="auto"):
     config = DistributionConfig(strategy="mirrored", cross_device_ops=cross_device_ops)
-    return distribution._build_strategy(config, [f"/device:CPU:{index}" for index in range(count)])[0]
+    return placement._build_strategy(config, [f"/device:CPU:{index}" for index in range(count)])[0]
 
 def batches():
     return input_pipeline.build_training_dataset(splits, global_batch_size=BATCH, seed=0)
@@ -82,7 +84,7 @@ CHECK = (
     SETUP
     + """
 from tfbench.errors import MeasurementError
-from tfbench.replica_check import check_replicas, require_as_one
+from tfbench.backends.tensorflow.replica_check import check_replicas, require_as_one
 
 def build_dropping_and_normalising():
     return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Conv2D(4, 3, use_bias=True),
@@ -188,7 +190,7 @@ def refuse(model):
 
 def check_same_model():
     from unittest import mock
-    from tfbench import compiled_model
+    from tfbench.worker import compiled_model
     with strategy_of(2).scope():
         kept = build_dense()
         training = TrainingConfig(global_batch_size=BATCH, epochs=1, optimizer=SgdConfig(learning_rate=0.1))
@@ -203,7 +205,7 @@ def check_same_model():
 
 def check_without_memory():
     from unittest import mock
-    from tfbench import replica_check
+    from tfbench.backends.tensorflow import replica_check
     def exhaust(*_):
         raise tf.errors.ResourceExhaustedError(None, None, "planted")
     with mock.patch.object(replica_check, "count_in_sums", exhaust):

@@ -9,11 +9,11 @@ import pytest
 import browser
 from browser import Browser, open_browser, wait_for
 from sweeps import build_plan, write_sweep
-from tfbench.report.html import render_report
-from tfbench.report_contents import gather_contents
-from tfbench.sweep_log import read_sweep
-from tfbench.sweep_result import compare_sweep
-from tfbench.tracking.store import Store
+from tfbench.report.html.report import render_report
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.report_contents import gather_contents
 
 pytestmark = [
     pytest.mark.slow,

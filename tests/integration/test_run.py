@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from runs import Command, Finished, of_kind, run, tracked_files, tracked_runs
-from tfbench.briefs import read_briefs
-from tfbench.recipe_file import find_recipe
-from tfbench.tracking.store import Store
+from tfbench.recipe.files import find_recipe
+from tfbench.store.briefs import read_briefs
+from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,9 @@ import pytest
 from builders import build_request, build_result
 from journals import write_journal
 from runs import DEADLINE_SECONDS, Command
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import mlflow_calls
-from tfbench.tracking.store import Store, TrackingState
 
 Cli = Callable[..., Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runs import Command, journal_of, of_kind, run, tracked_runs, wait_until
-from tfbench.sweep_log import list_sweeps, read_sweep
-from tfbench.tracking.store import Store
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import list_sweeps, read_sweep
 
 pytestmark = pytest.mark.slow
 

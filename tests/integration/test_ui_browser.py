@@ -15,12 +15,12 @@ from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
 from journals import build_sized_result, make_database
 from sweeps import BATCHES, build_cell_result, build_limited_plan, write_sweep
 from tfbench import cli
-from tfbench.measure.summary import summarize
-from tfbench.sweep_plan import Cell, Variation, list_cells
+from tfbench.analysis.run.summary import summarize
+from tfbench.records.sweep import Cell, Variation, list_cells
+from tfbench.store.store import Store
 from tfbench.tracking import database, server
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
-from tfbench.tracking.store import Store
 
 RUNS = range(9, 15)  # of three sizes and two batch sizes; the runs of the sweep have other ids
 SIZES = Variation(key="model.hidden_units", values=([100], [1000]))

@@ -14,9 +14,9 @@ from tfbench.cli._store import (
 )
 
 if TYPE_CHECKING:
-    from tfbench.measure.comparison import Comparison
-    from tfbench.sweep_plan import SweepPlan
-    from tfbench.tracking.store import Store
+    from tfbench.analysis.comparison.comparison import Comparison
+    from tfbench.records.sweep import SweepPlan
+    from tfbench.store.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,8 +64,8 @@ def read_comparison(store: "Store", selection: Selection) -> Selected:
         TrackingError: The record of the sweep, or a journal, is damaged.
     """
     from tfbench.errors import UnknownNameError, did_you_mean
-    from tfbench.sweep_log import find_sweep, read_sweep
-    from tfbench.sweep_result import compare_stored, compare_sweep
+    from tfbench.store.sweep_log import find_sweep, read_sweep
+    from tfbench.sweeps.comparison import compare_stored, compare_sweep
 
     runs, sweep, takes_all, recipe, baseline, allows_unequal = selection
     if sum(map(bool, (runs, sweep, takes_all))) != 1:

@@ -13,8 +13,8 @@ from tfbench.cli._store import open_store, store_option, tracking_uri_option
 from tfbench.cli._units import DURATION, MEMORY
 
 if TYPE_CHECKING:
-    from tfbench.results import RunRequest
-    from tfbench.tracking.store import Store
+    from tfbench.records.run import RunRequest
+    from tfbench.store.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,7 +116,7 @@ class Measuring(NamedTuple):
         Raises:
             RecipeError: An override is not KEY=VALUE.
         """
-        from tfbench.recipe_file import parse_override
+        from tfbench.recipe.tables import parse_override
 
         given = {**(direct or {}), "data": self.data}
         values = dict(parse_override(text) for text in self.overrides)
@@ -141,8 +141,8 @@ class Measuring(NamedTuple):
         Raises:
             TfbenchError: There is no such recipe, or it cannot be run as it stands.
         """
-        from tfbench.recipe_file import find_recipe, load_recipe
-        from tfbench.requests import new_request
+        from tfbench.recipe.files import find_recipe, load_recipe
+        from tfbench.runs.requests import new_request
 
         values = self.read_values(direct)
         loaded = load_recipe(find_recipe(recipe), values, steady_seconds=steady_seconds)

@@ -7,12 +7,12 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from tfbench.recipe import Recipe
+    from tfbench.recipe.sections import Recipe
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the recipes whose name begins with what was typed; the shell adds its own file names."""
-    from tfbench.recipe_file import list_recipes
+    from tfbench.recipe.files import list_recipes
 
     names = [CompletionItem(name) for name in list_recipes() if name.startswith(incomplete)]
     return [*names, CompletionItem(incomplete, type="file")]
@@ -50,7 +50,7 @@ def load_named_recipe(name: str, overrides: Sequence[str]) -> "Recipe":
         UnknownNameError: There is no such recipe.
         RecipeError: The recipe or an override is not valid.
     """
-    from tfbench import recipe_file
+    from tfbench.recipe import files, tables
 
-    path = recipe_file.find_recipe(name)
-    return recipe_file.load_recipe(path, dict(recipe_file.parse_override(text) for text in overrides))
+    path = files.find_recipe(name)
+    return files.load_recipe(path, dict(tables.parse_override(text) for text in overrides))

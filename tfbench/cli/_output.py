@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from tfbench.errors import ExitCode, OutputError
-from tfbench.shown_text import one_line
-from tfbench.whole_files import write_output
+from tfbench.records.whole_files import write_output
+from tfbench.wording import one_line
 
 _STDOUT = ("-", "/dev/stdout")
 

@@ -10,8 +10,8 @@ from tfbench.cli._output import echo_json, exit_code
 if TYPE_CHECKING:
     from tfbench.cli._runs import RunMaker
     from tfbench.errors import ExitCode
-    from tfbench.repeats import RepeatPlan
-    from tfbench.results import RunRequest
+    from tfbench.records.run import RunRequest
+    from tfbench.runs.repeats import RepeatPlan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -61,7 +61,7 @@ def read_plan(
     Raises:
         click.UsageError: A number is impossible, or an option has no meaning without another one.
     """
-    from tfbench.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
+    from tfbench.runs.repeats import DEFAULT_MAX_REPEATS, MIN_PRECISE_REPEATS, RepeatPlan
 
     if repeats is None and until_precise is None:
         if max_repeats is not None:
@@ -89,10 +89,10 @@ def read_plan(
 
 def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "RunMaker") -> "ExitCode":
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
-    from tfbench.repeats import repeat_run
-    from tfbench.report.console import RunConsole
-    from tfbench.report.repeats import repeats_lines, to_json
-    from tfbench.report.run_json import to_json as run_to_json
+    from tfbench.report.run.console import RunConsole
+    from tfbench.report.run.repeats import repeats_lines, to_json
+    from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.runs.repeats import repeat_run
 
     done = repeat_run(request, plan, runs.make_brief)
     console = RunConsole(quiet_stdout=runs.as_json)

@@ -6,12 +6,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tfbench.cli._measuring import Measuring
-    from tfbench.report.console import RunConsole
-    from tfbench.results import RunRequest
-    from tfbench.session import RunLimits, RunOutcome
-    from tfbench.sweep_log import CellResult
-    from tfbench.sweep_plan import SweepPlan
-    from tfbench.tracking.store import TrackingState
+    from tfbench.records.run import RunRequest
+    from tfbench.records.sweep import CellResult, SweepPlan
+    from tfbench.report.run.console import RunConsole
+    from tfbench.runs.limits import RunLimits, RunOutcome
+    from tfbench.store.tracking_state import TrackingState
 
 
 class RunMaker:
@@ -24,7 +23,8 @@ class RunMaker:
 
     def __init__(self, measuring: "Measuring", before: "TrackingState | None" = None) -> None:
         from tfbench.cli._store import make_tracker
-        from tfbench.tracking.store import DEFAULT_EXPERIMENT, TrackingState
+        from tfbench.store.store import DEFAULT_EXPERIMENT
+        from tfbench.store.tracking_state import TrackingState
 
         self.as_json = measuring.as_json
         self._store = measuring.store
@@ -41,8 +41,9 @@ class RunMaker:
         self, request: "RunRequest", console: "RunConsole | None" = None, limits: "RunLimits | None" = None
     ) -> "RunOutcome":
         """Makes a run, shown as a table of epochs and a summary unless another console is given."""
-        from tfbench.report.console import RunConsole
-        from tfbench.session import NO_LIMITS, execute_run
+        from tfbench.report.run.console import RunConsole
+        from tfbench.runs.limits import NO_LIMITS
+        from tfbench.runs.session import execute_run
 
         console = console or RunConsole(quiet_stdout=self.as_json)
         try:
@@ -52,14 +53,14 @@ class RunMaker:
 
     def make_brief(self, request: "RunRequest", label: str, limits: "RunLimits | None" = None) -> "RunOutcome":
         """Makes a run of a series, shown in a line that begins with a label."""
-        from tfbench.report.brief_console import BriefConsole
+        from tfbench.report.run.brief_console import BriefConsole
 
         return self.make(request, BriefConsole(label, self._warned, quiet_stdout=self.as_json), limits)
 
     def show(self, outcome: "RunOutcome") -> None:
         """Shows a run that is over as one that is made alone is shown."""
-        from tfbench.projection import list_files
-        from tfbench.report.console import RunConsole
+        from tfbench.report.run.console import RunConsole
+        from tfbench.runs.run_files import list_files
 
         console, result = RunConsole(quiet_stdout=self.as_json), outcome.result
         journal_path = self._store.journal_path(result.request.run_id)
@@ -71,7 +72,7 @@ class RunMaker:
 
     def read_speeds(self, run_ids: "Iterable[str]") -> dict[str, float | None]:
         """Returns the speeds of runs that were made before, in samples per second."""
-        from tfbench.briefs import read_briefs
+        from tfbench.store.briefs import read_briefs
 
         return {brief.run_id: brief.speed for brief in read_briefs(self._store, run_ids).found}
 
@@ -80,7 +81,7 @@ class RunMaker:
         import click
 
         from tfbench.errors import TrackingError
-        from tfbench.sweep_view import show_sweep
+        from tfbench.sweeps.view import show_sweep
 
         try:
             show_sweep(self._store, plan, results, self._tracker)

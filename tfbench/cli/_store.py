@@ -11,10 +11,10 @@ from tfbench.cli._output import echo_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tfbench.projection import RecoveredRun
-    from tfbench.results import RunResult
+    from tfbench.records.run import RunResult
+    from tfbench.runs.recovery import RecoveredRun
+    from tfbench.store.store import Store
     from tfbench.tracking.mlflow_tracker import MlflowTracker
-    from tfbench.tracking.store import Store
 
 store_option = click.option(
     "--store",
@@ -49,14 +49,14 @@ def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def open_store(root: Path) -> "Store":
     """Returns the store of a folder, whether or not it is there yet."""
-    from tfbench.tracking.store import Store
+    from tfbench.store.store import Store
 
     return Store(root)
 
 
 def warn_of_damaged_floors(store: "Store") -> None:
     """Says on stderr which noise floors of a store cannot be read, so that they do not count."""
-    from tfbench.calibrations import list_damaged_floors
+    from tfbench.store.noise_floors import list_damaged_floors
 
     for path in list_damaged_floors(store):
         click.echo(
@@ -68,7 +68,7 @@ def warn_of_damaged_floors(store: "Store") -> None:
 
 def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
     """Says on stderr how many lines of a sweep's record are none, so that it is not known what they held."""
-    from tfbench.sweep_log import count_unreadable_lines
+    from tfbench.store.sweep_log import count_unreadable_lines
     from tfbench.wording import count
 
     if number := count_unreadable_lines(store, sweep_id):
@@ -90,7 +90,7 @@ def load_run(store: "Store", token: str) -> "RunResult":
         UnknownNameError: No run, or more than one, is meant.
         TrackingError: Its journal is damaged.
     """
-    from tfbench.journal import read_run
+    from tfbench.records.journal import read_run
 
     return read_run(store.journal_path(store.find(token)))
 

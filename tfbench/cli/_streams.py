@@ -3,7 +3,7 @@
 import sys
 from typing import Any, TextIO
 
-from tfbench.shown_text import clean, without_secrets
+from tfbench.wording import clean, without_secrets
 
 
 class CleanStream:

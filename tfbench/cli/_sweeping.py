@@ -10,10 +10,10 @@ from tfbench.cli._store import describe_unreadable
 if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
-    from tfbench.sweep import SweepEnd
-    from tfbench.sweep_log import SweepLog
-    from tfbench.sweep_plan import SweepPlan
-    from tfbench.tracking.store import TrackingState
+    from tfbench.records.sweep import SweepPlan
+    from tfbench.store.sweep_log import SweepLog
+    from tfbench.store.tracking_state import TrackingState
+    from tfbench.sweeps.sweep import SweepEnd
 
 
 def make_sweep(
@@ -38,8 +38,8 @@ def make_sweep(
     import shutil
 
     from tfbench.errors import ExitCode
-    from tfbench.report.sweep import plan_lines
-    from tfbench.sweep_plan import list_cells
+    from tfbench.records.sweep import list_cells
+    from tfbench.report.sweep.sweep import plan_lines
 
     width = min(shutil.get_terminal_size().columns, 120)
     echo_lines(plan_lines(plan, len(list_cells(plan)) - num_made, width), err=measuring.as_json)
@@ -54,9 +54,9 @@ def make_sweep(
 
 
 def _make_runs(log: "SweepLog", runs: RunMaker) -> "SweepEnd":
-    from tfbench.report.sweep_console import open_sweep_console
-    from tfbench.sweep import run_sweep
-    from tfbench.sweep_plan import list_cells
+    from tfbench.records.sweep import list_cells
+    from tfbench.report.sweep.console import open_sweep_console
+    from tfbench.sweeps.sweep import run_sweep
 
     console = open_sweep_console(log.plan, quiet_stdout=runs.as_json)
     speeds = runs.read_speeds(result.run_id for result in log.results.values() if result.run_id)
@@ -70,10 +70,10 @@ def _make_runs(log: "SweepLog", runs: RunMaker) -> "SweepEnd":
 
 
 def _show(plan: "SweepPlan", end: "SweepEnd", measuring: "Measuring", width: int) -> None:
-    from tfbench.measure.verdict import find_verdict
-    from tfbench.report.comparison import comparison_json
-    from tfbench.report.sweep import result_lines, taste_lines
-    from tfbench.sweep_result import compare_sweep
+    from tfbench.analysis.comparison.verdict import find_verdict
+    from tfbench.report.comparison.comparison import comparison_json
+    from tfbench.report.sweep.sweep import result_lines, taste_lines
+    from tfbench.sweeps.comparison import compare_sweep
 
     comparison = compare_sweep(measuring.store, plan, end.results)
     if comparison.unreadable:

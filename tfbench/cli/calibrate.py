@@ -18,7 +18,7 @@ from tfbench.cli._runs import RunMaker
 from tfbench.cli._store import warn_of_damaged_floors
 
 if TYPE_CHECKING:
-    from tfbench.results import RunRequest
+    from tfbench.records.run import RunRequest
 
 _SECONDS = 5.0
 
@@ -68,8 +68,8 @@ def command(
         return
     if recipe is None:
         raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes, --list the noise floors.")
-    from tfbench.calibrations import DEFAULT_ROUNDS
-    from tfbench.measure.noise import MIN_ROUNDS
+    from tfbench.analysis.comparison.noise import MIN_ROUNDS
+    from tfbench.runs.calibration import DEFAULT_ROUNDS
 
     num_rounds = DEFAULT_ROUNDS if rounds is None else rounds
     if not MIN_ROUNDS <= num_rounds <= 10_000:
@@ -79,11 +79,12 @@ def command(
 
 
 def _calibrate(request: "RunRequest", num_rounds: int, measuring: Measuring) -> int:
-    from tfbench.calibrations import calibrate, save_noise_floor
-    from tfbench.report.console import RunConsole
-    from tfbench.report.noise import noise_lines, to_json
-    from tfbench.report.run_json import to_json as run_to_json
-    from tfbench.report.tables import caution_lines
+    from tfbench.report.comparison.noise import noise_lines, to_json
+    from tfbench.report.run.console import RunConsole
+    from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.report.run.tables import caution_lines
+    from tfbench.runs.calibration import calibrate
+    from tfbench.store.noise_floors import save_noise_floor
 
     done = calibrate(request, num_rounds=num_rounds, execute=RunMaker(measuring).make_brief)
     console = RunConsole(quiet_stdout=measuring.as_json)
@@ -102,8 +103,8 @@ def _calibrate(request: "RunRequest", num_rounds: int, measuring: Measuring) -> 
 
 
 def _list(measuring: Measuring) -> None:
-    from tfbench.calibrations import list_noise_floors
-    from tfbench.report.noise import floor_table, floor_to_json
+    from tfbench.report.comparison.noise import floor_table, floor_to_json
+    from tfbench.store.noise_floors import list_noise_floors
 
     floors = list_noise_floors(measuring.store)
     warn_of_damaged_floors(measuring.store)

@@ -20,8 +20,8 @@ from tfbench.cli._store import complete_run, warn_of_damaged_floors
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from tfbench.baselines import Baseline
-    from tfbench.results import RunRequest
+    from tfbench.records.run import RunRequest
+    from tfbench.runs.baseline import Baseline
 
 _SECONDS = 5.0
 
@@ -76,7 +76,7 @@ def command(
     tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10 --seconds 2
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
-    from tfbench.baselines import DEFAULT_REPEATS, read_baseline, require_place
+    from tfbench.runs.baseline import DEFAULT_REPEATS, read_baseline, require_place
 
     if (baseline is None) == (save is None):
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
@@ -95,9 +95,9 @@ def command(
 
 
 def _save(request: "RunRequest", num_repeats: int, path: Path, runs: RunMaker) -> ExitCode:
-    from tfbench.baselines import make_baseline, write_baseline
-    from tfbench.report.regression import baseline_lines, baseline_to_json
-    from tfbench.report.run_json import to_json as run_to_json
+    from tfbench.report.comparison.regression import baseline_lines, baseline_to_json
+    from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.runs.baseline import make_baseline, write_baseline
 
     sample, repeats = make_baseline(request, num_repeats, runs.make_brief)
     write_baseline(path, sample)
@@ -113,9 +113,9 @@ def _check(
 ) -> ExitCode:
     import shutil
 
-    from tfbench.baselines import check
-    from tfbench.report.regression import check_lines, check_to_json
-    from tfbench.report.run_json import to_json as run_to_json
+    from tfbench.report.comparison.regression import check_lines, check_to_json
+    from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.runs.baseline import check
 
     done, repeats = check(
         request, baseline, num_repeats, RunMaker(measuring).make_brief, measuring.store, allows_unequal=allows_unequal

@@ -35,10 +35,10 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     """
     import shutil
 
-    from tfbench.measure.verdict import find_verdict
-    from tfbench.report.comparison import comparison_csv, comparison_json, comparison_markdown
-    from tfbench.report.sweep import result_lines
-    from tfbench.shown_text import markdown_text
+    from tfbench.analysis.comparison.verdict import find_verdict
+    from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_markdown
+    from tfbench.report.sweep.sweep import result_lines
+    from tfbench.wording import markdown_text
 
     store = open_store(store_root)
     comparison = read_comparison(store, Selection(**selection)).comparison

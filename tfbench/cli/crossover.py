@@ -4,26 +4,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._measuring import (
-    Limits,
-    Measuring,
-    Number,
-    global_batch_size_option,
-    limit_options,
-    measuring_options,
-)
+from tfbench.cli._measuring import Limits, Measuring, Number, global_batch_size_option, limit_options, measuring_options
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._runs import RunMaker
 
 if TYPE_CHECKING:
-    from tfbench.crossover import SearchResult
-    from tfbench.measure.judging import Speedup
-    from tfbench.results import RunRequest
-    from tfbench.search_plan import SearchPlan
-    from tfbench.session import RunLimits, RunOutcome
-    from tfbench.sweep_plan import Arm
-    from tfbench.tracking.store import Store
+    from tfbench.analysis.comparison.judging import Speedup
+    from tfbench.records.run import RunRequest
+    from tfbench.records.sweep import Arm
+    from tfbench.runs.limits import RunLimits, RunOutcome
+    from tfbench.store.store import Store
+    from tfbench.sweeps.crossover import SearchResult
+    from tfbench.sweeps.search_plan import SearchPlan
 
 _SECONDS = 2.0
 
@@ -82,7 +75,7 @@ def command(
     """
     import shutil
 
-    from tfbench.report.crossover import search_lines
+    from tfbench.report.sweep.crossover import search_lines
 
     if seconds is None:
         seconds = _SECONDS
@@ -106,9 +99,9 @@ def _make_plan(
     repeats: int | None,
     limits: Limits,
 ) -> "SearchPlan":
-    from tfbench.measure.comparison import BATCH_KEY
-    from tfbench.search_plan import MIN_ROUNDS, SearchPlan, check_range, parse_range
-    from tfbench.sweep_plan import new_plan, parse_arm
+    from tfbench.records.sweep import BATCH_KEY
+    from tfbench.sweeps.plan import new_plan, parse_arm
+    from tfbench.sweeps.search_plan import MIN_ROUNDS, SearchPlan, check_range, parse_range
 
     num_rounds = 3 if repeats is None else repeats
     if not MIN_ROUNDS <= num_rounds <= 1000:
@@ -138,7 +131,7 @@ def _find_step(first: "Arm", second: "Arm") -> int:
     import math
 
     from tfbench.cli.devices import ask_devices
-    from tfbench.search_plan import count_replicas
+    from tfbench.sweeps.search_plan import count_replicas
 
     counts = [count_replicas(arm, None) for arm in (first, second)]
     if None in counts:
@@ -148,10 +141,10 @@ def _find_step(first: "Arm", second: "Arm") -> int:
 
 
 def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult":
-    from tfbench.calibrations import find_noise_floor
-    from tfbench.crossover import search
-    from tfbench.report.crossover import point_line
-    from tfbench.sweep_log import replaced_log
+    from tfbench.report.sweep.crossover import point_line
+    from tfbench.store.noise_floors import find_noise_floor
+    from tfbench.store.sweep_log import replaced_log
+    from tfbench.sweeps.crossover import search
 
     labels = (plan.sweep.arms[0].label, plan.sweep.arms[1].label)
 
@@ -176,11 +169,11 @@ def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult
 
 
 def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int, *, as_json: bool) -> None:
-    from tfbench.measure.verdict import find_verdict
-    from tfbench.report.comparison import comparison_json
-    from tfbench.report.crossover import crossover_lines, crossover_to_json, model_lines
-    from tfbench.report.sweep import result_lines
-    from tfbench.sweep_result import compare_sweep
+    from tfbench.analysis.comparison.verdict import find_verdict
+    from tfbench.report.comparison.comparison import comparison_json
+    from tfbench.report.sweep.crossover import crossover_lines, crossover_to_json, model_lines
+    from tfbench.report.sweep.sweep import result_lines
+    from tfbench.sweeps.comparison import compare_sweep
 
     labels = (plan.sweep.arms[0].label, plan.sweep.arms[1].label)
     sweep_id, models = plan.sweep.sweep_id, result.models

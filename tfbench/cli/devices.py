@@ -8,7 +8,7 @@ from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_lines
 
 if TYPE_CHECKING:
-    from tfbench.device_report import DeviceFacts
+    from tfbench.machine.devices import DeviceFacts
 
 _TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold network disk with many GPUs
 
@@ -24,7 +24,7 @@ def command(output_format: str) -> None:
     tfbench devices
     tfbench devices --format json
     """
-    from tfbench.device_report import explain_missing_gpu
+    from tfbench.machine.devices import explain_missing_gpu
 
     facts = ask_devices()
     problem = explain_missing_gpu(facts)
@@ -48,16 +48,16 @@ def ask_devices() -> "DeviceFacts":
     """
     import subprocess
 
-    from tfbench import children
-    from tfbench.device_report import parse_report
     from tfbench.errors import DeviceError
+    from tfbench.machine import children
+    from tfbench.machine.devices import parse_report
 
     settings = {
         "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
     }
     try:
-        report = children.ask("tfbench.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
+        report = children.ask("tfbench.backends.tensorflow.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
     except subprocess.TimeoutExpired as error:
         raise DeviceError(
             f"TensorFlow did not answer within {_TIMEOUT_SECONDS} s when asked for its devices. "

@@ -26,10 +26,10 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     tfbench diff mnist_mlp-1000x1000-b100-default @last
     tfbench diff 3f2a @last --format json
     """
-    from tfbench.calibrations import find_noise_floor
-    from tfbench.measure.difference import compare_runs
-    from tfbench.measure.judging import judge_results
-    from tfbench.measure.summary import summarize
+    from tfbench.analysis.comparison.difference import compare_runs
+    from tfbench.analysis.comparison.judging import judge_results
+    from tfbench.analysis.run.summary import summarize
+    from tfbench.store.noise_floors import find_noise_floor
 
     store = open_store(store_root)
     results = [load_run(store, store.find_training(run)) for run in (first, second)]
@@ -43,12 +43,12 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     if output_format == "json":
         import json
 
-        from tfbench.report.difference import difference_json
+        from tfbench.report.comparison.difference import difference_json
 
         click.echo(json.dumps(difference_json(difference), indent=2, allow_nan=False))
         return
     import shutil
 
-    from tfbench.report.difference import difference_lines
+    from tfbench.report.comparison.difference import difference_lines
 
     echo_lines(difference_lines(difference, shutil.get_terminal_size().columns))

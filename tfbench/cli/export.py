@@ -31,9 +31,9 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
     from tfbench.errors import TrackingError
-    from tfbench.journal import read_records
-    from tfbench.record_lines import whole_lines
-    from tfbench.whole_files import is_stream
+    from tfbench.records.journal import read_records
+    from tfbench.records.lines import whole_lines
+    from tfbench.records.whole_files import is_stream
 
     store = open_store(store_root)
     run_id = store.find(run)

@@ -22,8 +22,8 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     tfbench import run.jsonl
     tfbench import --store all-machines results/*.jsonl
     """
-    from tfbench.journal_import import import_journals
-    from tfbench.tracking.store import TrackingState
+    from tfbench.runs.journal_import import import_journals
+    from tfbench.store.tracking_state import TrackingState
 
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)

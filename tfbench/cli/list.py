@@ -42,8 +42,8 @@ def command(output_format: str) -> None:
 
 
 def _collect() -> dict[str, list[dict[str, Any]]]:
-    from tfbench import registry
-    from tfbench.recipe_file import list_recipes
+    from tfbench.recipe import registry
+    from tfbench.recipe.files import list_recipes
 
     return {
         "recipes": [
@@ -57,7 +57,7 @@ def _collect() -> dict[str, list[dict[str, Any]]]:
 def _read_title(path: "Path") -> str:
     """Reads the title alone: a recipe with a mistake in it must not keep the others from being listed."""
     from tfbench.errors import RecipeError
-    from tfbench.toml_text import parse_toml
+    from tfbench.recipe.toml_text import parse_toml
     from tfbench.wording import shorten
 
     try:

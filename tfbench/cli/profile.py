@@ -20,9 +20,9 @@ from tfbench.cli._runs import RunMaker
 from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
-    from tfbench.profile_records import ProfileRequest
-    from tfbench.results import RunRequest
-    from tfbench.series import Series, SeriesRun
+    from tfbench.records.profile import ProfileRequest
+    from tfbench.records.run import RunRequest
+    from tfbench.runs.series import Series, SeriesRun
 
 _NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of each kind, in the JSON document
 
@@ -86,8 +86,8 @@ def command(
     tfbench profile cifar10_resnet152 --data synthetic --global-batch-size 4 --seconds 60
     tfbench profile mnist_mlp --data synthetic --try jit_compile=on,steps_per_execution=10,mixed_precision
     """
-    from tfbench.requests import profile_request
-    from tfbench.series import run_series
+    from tfbench.runs.requests import profile_request
+    from tfbench.runs.series import run_series
 
     request = measuring.make_request(recipe, direct)
     asked = _list_profiles(request, seconds, tried, builds, traces=traces)
@@ -111,8 +111,8 @@ def _list_profiles(
     request: "RunRequest", seconds: float, tried: tuple[str, ...], builds: int | None, *, traces: bool
 ) -> "list[ProfileRequest]":
     """Returns what is to be measured, each in a process of its own."""
-    from tfbench.profile_records import ProfileRequest
-    from tfbench.profile_variants import DEFAULT_BUILDS, parse_variants
+    from tfbench.records.profile import ProfileRequest
+    from tfbench.records.variants import DEFAULT_BUILDS, parse_variants
 
     if builds is not None and not tried:
         raise click.UsageError(
@@ -136,7 +136,7 @@ class _Profiles:
     """Makes profiles, and shows them."""
 
     def __init__(self, runs: RunMaker, limits: Limits) -> None:
-        from tfbench.session import RunLimits
+        from tfbench.runs.limits import RunLimits
 
         memory = None if limits.memory_limit is None else int(limits.memory_limit)
         self._limits = RunLimits(timeout_seconds=limits.run_timeout, memory_bytes=memory)
@@ -145,7 +145,7 @@ class _Profiles:
 
     def make(self, request: "RunRequest", label: str) -> Any:
         """Makes one."""
-        from tfbench.report.profile_console import ProfileConsole
+        from tfbench.report.profile.console import ProfileConsole
 
         console = ProfileConsole(quiet_stdout=self._runs.as_json, follows=label.capitalize() if self._has_made else "")
         self._has_made = True
@@ -159,7 +159,7 @@ def _report_refused(series: "Series") -> None:
 
 
 def _to_json(series: "Series") -> dict[str, Any]:
-    from tfbench.report.profiles import to_json
+    from tfbench.report.profile.profiles import to_json
 
     document: dict[str, Any] = dict.fromkeys(_NAMES.values())
     for outcome in series.outcomes:

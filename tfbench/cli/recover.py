@@ -43,7 +43,7 @@ def command(
     tfbench recover --all --store results/mlruns
     tfbench recover --drop 3f2a
     """
-    from tfbench import projection
+    from tfbench.runs import recovery
     from tfbench.tracking.database import require_whole
 
     store = open_store(store_root)
@@ -51,9 +51,9 @@ def command(
         raise click.UsageError("--drop sends nothing: leave --all out.")
     try:
         if dropped:
-            runs = projection.drop_runs(store, dropped)
+            runs = recovery.drop_runs(store, dropped)
         else:
-            runs = projection.recover(
+            runs = recovery.recover(
                 store, lambda uri, experiment: make_tracker(uri, experiment, store, named_uri), everything=everything
             )
     except KeyboardInterrupt as error:

@@ -11,8 +11,8 @@ from tfbench.cli._output import echo_lines, is_stdout, write_to
 from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
 
 if TYPE_CHECKING:
-    from tfbench.report.html import ReportContents
-    from tfbench.tracking.store import Store
+    from tfbench.report.html.contents import ReportContents
+    from tfbench.store.store import Store
 
 DEFAULT_OUTPUT = "tfbench-report.html"
 _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
@@ -66,8 +66,8 @@ def command(
 
     from tfbench.errors import OutputError
     from tfbench.report.figures import write_images
-    from tfbench.report.html import render_report
-    from tfbench.report_contents import gather_contents
+    from tfbench.report.html.report import render_report
+    from tfbench.sweeps.report_contents import gather_contents
 
     store = open_store(store_root)
     _require_replaceable(output, force=force)
@@ -90,8 +90,8 @@ def command(
 
 def _require_replaceable(path: Path, *, force: bool) -> None:
     from tfbench.errors import TrackingError
-    from tfbench.report.html_page import GENERATOR
-    from tfbench.whole_files import is_stream
+    from tfbench.records.whole_files import is_stream
+    from tfbench.report.html.page import GENERATOR
 
     if force or is_stdout(path) or is_stream(path) or not path.exists():
         return
@@ -112,7 +112,7 @@ def _log(
 ) -> Iterator[str]:
     """Keeps the report in the MLflow experiment of its newest run, and says so; what goes wrong there is a warning."""
     from tfbench.errors import TrackingError
-    from tfbench.tracking.store import DEFAULT_EXPERIMENT
+    from tfbench.store.store import DEFAULT_EXPERIMENT
 
     runs = sorted(contents.comparison.runs, key=lambda run: run.created)
     states = [state for run in runs[-1:] if (state := store.read_state(run.run_id))]
@@ -136,7 +136,7 @@ def _name(contents: "ReportContents") -> tuple[str, dict[str, str]]:
     """Returns what the report's run in MLflow is called, the same for the same runs, and its tags."""
     import hashlib
 
-    from tfbench.measure.rounds import SWEEP_TAG
+    from tfbench.records.sweep import SWEEP_TAG
 
     if contents.plan:
         sweep_id = contents.plan.sweep_id

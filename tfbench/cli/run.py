@@ -19,7 +19,7 @@ from tfbench.cli._runs import RunMaker
 from tfbench.cli._store import complete_run
 
 if TYPE_CHECKING:
-    from tfbench.results import RunRequest
+    from tfbench.records.run import RunRequest
 
 
 @click.command("run")
@@ -90,7 +90,7 @@ def command(
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
-    from tfbench.report.run_json import to_json
+    from tfbench.report.run.run_json import to_json
 
     plan = read_plan(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     if plan and resume:
@@ -110,9 +110,9 @@ def command(
 def _make_request(
     recipe: str | None, resume: str | None, direct: dict[str, Any], measuring: Measuring, *, name: str | None
 ) -> "RunRequest":
-    from tfbench.journal import read_records, read_run
-    from tfbench.requests import resumed_request
-    from tfbench.tracking.liveness import is_running
+    from tfbench.records.journal import read_records, read_run
+    from tfbench.runs.requests import resumed_request
+    from tfbench.store.liveness import is_running
 
     if resume:
         if recipe:

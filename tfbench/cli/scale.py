@@ -4,20 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._measuring import (
-    Limits,
-    Measuring,
-    Number,
-    global_batch_size_option,
-    limit_options,
-    measuring_options,
-)
+from tfbench.cli._measuring import Limits, Measuring, Number, global_batch_size_option, limit_options, measuring_options
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._sweeping import make_sweep
 from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
-    from tfbench.sweep_plan import SweepPlan
+    from tfbench.records.sweep import SweepPlan
 
 _SECONDS = 5.0
 
@@ -82,7 +75,7 @@ def command(
     tfbench scale cifar10_resnet152 --replicas 1,2,4 --devices gpu --global-batch-size 256
     tfbench scale cifar10_resnet152 --replicas 1,2,4 --weak --per-replica-batch-size 64
     """
-    from tfbench.sweep_log import new_log
+    from tfbench.store.sweep_log import new_log
 
     if is_strong and per_replica_batch_size is not None:
         raise click.UsageError(
@@ -122,7 +115,7 @@ def _make_plan(
     time_budget: float | None,
 ) -> "SweepPlan":
     from tfbench.cli.devices import ask_devices
-    from tfbench.scale import choose_kind, parse_replicas, plan_scaling
+    from tfbench.sweeps.scale import choose_kind, parse_replicas, plan_scaling
 
     counts = parse_replicas(replicas)
     request = measuring.make_request(recipe, {"global_batch_size": batch}, steady_seconds=seconds)

@@ -11,8 +11,8 @@ from tfbench.cli._output import echo_lines
 from tfbench.cli._store import complete_run, load_run, open_store, store_option
 
 if TYPE_CHECKING:
-    from tfbench.model_table import ModelTable
-    from tfbench.recipe import Recipe
+    from tfbench.recipe.sections import Recipe
+    from tfbench.records.model_table import ModelTable
 
 _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 
@@ -74,9 +74,9 @@ def command(
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
     resolved = load_named_recipe(recipe, overrides)
     if as_toml:
-        from tfbench.recipe_file import to_tables
-        from tfbench.shown_text import clean
-        from tfbench.toml_text import format_toml
+        from tfbench.recipe.tables import to_tables
+        from tfbench.recipe.toml_text import format_toml
+        from tfbench.wording import clean
 
         # As bytes: it is to read back as the same recipe, addresses with all that is in them.
         click.echo(clean(format_toml(to_tables(resolved))).encode(), nl=False)
@@ -94,8 +94,8 @@ def _require_run_alone(recipe: str | None, overrides: tuple[str, ...], *, allows
 
 
 def _show_effective(run: str, store_root: Path, output_format: str) -> None:
-    from tfbench.measure.effective import list_effective
-    from tfbench.report.effective import effective_json, effective_lines
+    from tfbench.analysis.run.effective import list_effective
+    from tfbench.report.run.effective import effective_json, effective_lines
 
     result = load_run(open_store(store_root), run)
     values = list_effective(result)
@@ -108,8 +108,8 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
 
 
 def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> None:
-    from tfbench import registry
     from tfbench.errors import RecipeError
+    from tfbench.recipe import registry
 
     if registry.is_code(recipe.dataset.name):
         raise RecipeError(
@@ -120,14 +120,14 @@ def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> 
     if output_format == "json":
         import json
 
-        from tfbench.recipe_file import to_tables
+        from tfbench.recipe.tables import to_tables
         from tfbench.schema import to_plain
 
         click.echo(json.dumps(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)}, indent=2))
         return
     import shutil
 
-    from tfbench.report.layer_table import describe_model
+    from tfbench.report.run.layer_table import describe_model
 
     data = registry.load("datasets", recipe.dataset.name)
     spec = data.describe(data.Config(**recipe.dataset.options))
@@ -139,10 +139,10 @@ def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     import json
     import subprocess
 
-    from tfbench import children
     from tfbench.errors import RecipeError
-    from tfbench.model_table import parse_report
-    from tfbench.recipe_file import require_code_allowed, to_tables
+    from tfbench.machine import children
+    from tfbench.recipe.tables import require_code_allowed, to_tables
+    from tfbench.records.model_table import parse_report
 
     require_code_allowed(recipe, allows_code=allows_code)
     settings = {
@@ -152,7 +152,9 @@ def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":
     }
     question = json.dumps({"name": recipe.name, "tables": to_tables(recipe), "allows_code": allows_code})
     try:
-        done = children.ask("tfbench.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings)
+        done = children.ask(
+            "tfbench.worker.model_table", question=question, timeout=_TIMEOUT_SECONDS, settings=settings
+        )
     except subprocess.TimeoutExpired as error:
         raise RecipeError(
             f"{recipe.name}: the network was not built within {_TIMEOUT_SECONDS} s. `tfbench show --toml` prints the "

@@ -11,8 +11,8 @@ from tfbench.cli._sweeping import make_sweep
 from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
-    from tfbench.results import RunRequest
-    from tfbench.sweep_plan import SweepPlan
+    from tfbench.records.run import RunRequest
+    from tfbench.records.sweep import SweepPlan
 
 _SECONDS = 5.0
 _QUICK_SECONDS = 0.5
@@ -77,8 +77,8 @@ def command(
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" --repeats 5 --time-budget 10m
     tfbench sweep --resume @last
     """
-    from tfbench.sweep import check_points
-    from tfbench.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
+    from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
+    from tfbench.sweeps.sweep import check_points
 
     store, before = measuring.store, None
     if resume:
@@ -116,8 +116,8 @@ def _make_plan(
     limits: Limits,
     time_budget: float | None,
 ) -> "SweepPlan":
-    from tfbench.sweep import check_points
-    from tfbench.sweep_plan import new_plan, own_arm, own_variations, parse_arm, parse_variation
+    from tfbench.sweeps.plan import new_plan, own_arm, own_variations, parse_arm, parse_variation
+    from tfbench.sweeps.sweep import check_points
 
     if repeats is not None and not 1 <= repeats <= 1000:
         raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")

@@ -8,8 +8,8 @@ import click
 from tfbench.cli._store import make_tracker, named_uri_option, open_store, store_option, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
+    from tfbench.store.store import Store
     from tfbench.tracking.mlflow_view import View
-    from tfbench.tracking.store import Store
 
 _LOADED_RUNS = 100  # at a time, by MLflow's page
 
@@ -43,8 +43,8 @@ def command(
     tfbench ui --sweep @last --open
     tfbench ui --port 8080 --store results/mlruns
     """
+    from tfbench.store.store import DEFAULT_EXPERIMENT
     from tfbench.tracking.mlflow_view import OVERVIEW
-    from tfbench.tracking.store import DEFAULT_EXPERIMENT
 
     store = open_store(store_root)
     if sweep is None:
@@ -57,11 +57,11 @@ def command(
 
 def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: bool, named: str | None) -> None:
     from tfbench.errors import TrackingError
-    from tfbench.shown_text import without_secrets
-    from tfbench.sweep_log import find_sweep, read_sweep
-    from tfbench.sweep_view import find_shown_sweep
+    from tfbench.store.sweep_log import find_sweep, read_sweep
+    from tfbench.sweeps.view import find_shown_sweep
     from tfbench.tracking.address import is_server
     from tfbench.tracking.mlflow_sweep_view import sweep_view
+    from tfbench.wording import without_secrets
 
     plan, results = read_sweep(store, find_sweep(store, token))
     warn_of_unreadable_lines(store, plan.sweep_id)

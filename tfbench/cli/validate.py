@@ -38,9 +38,9 @@ def command(ctx: click.Context, recipes: tuple[str, ...], allows_code: bool, out
 
 
 def _find_problems(name: str, *, allows_code: bool) -> list[str]:
-    from tfbench.requests import new_request
-    from tfbench.sweep import check_points
-    from tfbench.sweep_plan import new_plan, own_arm, own_variations
+    from tfbench.runs.requests import new_request
+    from tfbench.sweeps.plan import new_plan, own_arm, own_variations
+    from tfbench.sweeps.sweep import check_points
 
     try:
         recipe = load_named_recipe(name, ())

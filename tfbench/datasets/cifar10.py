@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from tfbench.results import DatasetSpec
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, schema
-from tfbench.splits import Splits
 
 SIZE = 32  # pixels a side
 
@@ -57,7 +57,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.tfds_source import load_tfds
+    from tfbench.datasets.sources.tfds import load_tfds
 
     return load_tfds(
         "cifar10",

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import pydantic
 
-from tfbench.results import DatasetSpec
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, NaturalNumber, NonNegativeNumber, Width, schema
-from tfbench.splits import Split, Splits
 
 MAX_BYTES = 8 * 2**30  # of all inputs together
 NUM_WAVES = 16  # enough for a function that a straight line does not fit

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 import pydantic
 
+from tfbench.datasets.sources.splits import RecordSplit, Split, Splits
 from tfbench.errors import DatasetError
-from tfbench.results import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Flag, Text, schema
-from tfbench.splits import RecordSplit, Split, Splits
 
 TRAIN_SAMPLES, VALIDATION_SAMPLES = 1_281_167, 50_000  # as published
 # Red, green and blue of the training images, as published with the VGG networks (Simonyan & Zisserman 2014).
@@ -44,7 +44,7 @@ class Config:
         if self.folder and self.tfds:
             raise ValueError(f"folder and tfds cannot both be set. Received: {self.folder} and {self.tfds}.")
         if self.tfds:
-            from tfbench.tfds_source import NAME_FORM, is_local_name
+            from tfbench.datasets.sources.tfds import NAME_FORM, is_local_name
 
             if not is_local_name(self.tfds):
                 raise ValueError(f"tfds must be {NAME_FORM}. Received: {self.tfds}.")
@@ -93,7 +93,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 def _load_folder(config: Config, folder: Path) -> Splits:
     import numpy as np
 
-    from tfbench import image_files
+    from tfbench.datasets.sources import image_files
 
     def read(path: object) -> object:
         return image_files.read_file(path, config.stored_size)
@@ -114,7 +114,8 @@ def _load_folder(config: Config, folder: Path) -> Splits:
 
 
 def _load_tfds(config: Config, name: str, data_dir: str | None) -> Splits:
-    from tfbench import image_files, tfds_source
+    from tfbench.datasets.sources import image_files
+    from tfbench.datasets.sources import tfds as tfds_source
 
     def decode(contents: object) -> object:
         return image_files.decode(contents, config.stored_size)

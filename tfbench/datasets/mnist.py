@@ -1,8 +1,8 @@
 """MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, 10 classes."""
 
-from tfbench.results import DatasetSpec
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import schema
-from tfbench.splits import Splits
 
 
 @schema
@@ -29,7 +29,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.tfds_source import load_tfds
+    from tfbench.datasets.sources.tfds import load_tfds
 
     return load_tfds(
         "mnist",

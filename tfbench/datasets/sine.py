@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
-from tfbench.results import DatasetSpec
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, PositiveNumber, schema
-from tfbench.splits import Split, Splits
 
 if TYPE_CHECKING:
     import numpy as np

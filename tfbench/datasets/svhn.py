@@ -1,8 +1,8 @@
 """SVHN: 598,388 + 6,000 house-number digits, 32x32 colour, 10 classes, and a test split of 26,032."""
 
-from tfbench.results import DatasetSpec
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Flag, NaturalNumber, schema
-from tfbench.splits import Splits
 
 IMAGES = {"train": 73_257, "extra": 531_131, "test": 26_032}  # as published
 VALIDATION_PER_CLASS = {"train": 400, "extra": 200}  # of each digit
@@ -46,13 +46,13 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, is damaged, or is not complete.
     """
-    from tfbench import svhn_source
+    from tfbench.datasets.sources import svhn
 
-    source = svhn_source.find_source(data_dir)
+    source = svhn.find_source(data_dir)
     counts = {part: source.count(part) for part in IMAGES}
     if config.complete:
-        svhn_source.require_counts(source, IMAGES)
-    train, validation, mean = svhn_source.split_training_images(
+        svhn.require_counts(source, IMAGES)
+    train, validation, mean = svhn.split_training_images(
         source, counts, VALIDATION_PER_CLASS, seed=config.seed, transposed=config.transposed
     )
     is_whole = counts == IMAGES
@@ -61,7 +61,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         spec=_describe(counts),
         train=train,
         validation=validation,
-        test=svhn_source.load_test(source, transposed=config.transposed),
+        test=svhn.load_test(source, transposed=config.transposed),
         mean=mean,
         source=source.description if is_whole else f"{source.description}, incomplete: {sizes}",
         notes=() if is_whole else (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",),

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfbench.errors import RecipeError
-from tfbench.results import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Fraction, Width, schema
 
 if TYPE_CHECKING:

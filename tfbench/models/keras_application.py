@@ -4,7 +4,7 @@ import inspect
 from typing import TYPE_CHECKING, Literal
 
 from tfbench.errors import RecipeError
-from tfbench.results import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import schema
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench import foreign_model
+    from tfbench.models.structure import foreign_model
 
     where = f"model.architecture: {config.architecture}"
     if len(spec.input_shape) != 3 or spec.num_classes is None:

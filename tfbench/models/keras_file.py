@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import Notice, RecipeError
-from tfbench.results import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Text, schema
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     Raises:
         RecipeError: The file cannot be read, holds code, or does not fit the data.
     """
-    from tfbench import foreign_model
+    from tfbench.models.structure import foreign_model
 
     where = f"model.file: {config.file}"
     path = Path(config.file)
@@ -77,8 +77,8 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
 def _load(path: Path, where: str) -> "keras.Model":
     import keras
 
-    from tfbench import foreign_model
     from tfbench.models import layers
+    from tfbench.models.structure import foreign_model
 
     for module in pkgutil.iter_modules(layers.__path__):  # makes the layers that tfbench itself saves known to Keras
         import_module(f"{layers.__name__}.{module.name}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tfbench.errors import RecipeError, did_you_mean
 from tfbench.models._layer_types import AnyLayer, Merge
-from tfbench.results import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import schema
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """
     import keras
 
-    from tfbench import foreign_model
+    from tfbench.models.structure import foreign_model
 
     tensors = {DATA: keras.Input(spec.input_shape, name=DATA)}
     names = _names(config)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from tfbench.results import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Width, schema
 
 if TYPE_CHECKING:

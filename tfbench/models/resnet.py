@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pydantic
 
 from tfbench.errors import RecipeError
-from tfbench.results import DatasetSpec
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import Count, Fraction, Rate, Width, schema
 
 if TYPE_CHECKING:

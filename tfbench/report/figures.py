@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tfbench.whole_files import write_output
+from tfbench.records.whole_files import write_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

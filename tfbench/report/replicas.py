@@ -1,6 +1,6 @@
 """Whether several replicas train as one, in a line."""
 
-from tfbench.results import ReplicaCheck
+from tfbench.records.run import ReplicaCheck
 
 
 def describe_replicas(check: ReplicaCheck) -> str:

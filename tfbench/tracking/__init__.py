@@ -1,1 +1,1 @@
-"""Where runs are kept and tracked."""
+"""MLflow: where runs are tracked, and nothing else."""

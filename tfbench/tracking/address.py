@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tfbench.errors import TrackingError
-from tfbench.plain_files import list_plain
-from tfbench.shown_text import without_secrets
+from tfbench.records.plain_files import list_plain
+from tfbench.wording import without_secrets
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")  # of mlflow, but for files
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tfbench.errors import TrackingError
-from tfbench.tracking.store import locked
-from tfbench.whole_files import replacing
+from tfbench.records.whole_files import replacing
+from tfbench.store.locks import locked
 
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
 

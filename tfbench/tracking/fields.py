@@ -5,13 +5,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench import recipe_file
-from tfbench.measure.profile import summarize_profile
-from tfbench.measure.rounds import ARM_TAG, SWEEP_TAG
+from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_METRICS
-from tfbench.results import EpochRecord, RunResult, Summary
+from tfbench.recipe import tables as recipe_tables
+from tfbench.records.run import EpochRecord, RunResult, Summary
+from tfbench.records.sweep import ARM_TAG, SWEEP_TAG
 from tfbench.schema import to_plain
-from tfbench.shown_text import markdown_text
+from tfbench.wording import markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
@@ -36,7 +36,7 @@ REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no batch s
 
 def params(result: RunResult) -> dict[str, str]:
     """Returns the resolved recipe under dotted keys, and where the run took place once that is known."""
-    tables = recipe_file.to_tables(result.request.recipe)
+    tables = recipe_tables.to_tables(result.request.recipe)
     for name in ("reference", "sweep"):  # published figures, and other runs, are no setting of this one
         tables.pop(name, None)
     if result.request.recipe.cost.price_per_hour is None:
@@ -115,14 +115,14 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "mlflow.source.type": "LOCAL",
         "tfbench.run_id": request.run_id,
         "tfbench.recipe": request.recipe.name,
-        "tfbench.synthetic": _text(result.is_synthetic),
+        "tfbench.datasets.sources.synthetic": _text(result.is_synthetic),
     }
     if request.profile:
         values["tfbench.profile"] = request.profile.kind
     if request.recipe.cost.price_per_hour is not None:
         values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
     if result.placement:
-        values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
+        values["tfbench.machine.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:
         values["tfbench.data"] = data_source(result)
     if result.environment:

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from tfbench.errors import TrackingError
-from tfbench.shown_text import without_secrets
 from tfbench.tracking import fields
 from tfbench.tracking.address import is_server
 from tfbench.tracking.tracker import SilentServerError
+from tfbench.wording import without_secrets
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -3,11 +3,9 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from tfbench.measure.comparison import BATCH_KEY
-from tfbench.measure.rounds import ARM_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.metrics import SWEEP_METRICS
-from tfbench.recipe_file import THREADS
-from tfbench.sweep_plan import SweepPlan
+from tfbench.recipe.tables import THREADS
+from tfbench.records.sweep import ARM_TAG, BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
 from tfbench.tracking.fields import BATCH_SIZE_COLORS, COLOR_TAG, color_of
 from tfbench.tracking.mlflow_view import (
     BATCH_SIZE,

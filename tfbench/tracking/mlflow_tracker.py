@@ -2,32 +2,31 @@
 
 import contextlib
 import dataclasses
-import itertools
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfbench.errors import TrackingError
-from tfbench.results import RunResult, Summary, TrackedRun
-from tfbench.shown_text import without_secrets
-from tfbench.sweep_plan import SweepPlan
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.sweep import SweepPlan
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep_view, mlflow_view
 from tfbench.tracking.address import database_of, require_address, require_artifact_place
 from tfbench.tracking.mlflow_calls import Calls
-from tfbench.tracking.mlflow_view import OVERVIEW, View
-from tfbench.tracking.store import Store, TrackingState
+from tfbench.tracking.mlflow_view import OVERVIEW
+from tfbench.tracking.mlflow_writes import end_of, log_whole, make_template, metrics_at, milliseconds, write_view
 from tfbench.tracking.tracker import TrackedSweep
+from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Metric, Run
 
-# Limits of MLflow's log_batch.
-MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
 MAX_FOUND = 50_000  # runs of a search
 
 
@@ -99,9 +98,13 @@ class MlflowTracker:
         with self._lock, self._errors():
             progress = self._update(result, summary)
             if not progress.is_deleted:
-                ended = _milliseconds(_end_of(result))
+                ended = milliseconds(end_of(result))
                 run_id = progress.run.run_id
-                self._send(run_id, metrics=_metrics(fields.summary_metrics(result, summary), timestamp=ended))
+                log_whole(
+                    self._connected(),
+                    run_id,
+                    metrics=metrics_at(fields.summary_metrics(result, summary), timestamp=ended),
+                )
                 # Before the files: the status is true even if the files cannot be stored.
                 self._connected().set_terminated(run_id, status=result.status, end_time=ended)
                 require_artifact_place(progress.artifact_uri, self._uri)
@@ -129,11 +132,11 @@ class MlflowTracker:
                 "mlflow.source.name": "tfbench",
                 fields.COLOR_TAG: fields.REPORT_COLOR,
             }
-            at = _milliseconds(created)
+            at = milliseconds(created)
             run = found[0] if found else client.create_run(experiment_id, at, marked, run_name=name)
             run_id = run.info.run_id
             note = f"[Open the report]({mlflow_view.artifact_link(experiment_id, run_id, 'report.html')})"
-            self._send(run_id, tags={**marked, "mlflow.note.content": note})
+            log_whole(self._connected(), run_id, tags={**marked, "mlflow.note.content": note})
             require_artifact_place(run.info.artifact_uri, self._uri)
             client.log_text(run_id, html, "report.html")
             client.set_terminated(run_id, status="FINISHED", end_time=at)
@@ -161,13 +164,18 @@ class MlflowTracker:
             )
             runs = {run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags}
             if runs:
-                self._write_view(experiment, mlflow_sweep_view.sweep_view(plan))
+                write_view(self._connected(), experiment, mlflow_sweep_view.sweep_view(plan))
             for run_id, run in runs.items():
                 name, value = mlflow_sweep_view.SPEEDUP, speedups.get(run_id)
                 metrics = {} if value is None or run.data.metrics.get(name) == value else {name: value}
                 tags = mlflow_sweep_view.changed_color(plan, run.data.tags, run.data.params)
                 if metrics or tags:
-                    self._send(run.info.run_id, metrics=_metrics(metrics, timestamp=run.info.end_time or 0), tags=tags)
+                    log_whole(
+                        self._connected(),
+                        run.info.run_id,
+                        metrics=metrics_at(metrics, timestamp=run.info.end_time or 0),
+                        tags=tags,
+                    )
             return TrackedSweep(experiment_id=experiment_id, run_ids=frozenset(runs))
 
     def _prepare(self) -> None:
@@ -184,7 +192,7 @@ class MlflowTracker:
     def _make_template(self, wanted: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="tfbench-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # a refused run never needs it
-        self._template = _make_template(folder, wanted.parent / "artifacts")
+        self._template = make_template(folder, wanted.parent / "artifacts")
 
     def _publish(self) -> None:
         """Puts the database that was made outside of the store into it."""
@@ -209,16 +217,16 @@ class MlflowTracker:
             return progress
         metrics: list[Metric] = []
         sizes = {} if progress.has_sizes else fields.size_metrics(result)
-        metrics += _metrics(sizes, timestamp=_milliseconds(result.request.created))
+        metrics += metrics_at(sizes, timestamp=milliseconds(result.request.created))
         for epoch in result.epochs[progress.epochs :]:
-            metrics += _metrics(
-                fields.epoch_metrics(epoch), timestamp=_milliseconds(epoch.finished_at), step=epoch.epoch
+            metrics += metrics_at(
+                fields.epoch_metrics(epoch), timestamp=milliseconds(epoch.finished_at), step=epoch.epoch
             )
         params = {key: value for key, value in fields.params(result).items() if key not in progress.params}
         tags = {key: value for key, value in fields.tags(result, summary).items() if progress.tags.get(key) != value}
         if fields.COLOR_TAG in progress.tags:  # a user of MLflow may have chosen another one
             tags.pop(fields.COLOR_TAG, None)
-        self._send(progress.run.run_id, metrics=metrics, params=params, tags=tags)
+        log_whole(self._connected(), progress.run.run_id, metrics=metrics, params=params, tags=tags)
         progress.has_sizes |= bool(sizes)
         progress.epochs = len(result.epochs)
         progress.params |= params.keys()
@@ -270,7 +278,7 @@ class MlflowTracker:
     def _create(self, result: RunResult) -> "Run":
         return self._connected().create_run(
             self._resolve_experiment(),
-            start_time=_milliseconds(result.request.created),
+            start_time=milliseconds(result.request.created),
             run_name=fields.run_name(result),
             tags={"tfbench.run_id": result.request.run_id},
         )
@@ -292,7 +300,7 @@ class MlflowTracker:
                 experiment = self._find_experiment()
             if experiment is None:
                 raise self._deleted()
-            self._write_view(experiment, OVERVIEW)
+            write_view(self._connected(), experiment, OVERVIEW)
             self._experiment_id = str(experiment.experiment_id)
         return self._experiment_id
 
@@ -308,66 +316,5 @@ class MlflowTracker:
             "name another one with --experiment."
         )
 
-    def _write_view(self, experiment: "Experiment", view: View) -> None:
-        from mlflow.exceptions import MlflowException
-
-        client, (key, value) = self._connected(), view.tag
-        if experiment.tags.get(key) != value:
-            try:
-                client.set_experiment_tag(experiment.experiment_id, key, value)
-            except MlflowException:  # two processes that set it at once: the slower one is refused
-                if client.get_experiment(experiment.experiment_id).tags.get(key) != value:
-                    raise
-
-    def _send(
-        self,
-        run_id: str,
-        *,
-        metrics: "Sequence[Metric]" = (),
-        params: Mapping[str, str] | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> None:
-        from mlflow.entities import Param, RunTag
-
-        batches = itertools.zip_longest(
-            _batches(metrics, MAX_METRICS),
-            _batches([Param(key, value) for key, value in (params or {}).items()], MAX_PARAMS),
-            _batches([RunTag(key, value) for key, value in (tags or {}).items()], MAX_TAGS),
-            fillvalue=(),
-        )
-        for some_metrics, some_params, some_tags in batches:
-            self._connected().log_batch(run_id, some_metrics, some_params, some_tags, synchronous=True)
-
     def _errors(self, remedy: str | None = None) -> contextlib.AbstractContextManager[None]:
         return self._calls.errors(self._recover if remedy is None else remedy)
-
-
-def _make_template(folder: Path, artifacts: Path) -> Path:
-    """Makes a migrated, empty database in a folder of its own, where nobody else can meet it half done."""
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-    template = folder / "mlflow.db"
-    make_store: Any = SqlAlchemyStore  # has no types
-    make_store(f"sqlite:///{template}", folder.as_uri()).engine.dispose()
-    database.finish_template(template, artifacts)
-    return template
-
-
-def _metrics(values: Mapping[str, float], *, timestamp: int, step: int = 0) -> "list[Metric]":
-    """Times come from the run, never from the clock: MLflow passes over what it has with the same time and value."""
-    from mlflow.entities import Metric
-
-    return [Metric(name, value, timestamp, step) for name, value in values.items()]
-
-
-def _batches(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
-
-
-def _end_of(result: RunResult) -> float:
-    last = result.epochs[-1].finished_at if result.epochs else result.request.created
-    return result.ended_at if result.ended_at is not None else last
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -9,9 +9,9 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfbench import children
 from tfbench.errors import TrackingError
-from tfbench.tracking.store import Store
+from tfbench.machine import children
+from tfbench.store.store import Store
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 5000

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tfbench.errors import TrackingError
-from tfbench.results import RunResult, Summary, TrackedRun
-from tfbench.sweep_plan import SweepPlan
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.sweep import SweepPlan
 
 
 class SilentServerError(TrackingError):

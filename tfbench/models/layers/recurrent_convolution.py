@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
-from tfbench.products import Factor, Product
+from tfbench.models.structure.products import Factor, Product
 
 
 @keras.saving.register_keras_serializable(package="tfbench")

@@ -1,0 +1,152 @@
+"""Stores whose speeds are planted, and what each command says of the same runs."""
+
+import dataclasses
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from builders import build_placement, build_recipe, build_request, build_result, build_span
+from journals import write_journal
+from searches import KEY, Watcher
+from sweeps import TWO_ARMS, build_plan
+from tfbench.analysis.comparison.crossover import ValueRange
+from tfbench.analysis.comparison.noise import NoiseFloor, noise_key
+from tfbench.analysis.run.summary import summarize
+from tfbench.cli import cli
+from tfbench.errors import ComparisonError
+from tfbench.records.run import RunExit, RunRequest, RunResult
+from tfbench.runs.baseline import Baseline, check, make_baseline
+from tfbench.runs.limits import RunOutcome
+from tfbench.store.noise_floors import find_noise_floor, save_noise_floor
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import replaced_log
+from tfbench.sweeps.crossover import search
+from tfbench.sweeps.search_plan import SearchPlan
+
+WORDS = {"regression": "slower"}  # of a check
+
+
+class PlantedStore:
+    """A store of runs whose speeds are drawn around what is planted.
+
+    Args:
+        root: Its folder.
+        seed: Of the speeds, how many runs there are, how far they scatter, and whether floors are known.
+    """
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self.store = Store(root)
+        self.random = random.Random(seed)
+        self.spread = self.random.choice([0.005, 0.02, 0.05])
+        self.effect = self.random.choice([1.0, 1.0, 0.95, 1.05, 0.8, 1.25])
+        self.has_floors = self.random.random() < 0.5
+        self.fails = self.random.random() < 0.3  # the third run of the search's largest value
+
+    def draw(self, factor: float = 1.0) -> float:
+        """Returns the speed of a run, in samples per second."""
+        return 1000.0 * factor * float(2.718281828 ** self.random.gauss(0, self.spread))
+
+    def execute(self, factor: Callable[[RunRequest], float]) -> Callable[..., RunOutcome]:
+        """Returns what makes runs of planted speeds, and writes their journals."""
+
+        def make(request: RunRequest, *rest: Any) -> RunOutcome:
+            result = build_planted(request, self.draw(factor(request)))
+            if self.has_floors and find_noise_floor(self.store, result) is None:
+                self._calibrate(result)
+            write_journal(self.store, result)
+            warmup_steps = request.recipe.measurement.warmup_steps
+            summary = summarize(result, warmup_steps=warmup_steps)
+            return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
+
+        return make
+
+    def _calibrate(self, result: RunResult) -> None:
+        key = noise_key(result)
+        assert key is not None
+        first, second = (tuple(self.draw() for _ in range(6)) for _ in range(2))
+        group = f"{abs(hash(key)):012x}"[:12]
+        floor = NoiseFloor(group=group, created=1.0, tfbench="0.1.0", key=key, first=first, second=second)
+        save_noise_floor(self.store, floor)
+
+
+def build_planted(request: RunRequest, speed: float) -> RunResult:
+    """Builds a run that finished, of some speed."""
+    recipe = request.recipe
+    batch, devices = recipe.training.global_batch_size, recipe.distribution.devices or ("cpu:0",)
+    placement = build_placement(
+        strategy=recipe.distribution.strategy,
+        devices=devices,
+        hardware=("Example CPU 3000",) * len(devices),
+        num_replicas=len(devices),
+        global_batch_size=batch,
+        per_replica_batch_size=batch // len(devices),
+    )
+    spans = [build_span(first_step=1, last_step=1, seconds=1.0)]
+    spans += [build_span(first_step=20 * n + 2, last_step=20 * n + 21, seconds=20 * batch / speed) for n in range(3)]
+    exit_ = RunExit(status="FINISHED")
+    return build_result(request=request, placement=placement, spans=tuple(spans), exit=exit_)
+
+
+def ask(store: Store, *arguments: str) -> dict[str, Any]:
+    """Returns the JSON document of a command."""
+    done = CliRunner().invoke(cli, [*arguments, "--store", str(store.root), "--format", "json"], catch_exceptions=False)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def judge_two_groups(planted: PlantedStore) -> dict[str, str]:
+    """Returns what `check`, `compare` and, of single runs, `diff` say of runs now beside runs then."""
+    nums = [planted.random.choice([1, 1, 2, 3, 5]) for _ in range(2)]
+    recipe = build_recipe(measurement={"warmup_steps": 1, "seconds": 5.0})
+    requests = {
+        name: build_request(recipe=recipe, tags={"tfbench.sweep": "x", "tfbench.arm": name}) for name in ("then", "now")
+    }
+    execute = planted.execute(lambda request: planted.effect if request.tags["tfbench.arm"] == "now" else 1.0)
+    sample, _ = make_baseline(requests["then"], nums[0], execute)
+    try:
+        done, _ = check(requests["now"], Baseline(source="then", sample=sample), nums[1], execute, planted.store)
+        said = {"check": WORDS.get(done.judgement, done.judgement)}
+    except ComparisonError:
+        said = {"check": "not judged"}
+        execute(build_request(run_id="b" * 32, recipe=recipe, tags=requests["now"].tags))
+    (row,) = ask(planted.store, "compare", "--all", "--baseline", "then")["rows"]
+    speedups = {entry["arm"]: entry["speedup"] for entry in row["entries"]}
+    said["compare"] = speedups["now"]["judgement"]
+    if nums == [1, 1]:
+        runs = {entry["arm"]: entry["runs"][0]["run_id"] for entry in row["entries"]}
+        said["diff"] = ask(planted.store, "diff", runs["then"], runs["now"])["speedup"]["judgement"]
+    return said
+
+
+def judge_search(planted: PlantedStore) -> dict[str, str]:
+    """Returns what `crossover` and `compare` say of the batch sizes that could be measured under two arms."""
+    plan = SearchPlan(
+        sweep=build_plan(variations=(), num_rounds=planted.random.choice([2, 3, 5])),
+        key=KEY,
+        values=ValueRange(low=32, high=96, step=32),
+    )
+    strategy = TWO_ARMS[1].strategy
+    make = planted.execute(lambda request: planted.effect if request.recipe.distribution.strategy == strategy else 1.0)
+    num_largest = 0
+
+    def execute(request: RunRequest, *rest: Any) -> RunOutcome:
+        nonlocal num_largest
+        num_largest += request.recipe.training.global_batch_size == 96
+        outcome = make(request, *rest)
+        if planted.fails and num_largest == 3:
+            failed = dataclasses.replace(outcome.result, exit=RunExit(status="FAILED", reason="out of memory"))
+            return dataclasses.replace(outcome, result=failed)
+        return outcome
+
+    with replaced_log(planted.store, plan.sweep.sweep_id) as keep:
+        found = search(plan, execute, Watcher(), keep, lambda result: find_noise_floor(planted.store, result)).found
+    rows = ask(planted.store, "compare", "--sweep", plan.sweep.sweep_id)["rows"]
+    speedups = {row["global_batch_size"]: row["entries"][1]["speedup"] for row in rows}
+    return {
+        "crossover": ", ".join(one.judgement for one in found.points.values()),
+        "compare": ", ".join(speedups[value]["judgement"] for value in found.points),
+    }

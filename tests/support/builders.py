@@ -1,0 +1,181 @@
+"""Small, complete records for tests: each builder takes what a test cares about and fills in the rest."""
+
+from typing import Any
+
+from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.sections import Recipe
+from tfbench.records.machine import Environment, Usage
+from tfbench.records.run import (
+    DatasetSummary,
+    EffectiveSettings,
+    EpochRecord,
+    ModelSummary,
+    Placement,
+    RunExit,
+    RunRequest,
+    RunResult,
+    StepSpan,
+)
+
+
+def build_recipe(**sections: Any) -> Recipe:
+    """Builds a recipe from tables laid over a minimal one: `build_recipe(training={"epochs": 3})`."""
+    tables: dict[str, Any] = {
+        "recipe": {"title": "Test", "source": "this test"},
+        "model": {"name": "mlp", "hidden_units": [4]},
+        "dataset": {"name": "mnist", "data": "synthetic"},
+        "training": {"global_batch_size": 32, "epochs": 2},
+        "measurement": {"warmup_steps": 1},
+    }
+    if sections.get("model", {}).get("name", "mlp") != "mlp":
+        del tables["model"]  # its options are not those of another model
+    for name, values in sections.items():
+        tables[name] = tables.get(name, {}) | values if isinstance(values, dict) else values
+    return recipe_tables.from_tables(tables, name="test", source="test")
+
+
+def build_request(**fields: Any) -> RunRequest:
+    """Builds the request of one run."""
+    return RunRequest(
+        **{"run_id": "a" * 32, "name": "test", "created": 1_700_000_000.0, "recipe": build_recipe()} | fields
+    )
+
+
+def build_span(**fields: Any) -> StepSpan:
+    """Builds a span of ten steps that took one second."""
+    return StepSpan(**{"epoch": 1, "first_step": 1, "last_step": 10, "seconds": 1.0} | fields)
+
+
+def build_epoch(**fields: Any) -> EpochRecord:
+    """Builds the record of a first epoch."""
+    return EpochRecord(
+        **{
+            "epoch": 1,
+            "num_steps": 10,
+            "epoch_seconds": 1.0,
+            "validation_seconds": 0.5,
+            "elapsed_seconds": 1.5,
+            "samples_per_second": 320.0,
+            "loss": 0.5,
+            "accuracy": 0.8,
+            "val_loss": 0.6,
+            "val_accuracy": 0.75,
+            "finished_at": 1_700_000_010.0,
+        }
+        | fields
+    )
+
+
+def build_placement(**fields: Any) -> Placement:
+    """Builds the placement of a run on one CPU device."""
+    return Placement(
+        **{
+            "strategy": "one_device",
+            "devices": ("cpu:0",),
+            "hardware": ("Example CPU 3000",),
+            "num_replicas": 1,
+            "global_batch_size": 32,
+            "per_replica_batch_size": 32,
+            "cross_device_ops": None,
+        }
+        | fields
+    )
+
+
+def build_settings(**fields: Any) -> EffectiveSettings:
+    """Builds the effective settings of a run with every default."""
+    return EffectiveSettings(
+        **{
+            "jit_compile": False,
+            "precision": "float32",
+            "tensor_float_32": False,
+            "steps_per_execution": 1,
+            "intra_op_threads": 0,
+            "inter_op_threads": 0,
+            "deterministic": False,
+            "seed": 0,
+            "soft_device_placement": False,
+            "image_data_format": "channels_last",
+            "visible_gpus": (),
+            "xla_flags": "",
+            "onednn": "",
+        }
+        | fields
+    )
+
+
+def build_environment(**fields: Any) -> Environment:
+    """Builds the environment of a machine with four cores and no GPU."""
+    return Environment(
+        **{
+            "hostname": "bench",
+            "cpu_model": "Example CPU 3000",
+            "num_physical_cores": 4,
+            "num_logical_cores": 8,
+            "usable_cores": 8,
+            "memory_bytes": 16 * 2**30,
+            "gpus": (),
+            "os": "Linux 6.1",
+            "python": "3.11.7",
+            "tfbench": "0.1.0",
+            "tensorflow": "2.20.0",
+            "tensorflow_cuda": None,
+            "keras": "3.12.0",
+            "numpy": "2.1.0",
+            "git_commit": None,
+            "git_dirty": None,
+            "load_average": 0.1,
+        }
+        | fields
+    )
+
+
+def build_usage(**fields: Any) -> Usage:
+    """Builds the use of a quiet machine: four seconds, eight of CPU time, nothing else going on."""
+    return Usage(
+        **{
+            "seconds": 4.0,
+            "own_cpu_seconds": 8.0,
+            "busy_cpu_seconds": 8.0,
+            "stolen_cpu_seconds": 0.0,
+            "num_logical_cores": 8,
+            "throttled_seconds": None,
+            "swapped_pages": 0,
+            "major_page_faults": 0,
+            "load_average": 2.0,
+            "clock_resolution_seconds": 1e-7,
+            "peak_memory_bytes": 2**30,
+        }
+        | fields
+    )
+
+
+def build_result(**fields: Any) -> RunResult:
+    """Builds the result of a run that finished: one epoch of 20 steps, real data, one CPU device."""
+    spans = (
+        build_span(first_step=1, last_step=1, seconds=2.0),
+        build_span(first_step=2, last_step=10),
+        # Ten spans: fewer are a caution.
+        *(build_span(first_step=step, last_step=step, seconds=0.1) for step in range(11, 21)),
+    )
+    return RunResult(
+        **{
+            "request": build_request(recipe=build_recipe(dataset={"data": "real"}, training={"epochs": 1})),
+            "stage": "finished",
+            "placement": build_placement(),
+            "settings": build_settings(),
+            "environment": build_environment(),
+            "dataset": DatasetSummary(
+                name="mnist", source="test", synthetic=False, train_samples=640, validation_samples=100
+            ),
+            "model": ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
+            "steps_per_epoch": 20,
+            "spans": spans,
+            "epochs": (build_epoch(num_steps=20),),
+            "usage": build_usage(),
+            "exit": RunExit(status="FINISHED"),
+            "started_at": 1_700_000_005.0,
+            "ended_at": 1_700_000_010.0,
+        }
+        | fields
+    )

@@ -1,0 +1,91 @@
+"""The machine of `tests/gpu`: whether it has GPUs, and commands and probes, each in a process of its own.
+
+The process of pytest imports no TensorFlow: it would keep all memory of the GPU for itself.
+
+TFBENCH_GPU_REHEARSAL=1 rehearses the suite on a machine without a GPU, with the processor in the GPU's place: what is
+said of a GPU alone is left out. It shows that processes start, figures are found and bounds hold, and nothing of GPUs.
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import runs
+from runs import Finished
+from tfbench.machine import gpus
+
+REHEARSAL = bool(os.environ.get("TFBENCH_GPU_REHEARSAL"))
+DEVICE = "cpu:0" if REHEARSAL else "gpu:0"
+TENSORFLOW_DEVICE = "/device:CPU:0" if REHEARSAL else "/device:GPU:0"
+# Beside "default cpu:0"; two arms must differ.
+ARM = "one_device cpu:0" if REHEARSAL else "default gpu:0"
+
+# Read when pytest begins, before fixtures take them away: where CUDA lies, and which GPUs a scheduler gave to this job.
+_KEPT = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS") if name in os.environ}
+_PROBES = Path(__file__).with_name("gpu_probes.py")
+
+# Of a GPU: what has no meaning on a processor.
+of_a_gpu_alone = pytest.mark.skipif(REHEARSAL, reason="rehearsal: the processor has none of it")
+
+
+@functools.cache
+def count_gpus() -> int:
+    """Returns how many GPUs CUDA shows to this process, or the driver knows where CUDA does not say."""
+    if REHEARSAL:
+        return 1
+    return len(gpus.list_cuda_addresses() or gpus.read_gpus())
+
+
+def why_skipped(least: int = 1) -> str | None:
+    """Returns why a test that needs so many GPUs is skipped; None: it is not."""
+    there = count_gpus()
+    if there >= least:
+        return None
+    return "no GPU: NVIDIA's driver names none" if not there else f"needs {least} GPUs; the driver names {there}"
+
+
+def run(*arguments: str, cwd: Path) -> Finished:
+    """Runs a `tfbench` command to its end, and says how long that took."""
+    start = time.monotonic()
+    done = runs.run(*arguments, cwd=cwd, **_KEPT)
+    click.echo(f"  [{time.monotonic() - start:5.1f} s, exit code {done.exit_code}] tfbench {' '.join(arguments)}")
+    return done
+
+
+def run_json(*arguments: str, cwd: Path) -> Any:
+    """Runs a `tfbench` command that must succeed, and returns its JSON document."""
+    done = run(*arguments, "--format", "json", cwd=cwd)
+    assert done.exit_code == 0, done.stderr[-4000:]
+    return done.document
+
+
+def probe(name: str, **arguments: Any) -> Any:
+    """Calls a function of `gpu_probes` in a process of its own, and returns what it found."""
+    start = time.monotonic()
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
+    done = subprocess.run(
+        [sys.executable, "-P", str(_PROBES), name, json.dumps(arguments)],
+        env=runs.clean_environment() | _KEPT | order,
+        capture_output=True,
+        text=True,
+        timeout=runs.DEADLINE_SECONDS,
+        check=False,
+    )
+    click.echo(f"  [{time.monotonic() - start:5.1f} s] probe {name} {arguments}")
+    assert done.returncode == 0, f"probe {name} ended with {done.returncode}: {done.stderr[-4000:]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def show(title: str, *lines: object) -> None:
+    """Prints what was seen, for `pytest -s` or `-rP`."""
+    click.echo(f"{title}")
+    for line in lines:
+        click.echo(f"    {line}")

@@ -1,0 +1,121 @@
+"""Journals for tests, written record by record as a parent and its worker write them; and stores to put them in."""
+
+import dataclasses
+import functools
+import math
+import os
+import socket
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+from tfbench.records.journal import Journal, plain_fields, request_fields
+from tfbench.records.run import DatasetSummary, ModelSummary, RunResult
+from tfbench.store.store import Store
+
+DEAD = {"pid": 2**22 + 1, "created": 1_700_000_000.0, "boot": 1_600_000_000.0, "host": socket.gethostname()}
+
+
+def this_process() -> dict[str, Any]:
+    """Returns what a journal says of a parent that is alive: this one."""
+    process = psutil.Process()
+    return {
+        "pid": os.getpid(),
+        "created": process.create_time(),
+        "boot": psutil.boot_time(),
+        "host": socket.gethostname(),
+    }
+
+
+def make_database(store: Store) -> None:
+    """Gives a store its database at once: MLflow's own way takes seconds, and few tests are about it."""
+    store.root.mkdir(parents=True, exist_ok=True)
+    store.database.write_bytes(_migrated_database())
+
+
+@functools.cache
+def _migrated_database() -> bytes:
+    from tfbench.tracking import mlflow_calls, mlflow_tracker
+
+    mlflow_calls.set_up_mlflow()
+    with tempfile.TemporaryDirectory() as folder:
+        return mlflow_tracker.make_template(Path(folder), Path(folder)).read_bytes()
+
+
+def write_journal(
+    store: Store, result: RunResult, *, without: Collection[str] = (), parent: dict[str, Any] | None = None
+) -> Path:
+    """Writes the journal from which a result is rebuilt, leaving out records of some kinds."""
+    path = store.create_journal(result.request.run_id)
+    journal = Journal(path)
+    for kind, fields in _records(result, parent or DEAD):
+        if kind not in without:
+            journal.append(kind, **fields)
+    journal.close()
+    return path
+
+
+def build_sized_result(index: int, **fields: Any) -> RunResult:
+    """Builds a finished run of two epochs; each index has a size, a batch size and a speed of its own."""
+    width, batch = (100, 1000, 4000)[index % 3], (32, 128, 512)[index // 3 % 3]
+    parameters = 784 * width + width * width + 12 * width
+    speed = 2e9 / parameters * math.sqrt(batch)
+    strategy = ("one_device", "mirrored")[index % 2]
+    request = build_request(
+        run_id=f"{index:032x}",
+        name=f"mlp-{width}-b{batch}-{index}",
+        created=1_700_000_000.0 + index,
+        recipe=build_recipe(
+            model={"name": "mlp", "hidden_units": [width, width]}, training={"global_batch_size": batch, "epochs": 2}
+        ),
+    )
+    epochs = tuple(
+        build_epoch(
+            epoch=epoch,
+            samples_per_second=speed * (0.9 + 0.05 * epoch),
+            val_accuracy=0.9 + 0.01 * index - 0.02 / epoch,
+            finished_at=1_700_000_010.0 + index + epoch,
+        )
+        for epoch in (1, 2)
+    )
+    values: dict[str, Any] = {
+        "request": request,
+        "placement": build_placement(strategy=strategy, global_batch_size=batch, per_replica_batch_size=batch),
+        "dataset": DatasetSummary(
+            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
+        ),
+        "model": ModelSummary(num_parameters=parameters, num_trainable_parameters=parameters),
+        "spans": tuple(
+            build_span(first_step=first, last_step=first + 9, seconds=10 * batch / speed) for first in range(1, 60, 10)
+        ),
+        "epochs": epochs,
+        "steps_per_epoch": 30,
+        "ended_at": 1_700_000_013.0 + index,
+    }
+    return build_result(**values | fields)
+
+
+def _records(result: RunResult, parent: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    ready = plain_fields(
+        **{name: getattr(result, name) for name in ("placement", "settings", "environment", "dataset", "model")}
+    )
+    spans = [[span.epoch, span.first_step, span.last_step, span.seconds] for span in result.spans]
+    return [
+        ("request", request_fields(result.request) | {"parent": parent}),
+        ("worker", {"pid": DEAD["pid"], "created": DEAD["created"]}),
+        ("ready", ready | {"steps_per_epoch": result.steps_per_epoch}),
+        ("started", {"time": result.started_at}),
+        ("spans", {"spans": spans}),
+        *(("epoch", {**plain_fields(epoch=epoch), "time": epoch.finished_at}) for epoch in result.epochs),
+        *([("failed", {"error": result.error, "time": result.ended_at})] if result.error else []),
+        *([("trained", plain_fields(usage=result.usage))] if result.usage else []),
+        *([("input_check", plain_fields(input_check=result.input_check))] if result.input_check else []),
+        *(("peak_check", plain_fields(peak_check=check)) for check in result.peak_checks),
+        *([("ledger", plain_fields(ledger=result.ledger))] if result.ledger else []),
+        *([("finished", {"time": result.ended_at})] if result.stage == "finished" else []),
+        *([("exit", dataclasses.asdict(result.exit) | {"time": result.ended_at})] if result.exit else []),
+    ]

@@ -1,0 +1,53 @@
+"""Profiles of every kind as runs of a store, for tests."""
+
+from pathlib import Path
+from typing import Any
+
+from builders import build_recipe, build_request
+from journals import write_journal
+from profiles import build_profiled
+from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.profile import Profile, ProfiledOperation, ProfileRequest
+from tfbench.records.run import RunExit, RunRequest, RunResult
+from tfbench.schema import to_plain
+from tfbench.store.store import Store
+
+KILLED = RunExit(status="KILLED", reason="interrupted by SIGINT")
+_TRACED = Profile(
+    operations=(
+        ProfiledOperation(name="dense/MatMul", kind="MatMul", occurrences=1.0, seconds=0.004, own_seconds=0.003),
+    ),
+    num_traced_steps=5,
+    traced_step_seconds=0.01,
+)
+
+
+def build_profile_request(kind: Any = "step", **fields: Any) -> RunRequest:
+    """Builds the request of a profile."""
+    return build_request(**{"recipe": build_recipe(), "profile": ProfileRequest(kind=kind)} | fields)
+
+
+def build_profile_run(request: RunRequest | None = None, **fields: Any) -> RunResult:
+    """Builds a finished profile of a step, or whatever else was asked for, of which nothing was timed but a trace."""
+    request = request or build_profile_request()
+    kind = request.profile.kind if request.profile else "step"
+    found = {"step": None, "trace": _TRACED, "variants": Profile()}[kind]
+    return build_profiled(**{"profile": found, "request": request, "peak_checks": ()} | fields)
+
+
+def write_profile_journal(store: Store, result: RunResult) -> Path:
+    """Writes the journal of a profile; one without an exit is that of a process that was killed."""
+    path = write_journal(store, result, without={"spans", "epoch", "exit", "finished"})
+    journal = Journal(path)
+    profile = result.profile or Profile()
+    journal.append("profile_layers", layers=[to_plain(layer) for layer in profile.layers], problem="")
+    for one in profile.rounds:
+        journal.append("profile_round", round=to_plain(one))
+    for name in ("bandwidth", "epoch"):
+        if (found := getattr(profile, name)) is not None:
+            journal.append(f"profile_{name}", **plain_fields(**{name: found}))
+    if result.exit:
+        journal.append("finished", time=result.ended_at)
+        journal.append("exit", status=result.exit.status, reason=result.exit.reason, time=result.ended_at)
+    journal.close()
+    return path

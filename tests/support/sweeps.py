@@ -1,0 +1,162 @@
+"""Sweeps and briefs of runs for tests."""
+
+from collections.abc import Callable
+from typing import Any
+
+from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+from journals import write_journal
+from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief
+from tfbench.recipe.tables import to_tables
+from tfbench.records.machine import LedgerRecord
+from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult
+from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import new_log
+
+BATCHES = Variation(key="training.global_batch_size", values=(32, 64))
+TWO_ARMS = (Arm(strategy="default", devices=("cpu:0",)), Arm(strategy="mirrored", devices=("cpu:0", "cpu:1")))
+
+
+def build_plan(**fields: Any) -> SweepPlan:
+    """Builds the plan of two batch sizes under two arms in two rounds."""
+    return SweepPlan(
+        **{
+            "sweep_id": "abc",
+            "created": 1_700_000_000.0,
+            "recipe_name": "test",
+            "tables": to_tables(build_recipe()),
+            "overrides": (),
+            "variations": (BATCHES,),
+            "arms": TWO_ARMS,
+            "num_rounds": 2,
+        }
+        | fields
+    )
+
+
+def build_limited_plan(seconds: float, **fields: Any) -> SweepPlan:
+    """Builds the same plan of runs that end after so many steady seconds."""
+    return build_plan(tables=to_tables(build_recipe(measurement={"seconds": seconds})), **fields)
+
+
+def build_brief(
+    speed: float | None = 100.0,
+    *,
+    arm: Arm = TWO_ARMS[0],
+    batch: int = 32,
+    round_number: int | None = None,
+    parameters: int = 1000,
+    **fields: Any,
+) -> RunBrief:
+    """Builds the brief of a run of some speed, in samples per second; with a round it is of a sweep."""
+    tags = {}
+    if round_number is not None:
+        tags = {"tfbench.sweep": "abc", "tfbench.arm": arm.label, "tfbench.round": str(round_number)}
+    return RunBrief(
+        **{
+            "format_version": FORMAT_VERSION,
+            "journal_bytes": 1,
+            "run_id": f"{arm.strategy}{len(arm.devices)}-{parameters}-{batch}-{round_number}",
+            "name": "test",
+            "recipe": "test",
+            "title": "Test",
+            "created": 1_700_000_000.0,
+            "status": "FINISHED",
+            "reason": "",
+            "tags": tags,
+            "overrides": [],
+            "strategy": arm.strategy,
+            "devices": list(arm.devices),
+            "hardware": ["Example CPU 3000"] * len(arm.devices),
+            "is_synthetic": False,
+            "metrics": {
+                "samples_per_second": speed,
+                "num_parameters": parameters,
+                "num_trainable_parameters": parameters,
+                "global_batch_size": batch,
+                "num_replicas": len(arm.devices),
+                "per_replica_batch_size": batch // len(arm.devices),
+                "step_time_median_seconds": batch / speed if speed else None,
+            },
+            "cautions": [],
+            "settings": {"training.global_batch_size": batch, "model.hidden_units": [parameters]},
+            "equals": {
+                "model.hidden_units": [parameters],
+                "global_batch_size": batch,
+                "settings": {"jit_compile": False},
+                "environment": {"hostname": "bench"},
+                "device_kinds": ["cpu"],
+            },
+            "noise_key": {"arm": arm.label},
+            "references": [],
+        }
+        | fields
+    )
+
+
+def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[Cell], float | str], **fields: Any) -> None:
+    """Writes a sweep and its runs, as they stand in a store; instead of a speed, the reason why a run was killed."""
+    with new_log(store, plan) as log:
+        for cell in list_cells(plan):
+            found = speed(cell)
+            if isinstance(found, str):
+                log.end(CellResult(cell=cell.number, outcome="KILLED", reason=found))
+                continue
+            result = build_cell_result(plan, cell, found, **fields)
+            write_journal(store, result)
+            log.end(CellResult(cell=cell.number, outcome="FINISHED", run_id=result.request.run_id, seconds=9.0))
+
+
+def build_cell_result(plan: SweepPlan, cell: Cell, speed: float, **fields: Any) -> RunResult:
+    """Builds the result of one run of a sweep over an MLP: 50 steady spans of 20 steps, then two epochs' records."""
+    arm, recipe = plan.arms[cell.arm], resolve_recipe(plan, list_settings(plan)[cell.setting], plan.arms[cell.arm])
+    widths, batch = recipe.model.options["hidden_units"], recipe.training.global_batch_size
+    parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
+    request = build_request(
+        run_id=f"{cell.number:032x}",
+        name=f"mlp-b{batch}-r{cell.round_number}",
+        created=1_700_000_000.0 + 20 * cell.number,
+        recipe=recipe,
+        tags={"tfbench.sweep": plan.sweep_id, "tfbench.arm": arm.label, "tfbench.round": str(cell.round_number)},
+    )
+    placement = build_placement(
+        strategy=arm.strategy,
+        devices=arm.devices,
+        hardware=("Example CPU 3000",) * len(arm.devices),
+        num_replicas=len(arm.devices),
+        global_batch_size=batch,
+        per_replica_batch_size=batch // len(arm.devices),
+    )
+    seconds = 20 * batch / speed
+    spans = [build_span(first_step=1, last_step=1, seconds=1.0)]
+    spans += [
+        build_span(epoch=1 + n // 25, first_step=20 * n + 2, last_step=20 * n + 21, seconds=seconds) for n in range(50)
+    ]
+    epochs = tuple(
+        build_epoch(
+            epoch=epoch,
+            epoch_seconds=25 * seconds,
+            elapsed_seconds=1.0 + epoch * (25 * seconds + 0.5),
+            samples_per_second=speed,
+            val_accuracy=1 - 0.2 / epoch / len(widths),
+            finished_at=request.created + 5.0 + epoch * (25 * seconds + 0.5),
+        )
+        for epoch in (1, 2)
+    )
+    entries = {"startup": 3.0 + 0.5 * cell.arm, "first_step": 1.0, "steady": 50 * seconds, "validation": 1.0}
+    values: dict[str, Any] = {
+        "request": request,
+        "placement": placement,
+        "dataset": DatasetSummary(
+            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
+        ),
+        "model": ModelSummary(num_parameters=parameters, num_trainable_parameters=parameters),
+        "spans": tuple(spans),
+        "epochs": epochs,
+        "steps_per_epoch": 501,
+        "started_at": request.created + 5.0,
+        "ended_at": epochs[-1].finished_at + 0.1,
+        "ledger": LedgerRecord(entries=entries, elapsed_seconds=sum(entries.values()) + 0.01),
+        "exit": RunExit(status="FINISHED", worker_seconds=sum(entries.values()) + 0.02),
+    }
+    return build_result(**values | fields)

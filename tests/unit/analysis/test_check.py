@@ -1,0 +1,324 @@
+"""`tfbench check`: baselines in files and in runs of a store, refusals, exit codes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_recipe, build_request, build_result
+from fake_runs import FakeRuns, Fate
+from journals import write_journal
+from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.analysis.comparison.regression import SpeedSample
+from tfbench.errors import ComparisonError, DeviceError, MeasurementError, TrackingError, UnknownNameError
+from tfbench.records.run import RunExit
+from tfbench.runs import session
+from tfbench.runs.baseline import make_baseline, read_baseline, write_baseline
+from tfbench.store.noise_floors import save_noise_floor
+from tfbench.store.store import Store
+
+Cli = Callable[..., Any]
+Fake = Callable[..., FakeRuns]
+SPEEDS = (100.0, 101.0, 99.0, 100.5, 99.5)
+CHECK = ("check", "sine_lstm", "--strategy", "one_device")  # where the runs that stand in take place
+SLOW = tuple(0.95 * speed for speed in SPEEDS)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Fake:
+    """Lets `tfbench check` make runs that end as they are told to."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def use(*fates: Fate) -> FakeRuns:
+        runs = FakeRuns(*fates)
+        monkeypatch.setattr(session, "execute_run", lambda request, *rest: runs(request))
+        return runs
+
+    return use
+
+
+@pytest.fixture
+def baseline(tfbench: Cli, fake: Fake) -> Path:
+    """A baseline of five runs, in a file."""
+    fake(*SPEEDS)
+    assert tfbench(*CHECK, "--save", "baseline.json").exit_code == 0
+    return Path("baseline.json")
+
+
+def edit(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields), encoding="utf-8")
+
+
+def store_floor(sample: SpeedSample, spread: float) -> None:
+    floor = NoiseFloor(
+        group="floor",
+        created=1_700_000_000.0,
+        tfbench="0.1.0",
+        key=sample.noise_key,
+        first=(100.0, 100.0 * (1 + spread), 100.0),
+        second=(100.0 * (1 + spread), 100.0, 100.0),
+    )
+    save_noise_floor(Store(Path("mlruns")), floor)
+
+
+def write_group(store: Store, num: int, *, group: str = "g1", **fields: Any) -> list[str]:
+    """Writes the journals of repeats of one run; returns their ids."""
+    names = []
+    for number in range(num):
+        request = build_request(
+            run_id=f"{group}-{number}",
+            created=1_700_000_000.0 + number,
+            recipe=build_recipe(),
+            tags={"tfbench.group": group} if group != "alone" else {},
+        )
+        write_journal(store, build_result(**{"request": request} | fields))
+        names.append(request.run_id)
+    return names
+
+
+def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: Cli, fake: Fake) -> None:
+    runs = fake(*SPEEDS)
+    done = tfbench(*CHECK, "--save", "baseline.json")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "Baseline of sine_lstm: 99.9975 samples/s +- 0.98 %, 5 processes",
+        "  stored as baseline.json",
+    ]
+    document = json.loads(Path("baseline.json").read_text(encoding="utf-8"))
+    assert document["samples_per_second"] == list(SPEEDS)
+    assert document["run_ids"] == [request.run_id for request in runs.requests]
+    assert document["group"] == runs.requests[0].tags["tfbench.group"]
+    assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
+    assert document["equals"]["hostname"] == "bench" and document["equals"]["devices"] == ["cpu:0"]
+    assert document["circumstances"]["tensorflow"] == "2.20.0"
+    assert "tensorflow" not in document["equals"]
+    assert document["noise_key"]["recipe"] == "sine_lstm"
+    assert read_baseline(Store(Path("mlruns")), "baseline.json").sample.speed == pytest.approx(99.9975, rel=1e-6)
+    assert [path.name for path in Path().iterdir()] == ["baseline.json"]
+
+
+@pytest.mark.parametrize(
+    ("fates", "exit_code", "judgement"),
+    [
+        (SLOW, 3, "regression: 5.0 % slower than the baseline (95 %: 3.9 to 6.1 %)"),
+        (SPEEDS, 0, "no measurable difference: "),
+        (tuple(1.2 * speed for speed in SPEEDS), 0, "faster: 20 % faster than the baseline"),
+        ((*SLOW[:4], "FAILED"), 3, "regression: "),
+        ((*SPEEDS[:4], "FAILED"), 1, "no measurable difference: "),
+        ((*SPEEDS[:4], DeviceError("gone")), 1, "no measurable difference: "),
+    ],
+)
+def test_the_exit_code_says_what_was_found(
+    tfbench: Cli, fake: Fake, baseline: Path, fates: tuple[Fate, ...], exit_code: int, judgement: str
+) -> None:
+    fake(*fates)
+    done = tfbench(*CHECK, "--baseline", str(baseline))
+    assert (done.exit_code, done.stderr) == (exit_code, "")
+    assert done.stdout.splitlines()[-1].startswith(judgement)
+
+
+def test_a_noise_floor_counts_beside_the_runs(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    sample = read_baseline(Store(Path("mlruns")), str(baseline)).sample
+    store_floor(sample, 0.2)
+    fake(*SLOW)
+    done = tfbench(*CHECK, "--baseline", str(baseline))
+    assert done.exit_code == 0
+    (line,) = done.stdout.splitlines()[-1:]
+    assert line.startswith("no measurable difference: 5.0 % slower than the baseline (95 %, with the noise floor: ")
+    store_floor(sample, 0.001)
+    fake(*SLOW)
+    done = tfbench(*CHECK, "--baseline", str(baseline))
+    assert done.exit_code == 3
+    assert done.stdout.splitlines()[-1].startswith(
+        "regression: 5.0 % slower than the baseline (95 %, with the noise floor: 4."
+    )
+
+
+def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    fake(*SLOW)
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--format", "json")
+    assert done.exit_code == 3
+    document = json.loads(done.stdout)
+    assert (document["judgement"], len(document["runs"])) == ("regression", 5)
+    assert document["sentence"] == done.stderr.splitlines()[-1]
+    fake(*SPEEDS)
+    saved = json.loads(tfbench(*CHECK, "--save", "b.json", "--format", "json").stdout)
+    assert (saved["file"], saved["baseline"]["samples_per_second"]) == ("b.json", list(SPEEDS))
+
+
+def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:
+    runs = fake(*SPEEDS)
+    assert tfbench(*CHECK, "--save", "b.json", "--steps", "7", "--repeats", "3").exit_code == 0
+    assert len(runs.requests) == 3
+    assert (runs.requests[0].recipe.measurement.steps, runs.requests[0].recipe.measurement.seconds) == (7, None)
+
+
+def test_another_recipe_is_refused_before_anything_is_run(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    runs = fake(*SPEEDS)
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--global-batch-size", "20")
+    assert (done.exit_code, done.stdout, runs.requests) == (2, "", [])
+    assert "global_batch_size: 10 there, 20 here" in done.stderr
+    assert "or compare all the same (--allow-unequal)." in done.stderr
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--global-batch-size", "20", "--allow-unequal")
+    assert done.exit_code == 0
+    assert "Not like with like: global_batch_size 10 -> 20." in done.stdout
+
+
+def test_another_machine_is_refused_after_the_first_run(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    equals = json.loads(baseline.read_text(encoding="utf-8"))["equals"]
+    edit(baseline, equals=equals | {"hostname": "elsewhere"})
+    runs = fake(*SPEEDS)
+    done = tfbench(*CHECK, "--baseline", str(baseline))
+    assert (done.exit_code, done.stdout, len(runs.requests)) == (2, "", 1)
+    assert "baseline baseline.json of sine_lstm: cannot be compared" in done.stderr
+    assert "hostname: elsewhere there, bench here" in done.stderr
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--allow-unequal")
+    assert done.exit_code == 0
+    assert "Not like with like: hostname elsewhere -> bench." in done.stdout
+
+
+def test_one_run_is_held_against_the_many_of_a_baseline(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    fake(95.0)
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1")
+    assert done.exit_code == 3
+    # One value beside five that spread by 0.79 %: t of 4 degrees of freedom, 2.776, times 0.79 % times sqrt(1 + 1/5).
+    assert done.stdout.splitlines()[-1] == "regression: 5.0 % slower than the baseline (95 %: 2.7 to 7.3 %)"
+    fake(98.5)
+    assert tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1").exit_code == 0
+
+
+def test_single_runs_need_a_noise_floor(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    fates = fake(*SLOW)
+    full = read_baseline(Store(Path("mlruns")), str(baseline)).sample
+    edit(baseline, run_ids=["one"], samples_per_second=[100.0])
+    done = tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1")
+    assert (done.exit_code, fates.requests) == (2, [])
+    assert "baseline baseline.json and --repeats 1: one run says nothing of chance, unless the noise" in done.stderr
+    store_floor(full, 0.001)
+    assert tfbench(*CHECK, "--baseline", str(baseline), "--repeats", "1").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("fates", "exit_code", "message"),
+    [
+        (("FAILED",), 1, "only 0 of 1 runs finished with a speed: too few to be judged."),
+        ((100.0, "FAILED"), 1, "only 1 of 5 runs finished with a speed: too few to be judged."),
+        ((100.0, DeviceError("gone")), 1, "too few to be judged. gone The runs are stored as group "),
+        ((100.0, 100.0, "STOPPED"), 130, "interrupted after 3 of 5 runs; nothing was judged. The runs are stored as"),
+        ((DeviceError("gone"),), 2, "gone"),
+    ],
+)
+def test_runs_that_fail_leave_nothing_to_be_judged(
+    tfbench: Cli, fake: Fake, baseline: Path, fates: tuple[Fate, ...], exit_code: int, message: str
+) -> None:
+    fake(*fates)
+    repeats = ("--repeats", "1") if len(fates) == 1 and fates[0] == "FAILED" else ()
+    if repeats:
+        store_floor(read_baseline(Store(Path("mlruns")), str(baseline)).sample, 0.01)
+    done = tfbench(*CHECK, "--baseline", str(baseline), *repeats)
+    assert (done.exit_code, done.stdout) == (exit_code, "")
+    assert message in done.stderr
+
+
+def test_a_baseline_of_which_a_run_failed_is_not_saved(tfbench: Cli, fake: Fake) -> None:
+    fake(100.0, "FAILED", 100.0)
+    done = tfbench(*CHECK, "--save", "b.json")
+    assert (done.exit_code, Path("b.json").exists()) == (1, False)
+    assert "only 4 of 5 runs finished with a speed; no baseline was saved. The runs are stored as group " in done.stderr
+    fake(100.0, "STOPPED")
+    done = tfbench(*CHECK, "--save", "b.json")
+    assert (done.exit_code, Path("b.json").exists()) == (130, False)
+    assert "interrupted after 2 of 5 runs; no baseline was saved." in done.stderr
+
+
+def test_a_run_of_the_store_stands_for_all_repeats_of_it(in_tmp_path: Path) -> None:
+    store = Store(in_tmp_path / "mlruns")
+    first, second = write_group(store, 2)
+    write_group(store, 1, group="alone")
+    for token in (first, second, "g1"):
+        found = read_baseline(store, token)
+        assert (found.source, found.sample.group, found.sample.run_ids) == (token, "g1", (first, second))
+        assert found.sample.samples_per_second == pytest.approx([320.0, 320.0], rel=0.2)
+    alone = read_baseline(store, "alone-0").sample
+    assert (alone.group, alone.run_ids) == ("alone-0", ("alone-0",))
+    with pytest.raises(UnknownNameError, match="run 'nothing': not in store"):
+        read_baseline(store, "nothing")
+
+
+def test_a_baseline_without_a_finished_run_is_refused(in_tmp_path: Path) -> None:
+    store = Store(in_tmp_path / "mlruns")
+    write_group(store, 1, exit=RunExit(status="FAILED"))
+    with pytest.raises(ComparisonError, match="baseline g1: no run of it has finished with a speed"):
+        read_baseline(store, "g1")
+
+
+def test_a_check_can_be_made_against_runs_of_the_store(tfbench: Cli, fake: Fake) -> None:
+    recipe = build_recipe(measurement={"seconds": 5.0})
+    store = Store(Path("mlruns"))
+    for number in range(2):
+        request = build_request(run_id=f"r{number}", recipe=recipe, tags={"tfbench.group": "g"})
+        write_journal(store, build_result(request=request))
+    speed = read_baseline(store, "g").sample.speed
+    fake(0.5 * speed, 0.501 * speed)
+    done = tfbench("check", "mnist_mlp", "--baseline", "g", "--allow-unequal")
+    assert done.exit_code == 3
+    assert "against g, of " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "baseline b.json: cannot be read: No such file or directory."),
+        ("{", "baseline b.json: is no baseline of this version of tfbench: "),
+        ('{"format_version": 9}', "tfbench: its format_version must be 2."),
+        ("[]", "b.json: must be a table."),
+        ("[" * 100_000, "baseline b.json: is no baseline of this version of tfbench: "),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_refused(
+    tfbench: Cli, in_tmp_path: Path, content: str | None, message: str
+) -> None:
+    if content is not None:
+        Path("b.json").write_text(content, encoding="utf-8")
+    done = tfbench(*CHECK, "--baseline", "b.json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert content is None or "`tfbench check RECIPE --save b.json` makes one." in done.stderr
+
+
+def test_a_baseline_is_written_whole_or_not_at_all(in_tmp_path: Path) -> None:
+    sample, _ = make_baseline(build_request(), 2, FakeRuns(100.0))
+    write_baseline(Path("b.json"), sample)
+    assert read_baseline(Store(Path("mlruns")), "b.json").sample == sample
+    Path("folder").mkdir()
+    with pytest.raises(
+        TrackingError, match=rf"cannot be written: .* The runs are in the store: --baseline {sample.group}"
+    ):
+        write_baseline(Path("folder"), sample)
+    assert sorted(path.name for path in Path().iterdir()) == ["b.json", "folder"]
+    with pytest.raises(MeasurementError, match="only 0 of 2 runs"):
+        make_baseline(build_request(), 2, FakeRuns("FAILED"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sine_lstm"], "name what to hold the speeds against (--baseline), or where to keep them (--save)."),
+        (["sine_lstm", "--save", "a.json", "--baseline", "b.json"], "name what to hold the speeds against"),
+        (["sine_lstm", "--save", "a.json", "--allow-unequal"], "--allow-unequal is for a comparison"),
+        (["sine_lstm", "--save", "a.json", "--repeats", "1"], "--repeats: must be from 2 to 10000. Received: 1."),
+        (["sine_lstm", "--baseline", "a", "--repeats", "0"], "--repeats: must be from 1 to 10000. Received: 0."),
+        (["sine_lstm", "--save", "no/a.json"], "folder no is not there, or cannot be written to. Name a file"),
+        (["sine_lstm", "--save", "."], "--save .: it is a folder. Name a file, for example baseline.json."),
+        (["sine_lstm", "--baseline", "@last"], "store mlruns: holds no runs."),
+        (["sine_lst", "--baseline", "@last"], "Did you mean 'sine_lstm'?"),
+        ([], "Missing argument 'RECIPE'"),
+    ],
+)
+def test_an_impossible_check_is_refused(tfbench: Cli, in_tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = tfbench("check", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr and done.stderr.count("Error: ") == 1
+    assert list(in_tmp_path.iterdir()) == []

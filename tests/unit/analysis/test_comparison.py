@@ -1,0 +1,335 @@
+import csv
+import io
+import math
+from typing import Any
+
+import pytest
+
+from floors import floor_of_spread, no_floor
+from sweeps import TWO_ARMS, build_brief
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_lines, comparison_markdown
+
+BATCH = "training.global_batch_size"
+DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+
+
+def sweep_of(
+    speeds: dict[int, tuple[list[float], list[float]]], find_floor: FindFloor = no_floor, **options: Any
+) -> Comparison:
+    """Compares a sweep: batch size to the speeds of both arms, round by round."""
+    briefs = [
+        build_brief(speed, arm=arm, batch=batch, round_number=number)
+        for batch, of_arms in speeds.items()
+        for arm, of_arm in zip(TWO_ARMS, of_arms, strict=True)
+        for number, speed in enumerate(of_arm, start=1)
+    ]
+    return compare(briefs, find_floor, keys=[BATCH], **options)
+
+
+def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
+    found = sweep_of({64: ([200.0, 210.0], [300.0, 330.0]), 32: ([100.0, 100.0], [50.0, 50.0])})
+    assert found.arms == (DEFAULT, MIRRORED)
+    assert found.baseline == DEFAULT
+    assert [row.global_batch_size for row in found.rows] == [32, 64]
+    entry = found.rows[1].entries[DEFAULT]
+    assert (entry.speed, len(entry.runs)) == (pytest.approx(math.sqrt(200 * 210)), 2)
+    assert entry.speedup is None  # it is the baseline
+
+
+def test_a_speed_up_is_compared_round_by_round() -> None:
+    # Ratios 1.5 in both rounds, although the speeds differ by a factor of two from round to round.
+    found = sweep_of({32: ([100.0, 200.0], [150.0, 300.0])})
+    speedup = found.rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.ratio, speedup.low, speedup.high) == pytest.approx((1.5, 1.5, 1.5))
+    assert (speedup.num, speedup.is_paired, speedup.judgement) == (2, True, "faster")
+
+
+def test_a_speed_up_whose_interval_holds_one_is_none() -> None:
+    # Ratios 0.5 and 4: log mean (log 2) / 2, and with one degree of freedom t = 12.7, far beyond 1 on both sides.
+    found = sweep_of({32: ([100.0, 100.0], [50.0, 400.0])})
+    speedup = found.rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert speedup.ratio == pytest.approx(math.sqrt(2))
+    assert speedup.judgement == "no measurable difference"
+
+
+def test_a_noise_floor_counts_beside_the_rounds() -> None:
+    speeds = {32: ([100.0, 101.0, 100.0], [102.0, 103.02, 102.0])}  # 2 % in each of three rounds
+
+    def judged(floor: NoiseFloor | None) -> tuple[str, bool]:
+        speedup = sweep_of(speeds, lambda brief: floor).rows[0].entries[MIRRORED].speedup
+        assert speedup is not None
+        return speedup.judgement, speedup.uses_floor
+
+    assert judged(None) == ("faster", False)
+    assert judged(floor_of_spread(0.001)) == ("faster", True)
+    assert judged(floor_of_spread(0.02)) == ("no measurable difference", True)
+
+
+def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
+    def judged(floor: NoiseFloor | None) -> str:
+        entry = sweep_of({32: ([100.0], [110.0])}, lambda brief: floor).rows[0].entries[MIRRORED]
+        assert entry.speedup is not None
+        assert (entry.speedup.ratio, entry.interval) == (pytest.approx(1.1), None)
+        assert (entry.speedup.low is None) == (floor is None)
+        return entry.speedup.judgement
+
+    floors = [None, floor_of_spread(0.01), floor_of_spread(0.05)]
+    assert [judged(floor) for floor in floors] == ["not judged", "faster", "no measurable difference"]
+
+
+def test_rounds_of_different_sweeps_do_not_pair() -> None:
+    monday, friday = {"tfbench.sweep": "monday"}, {"tfbench.sweep": "friday"}
+    briefs = []
+    for arm, sweep, speeds in ((TWO_ARMS[0], monday, (100.0, 110.0)), (TWO_ARMS[1], friday, (200.0, 180.0))):
+        for number, speed in enumerate(speeds, start=1):
+            tags = sweep | {"tfbench.arm": arm.label, "tfbench.round": str(number)}
+            briefs.append(build_brief(speed, arm=arm, tags=tags, run_id=f"{sweep}{number}"))
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert not speedup.is_paired
+
+
+def test_rounds_of_several_sweeps_all_count() -> None:
+    briefs = []
+    for sweep, factor in (("monday", 1.0), ("friday", 3.0)):
+        for number, noise in enumerate((1.0, 1.01, 0.99), start=1):
+            for arm, speed in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 150.0 * noise)):
+                tags = {"tfbench.sweep": sweep, "tfbench.arm": arm.label, "tfbench.round": str(number)}
+                run_id = f"{sweep}{number}{arm.label}"
+                briefs.append(build_brief(factor * speed, arm=arm, tags=tags, run_id=run_id))
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
+
+
+def test_runs_of_several_lengths_have_no_floor_in_common() -> None:
+    long, short = floor_of_spread(0.001), floor_of_spread(0.05)
+    floors = {"long": long, "short": short}
+    briefs = [
+        build_brief(speed, arm=arm, run_id=f"{length}{arm.label}", name=length)
+        for arm, speeds in ((TWO_ARMS[0], (100.0, 100.5)), (TWO_ARMS[1], (102.0, 102.5)))
+        for length, speed in zip(floors, speeds, strict=True)
+    ]
+    for order in (briefs, briefs[::-1]):
+        speedup = compare(order, lambda brief: floors[brief.name], baseline=DEFAULT).rows[0].entries[MIRRORED].speedup
+        assert speedup is not None
+        assert not speedup.uses_floor
+
+
+def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_arms() -> None:
+    elsewhere = build_brief().equals | {"environment": {"hostname": "elsewhere"}}
+    briefs = [
+        build_brief(speed, arm=arm, batch=batch, round_number=number, **({"equals": elsewhere} if batch == 64 else {}))
+        for batch in (32, 64)
+        for arm, base in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 150.0))
+        for number, speed in ((1, base), (2, 1.01 * base))
+    ]
+    found = compare(briefs, no_floor, keys=[BATCH], arms=[DEFAULT, MIRRORED])
+    assert found.arms == (DEFAULT, MIRRORED)
+    assert all(row.entries[MIRRORED].speedup for row in found.rows)
+
+
+def test_one_run_against_three_is_held_against_all_of_them() -> None:
+    found = sweep_of({32: ([100.0], [150.0, 151.0, 149.0])})  # the baseline's other rounds are not there yet
+    speedup = found.rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert speedup.ratio == pytest.approx((150 * 151 * 149) ** (1 / 3) / 100)
+    assert (speedup.is_paired, speedup.num, speedup.judgement) == (False, 1, "faster")
+
+
+def test_a_round_that_both_ran_in_is_the_ratio_of_single_runs() -> None:
+    runs = [build_brief(100.0, round_number=2), build_brief(150.0, arm=TWO_ARMS[1], round_number=2)]
+    speedup = compare(runs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.ratio, speedup.is_paired, speedup.judgement) == (pytest.approx(1.5), True, "not judged")
+
+
+def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
+    briefs = [build_brief(speed, arm=TWO_ARMS[0], run_id=f"a{speed}") for speed in (100.0, 102.0, 98.0)]
+    briefs += [build_brief(speed, arm=TWO_ARMS[1], run_id=f"b{speed}") for speed in (200.0, 204.0)]
+    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.is_paired, speedup.num, speedup.judgement) == (False, 2, "faster")
+    assert speedup.ratio == pytest.approx(math.sqrt(200 * 204) / (100 * 102 * 98) ** (1 / 3))
+
+
+def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
+    briefs = [build_brief(parameters=size, batch=batch) for size in (10, 20) for batch in (64, 32)]
+    found = compare(briefs, no_floor)
+    assert found.keys == ("model.hidden_units", BATCH)
+    assert [tuple(row.setting.values()) for row in found.rows] == [([10], 32), ([10], 64), ([20], 32), ([20], 64)]
+    assert [row.num_parameters for row in found.rows] == [10, 10, 20, 20]
+
+
+def unequal_runs() -> list[RunBrief]:
+    other = build_brief(200.0, arm=TWO_ARMS[1])
+    equals = other.equals | {"settings": {"jit_compile": True}}
+    return [build_brief(), build_brief(200.0, arm=TWO_ARMS[1], equals=equals)]
+
+
+def test_arms_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_allowed() -> None:
+    entry = compare(unequal_runs(), no_floor).rows[0].entries[MIRRORED]
+    assert entry.speedup is None
+    assert [(one.name, one.a, one.b) for one in entry.unequal] == [("jit_compile", False, True)]
+    allowed = compare(unequal_runs(), no_floor, allows_unequal=True).rows[0].entries[MIRRORED]
+    assert allowed.speedup is not None
+    assert allowed.unequal
+
+
+def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
+    failures = [
+        Failure(setting={BATCH: 32}, arm=MIRRORED, outcome="KILLED", reason="out of memory: it took 9 GiB"),
+        Failure(setting={BATCH: 4096}, arm=DEFAULT, outcome="KILLED", reason="timed out: it took longer"),
+        Failure(setting={BATCH: 4096}, arm=MIRRORED, outcome="MISSING", reason="not measured"),
+    ]
+    briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
+    rows = [{BATCH: batch} for batch in (32, 64, 4096)]
+    found = compare(briefs, no_floor, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
+    lines = comparison_lines(found)
+    assert [line.split("  ")[0].strip() for line in lines] == ["global_batch_size", "32", "64", "4096"]
+    assert "out of memory" in lines[1]
+    assert "failed" in lines[2]
+    assert "timed out" in lines[3]
+    assert "not measured" in lines[3]
+
+
+def test_the_table_is_the_same_in_every_format() -> None:
+    found = sweep_of({32: ([100.0, 101.0], [50.0, 50.5]), 64: ([1000.0, 1010.0], [2000.0, 2020.0])})
+    header, first, second = comparison_lines(found)
+    assert header.split() == [
+        *["global_batch_size", "parameters", "default", "cpu:0,", "samples/s"],
+        *["mirrored", "cpu:0,cpu:1,", "samples/s", "speed-up"],
+    ]
+    assert first.split() == ["32", "1,000", "100.5", "+-6.3%", "50.25", "+-6.3%", "0.50", "[0.50,", "0.50]", "-"]
+    assert second.split()[-4:] == ["2.00", "[2.00,", "2.00]", "+"]
+    markdown = comparison_markdown(found).splitlines()
+    assert markdown[1] == "| --- | --- | --- | --- | --- |"
+    assert markdown[2].startswith("| 32 | 1,000 | 100.5 +-6.3% |")
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
+    assert [row["arm"] for row in rows] == [DEFAULT, MIRRORED] * 2
+    assert float(rows[1]["speedup"]) == pytest.approx(0.5)
+    assert rows[0]["speedup"] == ""
+    document = comparison_json(found, find_verdict(found))
+    assert document["rows"][1]["entries"][1]["speedup"]["judgement"] == "faster"
+    assert document["estimator"] == "geometric mean"
+    assert document["rows"][0]["entries"][0]["samples_per_second"] == pytest.approx(math.sqrt(100 * 101))
+    assert float(rows[0]["samples_per_second"]) == pytest.approx(math.sqrt(100 * 101))
+    assert document["rows"][0]["entries"][0]["runs"][0]["samples_per_second"] == 100.0
+    assert all(line.isascii() for line in comparison_lines(found))
+
+
+def test_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
+    # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
+    _, row = comparison_lines(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])}))
+    assert "  200 (not bounded)  " in row and "100.5 +-6.3%" in row
+
+
+def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
+    steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
+    found = sweep_of({32: steady, 64: steady, 128: (steady[1], steady[0])})
+    verdict = find_verdict(found)
+    assert verdict[1] == f"{MIRRORED} is faster than {DEFAULT} for global_batch_size=128: 2 times its speed."
+    assert verdict[2].startswith(
+        f"{MIRRORED} is slower than {DEFAULT} for global_batch_size=32; global_batch_size=64: 0.5 times its speed. "
+        "A step takes 637 to 1,274 ms there, for 16 to 32 samples a replica and an exchange of "
+    )
+    assert verdict[0] == (
+        f"Use {DEFAULT} up to batch 64 and {MIRRORED} from 128 on; in between it was not measured, or shows no "
+        "difference."
+    )
+    assert any(f"The replicas of {MIRRORED} share the cores of one processor" in text for text in verdict)
+
+
+def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
+    unclear = find_verdict(sweep_of({32: ([100.0, 100.0], [50.0, 400.0])}))
+    assert any(text.startswith("2 replicas show no measurable difference to one: 1.41 times") for text in unclear)
+    single = find_verdict(sweep_of({32: ([100.0], [50.0]), 64: ([100.0], [300.0])}))
+    assert single[0] == (
+        f"{MIRRORED} is not judged for all 2 settings: one run each says nothing of chance. Repeat them (--repeats 3), "
+        "or measure the noise floor (tfbench calibrate)."
+    )
+    assert not any(text.startswith("Use ") for text in (*unclear, *single))
+
+
+def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> None:
+    # Ten settings that spread by 3 %, and one of them by 5.2 %: t of 20 degrees of freedom gives p = 0.007, of which
+    # Holm leaves 0.07.
+    same = [100.0, 100.0, 100.0]
+    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(3, 12)}
+    found = sweep_of(speeds | {4096: (same, [102.2, 105.2, 108.2])})
+    speedup = found.rows[-1].entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
+    assert comparison_lines(found)[-1].endswith("1.05 [1.01, 1.09] ~")
+    assert find_verdict(found)[0] == (
+        f"{MIRRORED} and {DEFAULT} show no measurable difference for all 10 settings. By itself global_batch_size=4096 "
+        "would suggest one, which among 10 comparisons may be chance: more rounds (--repeats) may tell."
+    )
+
+
+def test_a_turning_point_of_which_one_side_is_only_suggested_is_suggested() -> None:
+    same = [100.0, 100.0, 100.0]
+    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(4, 12)} | {8: (same, [49.0, 50.0, 51.0])}
+    verdict = find_verdict(sweep_of(speeds | {4096: (same, [102.2, 105.2, 108.2])}))
+    assert verdict[0] == (
+        f"Suggested, and not supported by all settings together: {DEFAULT} up to batch 8 and {MIRRORED} from 4,096 on. "
+        "More rounds (--repeats) may tell."
+    )
+
+
+def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
+    steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
+    slower = find_verdict(sweep_of({32: steady, 64: steady}))
+    faster = find_verdict(sweep_of({32: steady[::-1], 64: steady[::-1]}))
+    assert slower[0] == f"Use {DEFAULT} for every setting that was measured."
+    assert faster[0] == f"Use {MIRRORED} for every setting that was measured."
+    assert slower[1].startswith(f"{MIRRORED} is slower than {DEFAULT} for all 2 settings: 0.5 times its speed.")
+    assert " No core is added. What more the replicas cost than they save was not taken apart: " in slower[1]
+
+
+def test_the_verdict_names_the_few_settings_that_are_not_like_the_many() -> None:
+    batches = [2**exponent for exponent in range(8, 16)]
+    runs = [
+        build_brief(arm=arm, batch=batch, round_number=number, speed=speed)
+        for number, jitter in ((1, 1.0), (2, 1.01), (3, 0.99))
+        for batch in batches
+        for arm, speed in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 100.0 * jitter if batch == batches[0] else 50.0))
+    ]
+    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH]))
+    many, few = (next(sentence for sentence in verdict if text in sentence) for text in ("slower", "no measurable"))
+    assert "for 7 of 8 settings, all but global_batch_size=256: 0.5 times its speed." in many
+    assert "256 to 16,384 samples a replica" in many
+    assert few.endswith("show no measurable difference for global_batch_size=256.")
+
+
+def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:
+    failure = Failure(
+        setting={BATCH: 4096}, arm=DEFAULT, outcome="KILLED", reason="timed out: it took longer than 60 s"
+    )
+    runs = [build_brief(is_synthetic=True), *unequal_runs()[1:]]
+    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH], failures=[failure]))
+    assert (
+        f"No speed, or not in every round, of {DEFAULT} for global_batch_size=4096: KILLED, timed out: it took longer "
+        "than 60 s." in verdict
+    )
+    assert "1 of 4 points were not measured in every round, 1 of them not at all." in verdict
+    assert "Not like with like: some arms differ in jit_compile." in verdict
+    assert "Measured on synthetic data: speeds hold, accuracies say nothing of the real task." in verdict
+
+
+def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:
+    old = build_brief(
+        50.0, run_id="old", created=1.0, equals={"environment": {"hostname": "bench", "tensorflow": "2.20"}}
+    )
+    found = compare([old, build_brief(100.0), build_brief(102.0, run_id="second")], no_floor)
+    entry = found.rows[0].entries[DEFAULT]
+    assert ([run.run_id for run in entry.left_out], entry.speed) == (["old"], pytest.approx(math.sqrt(100 * 102)))
+    assert any(text.startswith("1 runs are left out") for text in find_verdict(found))
+    both = compare([old, build_brief(100.0)], no_floor, allows_unequal=True).rows[0].entries[DEFAULT]
+    assert len(both.runs) == 2

@@ -1,0 +1,180 @@
+"""What a run costs, against figures worked out by hand."""
+
+from typing import Any
+
+import pytest
+
+from builders import build_epoch, build_recipe, build_request, build_result
+from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.summary import summarize
+from tfbench.records.run import DatasetSummary, ResumePoint, RunExit, RunResult
+
+CREATED = 1_700_000_000.0  # of `build_request`
+HOUR = 3600.0
+REFERENCE = {"hardware": "Titan X", "devices": "1 gpu", "source": "S", "figures": {"val_accuracy": 0.98}}
+
+
+def build_run(hours: float = 10.0, *, training: dict[str, Any] | None = None, **fields: Any) -> RunResult:
+    """Builds a run of ten hours with three epochs that end after 2, 4 and 6 of them."""
+    reference = fields.pop("reference", [])
+    sections = {"cost": {"price_per_hour": 0.171} | fields.pop("cost", {}), "expect": fields.pop("expect", {})}
+    recipe = build_recipe(dataset={"data": "real"}, training=training or {}, reference=reference, **sections)
+    epochs = tuple(
+        build_epoch(epoch=number, num_steps=20, val_accuracy=accuracy, finished_at=CREATED + 2 * number * HOUR)
+        for number, accuracy in enumerate((0.5, 0.75, 0.98), start=1)
+    )
+    values = {"request": build_request(recipe=recipe), "epochs": epochs, "ended_at": CREATED + hours * HOUR}
+    return build_result(**values | fields)
+
+
+def test_hours_are_paid_for_at_the_price_of_one() -> None:
+    cost = compute_cost(build_run(45.0))
+    assert cost is not None
+    assert (cost.hours, cost.price_per_hour, cost.currency) == (45.0, 0.171, "USD")
+    assert cost.machine == cost.total == pytest.approx(7.695)
+    assert cost.total_per_hour == pytest.approx(0.171)
+
+
+def test_a_bill_divided_by_its_hours_is_the_price_of_an_hour() -> None:
+    # 28.04 for 143 hours: 0.19608 an hour; with storage for 2.55, 30.59 and 0.21392.
+    prices = {"price_per_hour": 28.04 / 143, "storage_gib": 25.5, "storage_price_per_gib_month": 0.1 * 720 / 143}
+    cost = compute_cost(build_run(143.0, cost=prices))
+    assert cost is not None
+    assert cost.machine == pytest.approx(28.04)
+    assert round(cost.price_per_hour, 3) == 0.196
+    assert cost.storage == pytest.approx(2.55)
+    assert cost.total == pytest.approx(30.59)
+    assert cost.total_per_hour == pytest.approx(0.21392, abs=5e-6)
+
+
+def test_storage_costs_its_share_of_a_month_of_30_days() -> None:
+    cost = compute_cost(build_run(360.0, cost={"storage_gib": 100.0, "storage_price_per_gib_month": 0.1}))
+    assert cost is not None
+    assert cost.storage == pytest.approx(5.0)
+
+
+def test_an_epoch_costs_its_mean_training_and_validation() -> None:
+    # 6, 3 and 3 minutes are 0.2 hours in all; the last epoch was cut short and does not count.
+    times = [(20, 300.0, 60.0), (20, 150.0, 30.0), (20, 180.0, None), (7, 999.0, None)]
+    epochs = tuple(
+        build_epoch(epoch=number, num_steps=steps, epoch_seconds=seconds, validation_seconds=validation)
+        for number, (steps, seconds, validation) in enumerate(times, start=1)
+    )
+    cost = compute_cost(build_run(epochs=epochs, cost={"price_per_hour": 3.0}))
+    assert cost is not None
+    assert cost.epoch == pytest.approx(3.0 * 0.2 / 3)
+
+
+def test_a_run_that_ends_within_its_first_epoch_has_no_cost_of_an_epoch() -> None:
+    result = build_run(epochs=(build_epoch(num_steps=7, validation_seconds=None, val_accuracy=None),))
+    cost = compute_cost(result)
+    assert cost is not None
+    assert (cost.epoch, cost.target) == (None, None)
+    assert cost.machine == pytest.approx(1.71)
+    assert "cost/epoch" not in summarize(result, warmup_steps=1).metrics
+
+
+def test_a_run_that_failed_is_paid_for_to_its_end() -> None:
+    cost = compute_cost(build_run(2.0, epochs=(), exit=RunExit(status="FAILED", reason="no memory left")))
+    assert cost is not None
+    assert cost.machine == pytest.approx(0.342)
+
+
+def test_the_target_is_where_training_stops() -> None:
+    cost = compute_cost(build_run(training={"stop_at_val_accuracy": 0.7}, reference=[REFERENCE]))
+    assert cost is not None and cost.target is not None
+    assert (cost.target.val_accuracy, cost.target.origin) == (0.7, "training.stop_at_val_accuracy")
+    assert cost.target.epoch == 2
+    assert cost.target.machine == pytest.approx(4 * 0.171)
+
+
+def test_the_target_is_first_of_all_what_the_recipe_expects() -> None:
+    result = build_run(training={"stop_at_val_accuracy": 0.98}, expect={"target_accuracy": 0.7}, reference=[REFERENCE])
+    cost = compute_cost(result)
+    assert cost is not None and cost.target is not None
+    assert (cost.target.val_accuracy, cost.target.origin) == (0.7, "expect.target_accuracy")
+    assert (cost.target.epoch, cost.target.machine) == (2, pytest.approx(4 * 0.171))
+
+
+def test_an_expected_accuracy_is_no_target_for_synthetic_data() -> None:
+    data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+    result = build_run(dataset=data, training={"stop_at_val_accuracy": 0.5}, expect={"target_accuracy": 0.7})
+    cost = compute_cost(result)
+    assert cost is not None and cost.target is not None
+    assert cost.target.origin == "training.stop_at_val_accuracy"
+
+
+def test_the_target_is_else_the_best_published_accuracy_that_was_checked() -> None:
+    worse = REFERENCE | {"figures": {"val_accuracy": 0.5}}
+    unverified = REFERENCE | {"figures": {"val_accuracy": 0.999}, "verified": False}
+    without = REFERENCE | {"figures": {"loss": 0.1}}
+    cost = compute_cost(build_run(reference=[worse, REFERENCE, unverified, without]))
+    assert cost is not None and cost.target is not None
+    assert (cost.target.val_accuracy, cost.target.origin) == (0.98, "best published, Titan X")
+    assert (cost.target.epoch, cost.target.machine) == (3, pytest.approx(6 * 0.171))
+
+
+def test_an_accuracy_that_differs_by_its_rounding_to_float32_reached_the_target() -> None:
+    epoch = build_epoch(val_accuracy=0.9836999773979187, finished_at=CREATED + HOUR)
+    cost = compute_cost(build_run(epochs=(epoch,), training={"stop_at_val_accuracy": 0.9837}))
+    assert cost is not None and cost.target is not None
+    assert cost.target.epoch == 1
+
+
+def test_a_target_that_no_epoch_reached_costs_nothing_known() -> None:
+    result = build_run(training={"stop_at_val_accuracy": 0.99})
+    cost = compute_cost(result)
+    assert cost is not None and cost.target is not None
+    assert (cost.target.epoch, cost.target.machine) == (None, None)
+    summary = summarize(result, warmup_steps=1)
+    assert "cost/to_accuracy" not in summary.metrics
+    assert summary.cautions == ()
+
+
+def test_a_published_accuracy_is_no_target_for_synthetic_data() -> None:
+    data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+    cost = compute_cost(build_run(dataset=data, reference=[REFERENCE]))
+    assert cost is not None
+    assert cost.target is None
+    assert cost.machine == pytest.approx(1.71)
+
+
+def test_a_run_that_goes_on_from_a_snapshot_pays_for_its_own_time() -> None:
+    before = tuple(build_epoch(epoch=n, num_steps=20, epoch_seconds=HOUR, validation_seconds=0.0) for n in (1, 2))
+    own = build_epoch(epoch=3, num_steps=20, epoch_seconds=2 * HOUR, validation_seconds=0.0)
+    result = build_run(training={"stop_at_val_accuracy": 0.5}, epochs=(*before, own))
+    resume = ResumePoint(run_id="b" * 32, snapshot="epoch_000002.npz", epochs=before)
+    cost = compute_cost(
+        build_run(epochs=result.epochs, request=build_request(recipe=result.request.recipe, resume=resume))
+    )
+    assert cost is not None
+    assert cost.epoch == pytest.approx(2 * 0.171)
+    assert cost.target is None  # a part of the way was paid for by the other run
+
+
+def test_another_machine_is_paid_for_the_time_that_it_is_said_to_need() -> None:
+    others = [
+        {"instance": "same", "price_per_hour": 2.0},
+        {"instance": "large", "price_per_hour": 2.0, "relative_speed": 16.0},
+    ]
+    cost = compute_cost(build_run(8.0, cost={"alternatives": others}))
+    assert cost is not None
+    same, large = cost.alternatives
+    assert (same.instance, same.relative_speed, same.hours, same.machine) == ("same", 1.0, 8.0, 16.0)
+    assert (large.hours, large.machine) == (0.5, 1.0)
+
+
+def test_a_clock_that_was_set_back_earns_nothing() -> None:
+    cost = compute_cost(build_run(-1.0))
+    assert cost is not None
+    assert (cost.hours, cost.machine, cost.total_per_hour) == (0.0, 0.0, None)
+
+
+def test_without_a_price_there_is_no_cost() -> None:
+    assert compute_cost(build_run(cost={"price_per_hour": None, "storage_gib": 5.0})) is None
+    metrics = summarize(build_result(), warmup_steps=1).metrics
+    assert not [name for name in metrics if name.startswith("cost/")]
+
+
+def test_a_run_under_way_has_no_cost_yet() -> None:
+    assert compute_cost(build_run(ended_at=None, exit=None)) is None

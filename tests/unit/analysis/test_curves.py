@@ -1,0 +1,116 @@
+from typing import Any
+
+import pytest
+
+from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+from tfbench.analysis.run.curves import MAX_POINTS, RunCurves, find_curves
+from tfbench.records.run import ResumePoint
+from tfbench.report.run.curve_plots import plot_curves
+
+
+def curves_of(**fields: Any) -> RunCurves:
+    return find_curves(build_result(**fields), arm="default cpu:0", setting="global_batch_size=32")
+
+
+def test_samples_are_added_up_and_validation_is_a_time_without_any() -> None:
+    found = curves_of(
+        spans=(
+            build_span(first_step=1, last_step=1, seconds=2.0),
+            build_span(first_step=2, last_step=10, seconds=1.0),
+            build_span(epoch=2, first_step=11, last_step=20, seconds=1.0),
+        ),
+        epochs=(build_epoch(epoch=1, elapsed_seconds=3.5), build_epoch(epoch=2, elapsed_seconds=5.0)),
+        placement=build_placement(global_batch_size=8),
+    )
+    assert found.samples == ((0.0, 0.0), (2.0, 8.0), (3.0, 80.0), (3.5, 80.0), (4.5, 160.0))
+
+
+def test_a_run_that_went_on_from_a_snapshot_begins_where_the_other_ended() -> None:
+    before = build_epoch(epoch=1, elapsed_seconds=7.0, val_accuracy=0.5)
+    request = build_request(
+        recipe=build_recipe(cost={"price_per_hour": 3600.0}),
+        resume=ResumePoint(run_id="b", snapshot="epoch_1.npz", epochs=(before,)),
+    )
+    found = curves_of(
+        request=request,
+        spans=(build_span(epoch=2, first_step=11, last_step=20, seconds=1.0),),
+        epochs=(before, build_epoch(epoch=2, elapsed_seconds=8.5, val_accuracy=0.75)),
+        placement=build_placement(global_batch_size=8),
+    )
+    assert found.samples == ((7.0, 80.0), (8.0, 160.0))
+    assert found.accuracy_by_time == ((7.0, 0.5), (8.5, 0.75))
+    assert found.accuracy_by_cost == ()  # another run paid for a part of the way
+
+
+def test_accuracy_is_set_against_time_and_against_what_had_been_paid() -> None:
+    request = build_request(created=1_700_000_000.0, recipe=build_recipe(cost={"price_per_hour": 360.0}))
+    epochs = (
+        build_epoch(epoch=1, elapsed_seconds=1.5, val_accuracy=0.75, finished_at=1_700_000_010.0),
+        build_epoch(epoch=2, elapsed_seconds=3.0, val_accuracy=None, finished_at=1_700_000_020.0),
+        build_epoch(epoch=3, elapsed_seconds=4.5, val_accuracy=0.9, finished_at=1_700_000_030.0),
+    )
+    found = curves_of(request=request, epochs=epochs)
+    assert found.accuracy_by_time == ((1.5, 0.75), (4.5, 0.9))
+    assert [accuracy for _, accuracy in found.accuracy_by_cost] == [0.75, 0.9]
+    assert [cost for cost, _ in found.accuracy_by_cost] == pytest.approx([1.0, 3.0])  # 0.1 a second
+    assert curves_of(epochs=epochs).accuracy_by_cost == ()  # without a price
+
+
+def test_a_run_without_spans_or_epochs_has_no_curves() -> None:
+    found = curves_of(spans=(), epochs=())
+    assert (found.samples, found.accuracy_by_time, found.accuracy_by_cost) == ((), (), ())
+
+
+def test_a_long_run_is_thinned_to_what_a_plot_can_show() -> None:
+    spans = tuple(build_span(first_step=step, last_step=step, seconds=0.5) for step in range(1, 10_001))
+    samples = curves_of(spans=spans, epochs=()).samples
+    assert len(samples) <= MAX_POINTS + 1
+    assert samples[-1] == (5000.0, 320_000.0)
+
+
+def runs() -> list[RunCurves]:
+    return [
+        RunCurves(
+            arm=arm,
+            setting=setting,
+            samples=((0.0, 0.0), (1.0, 100.0 * speed)),
+            accuracy_by_time=((1.0, 0.5), (2.0, 0.75)),
+            accuracy_by_cost=((0.01, 0.5), (0.02, 0.75)),
+            currency="EUR",
+            is_synthetic=True,
+        )
+        for setting in ("small", "large")
+        for speed, arm in ((1, "default cpu:0"), (2, "mirrored"))
+    ]
+
+
+def test_a_panel_is_a_setting_and_a_line_a_run() -> None:
+    plots = plot_curves(runs(), "mnist_mlp", bytes_per_sample=784)
+    assert list(plots) == ["processed_samples.png", "accuracy_by_time.png", "accuracy_by_cost.png"]
+    figure = plots["processed_samples.png"].figure
+    assert [axes.get_title() for axes in figure.axes] == ["small", "large"]
+    lines = figure.axes[0].get_lines()
+    assert [list(line.get_ydata()) for line in lines] == [[0.0, 100.0], [0.0, 200.0]]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 2
+    labels = {(plot.figure.axes[0].get_xlabel(), plot.figure.axes[0].get_ylabel()) for plot in plots.values()}
+    assert labels == {
+        ("time since the start of training (s)", "samples processed"),
+        ("time since the start of training, validation included (s)", "accuracy (share of samples)"),
+        ("cost of the machine since the run was asked for (EUR)", "accuracy (share of samples)"),
+    }
+    assert "on synthetic data" in plots["accuracy_by_time.png"].alt
+
+
+def test_megabytes_stand_beside_samples_where_their_size_is_known() -> None:
+    axes = plot_curves(runs(), "x", bytes_per_sample=1_000_000)["processed_samples.png"].figure.axes[0]
+    (beside,) = axes.child_axes
+    beside.figure.draw_without_rendering()
+    assert beside.get_ylabel() == "decoded inputs (MB)"
+    assert beside.get_ylim()[1] == pytest.approx(axes.get_ylim()[1])  # a sample is one MB
+    assert not plot_curves(runs(), "x")["processed_samples.png"].figure.axes[0].child_axes
+
+
+def test_what_there_is_nothing_of_is_left_out() -> None:
+    assert plot_curves([], "x") == {}
+    only_samples = RunCurves(arm="a", setting="", samples=((0.0, 0.0), (1.0, 5.0)))
+    assert list(plot_curves([only_samples], "x")) == ["processed_samples.png"]

@@ -1,0 +1,387 @@
+"""What differs between two runs: what must be equal, results against the noise floor, causes."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import (
+    build_environment,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_settings,
+    build_span,
+    build_usage,
+)
+from floors import floor_of_spread
+from tfbench.analysis.comparison.difference import RunDifference, compare_runs
+from tfbench.analysis.comparison.equality import equal_values, find_unequal, flatten
+from tfbench.analysis.comparison.judging import Runs, judge, judge_results
+from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.analysis.run.summary import summarize
+from tfbench.records.machine import Environment, Gpu
+from tfbench.records.run import DatasetSummary, RunExit, RunResult, Summary
+from tfbench.report.comparison.difference import describe_speed, difference_json, difference_lines
+from tfbench.schema import build, to_plain
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+NOT_KNOWN: tuple[NoiseFloor | None, NoiseFloor | None] = (None, None)
+
+
+def build_pair(**fields: Any) -> tuple[RunResult, RunResult]:
+    """Builds two runs that differ in their ids and, where these are given, in fields of the second."""
+    recipe = fields.pop("recipe", None)
+    first = build_result()
+    request = dataclasses.replace(first.request, run_id="b" * 32, recipe=recipe or first.request.recipe)
+    return first, build_result(request=request, **fields)
+
+
+def compare(
+    a: RunResult, b: RunResult, *, floors: tuple[NoiseFloor | None, NoiseFloor | None] = NOT_KNOWN
+) -> RunDifference:
+    summaries = [summarize(result, warmup_steps=1) for result in (a, b)]
+    known = dict(zip((id(a), id(b)), floors, strict=True))
+    speedup = judge_results((a, summaries[0]), (b, summaries[1]), lambda result: known[id(result)])
+    return compare_runs(a, summaries[0], b, summaries[1], speedup=speedup)
+
+
+def recipe_with(**sections: Any) -> Any:
+    return build_recipe(**{"dataset": {"data": "real"}, "training": {"epochs": 1}} | sections)
+
+
+def spans_of(*seconds: float) -> tuple[Any, ...]:
+    """Builds a first step and spans of ten steps of 32 samples."""
+    spans = [
+        build_span(first_step=2 + 10 * index, last_step=11 + 10 * index, seconds=value)
+        for index, value in enumerate(seconds)
+    ]
+    return (build_span(first_step=1, last_step=1, seconds=2.0), *spans)
+
+
+def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
+    placement = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
+    recipe = recipe_with(distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]})
+    assert find_unequal(*build_pair(placement=placement, recipe=recipe)) == ()
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        ("settings", "jit_compile", True),
+        ("settings", "precision", "mixed_float16"),
+        ("settings", "tensor_float_32", True),
+        ("settings", "image_data_format", "channels_first"),
+        ("settings", "intra_op_threads", 2),
+        ("settings", "inter_op_threads", 2),
+        ("settings", "deterministic", True),
+        ("settings", "steps_per_execution", 3),
+        ("settings", "soft_device_placement", True),
+        ("settings", "xla_flags", "--xla_a=1"),
+        ("environment", "tensorflow_onednn", True),
+        ("environment", "thread_variables", "OMP_NUM_THREADS=2"),
+        ("environment", "tfbench", "0.2.0"),
+        ("environment", "tensorflow", "2.21.0"),
+        ("environment", "keras", "3.15.0"),
+        ("environment", "hostname", "other"),
+        ("environment", "cpu_model", "Example CPU 4000"),
+        ("environment", "usable_cores", 2),
+        ("environment", "cpu_quota_cores", 1.5),
+    ],
+)
+def test_names_what_must_be_equal_in_effect_and_is_not(record: str, name: str, value: object) -> None:
+    build = {"settings": build_settings, "environment": build_environment}[record]
+    (found,) = find_unequal(*build_pair(**{record: build(**{name: value})}))
+    assert (found.name, found.b) == (name, value)
+    assert found.a == getattr(build(), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("niceness", 15),
+        ("scheduling_policy", "SCHED_BATCH"),
+        ("autogroup_niceness", 5),
+        ("memory_limit_bytes", 2**30),
+        ("cpuset", "0-3"),
+    ],
+)
+def test_names_what_the_system_lets_one_process_have_and_not_the_other(name: str, value: object) -> None:
+    usual = build_environment(niceness=0, scheduling_policy="SCHED_OTHER", cpuset="0-7")
+    pair = (build_result(environment=usual), build_result(environment=dataclasses.replace(usual, **{name: value})))
+    assert [(found.name, found.a, found.b) for found in find_unequal(*pair)] == [(name, getattr(usual, name), value)]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "name"),
+    [
+        ("model", "hidden_units", [8], "model.hidden_units"),
+        ("dataset", "data", "synthetic", "dataset.data"),
+        ("training", "global_batch_size", 64, "global_batch_size"),
+        ("training", "optimizer", {"name": "adam", "learning_rate": 0.01}, "optimizer.learning_rate"),
+        ("training", "head", "double_softmax", "head"),
+        ("measurement", "clock", "step", "clock"),
+    ],
+)
+def test_names_what_must_be_equal_in_the_recipe_and_is_not(section: str, key: str, value: object, name: str) -> None:
+    tables: dict[str, Any] = {"dataset": {"data": "real"}, "training": {"epochs": 1}}
+    tables[section] = tables.get(section, {}) | {key: value}
+    (found,) = find_unequal(*build_pair(recipe=build_recipe(**tables)))
+    assert (found.name, found.b) == (name, value["learning_rate"] if isinstance(value, dict) else value)
+
+
+def test_a_set_that_was_found_with_fewer_samples_is_another_set() -> None:
+    data = DatasetSummary(name="mnist", source="x", synthetic=False, train_samples=320, validation_samples=100)
+    assert [entry.name for entry in find_unequal(*build_pair(dataset=data))] == ["dataset.train_samples"]
+
+
+def test_a_run_from_before_priority_and_limits_were_recorded_is_like_others_of_its_kind_alone() -> None:
+    older, other = build_pair()
+    assert find_unequal(older, other) == ()
+    assert "niceness" not in (equal_values(older)["environment"] or {})
+    newer = build_pair(environment=build_environment(niceness=0, scheduling_policy="SCHED_OTHER"))[1]
+    for pair, order in (((older, newer), 1), ((newer, older), -1)):
+        found = [(entry.name, *(entry.a, entry.b)[::order]) for entry in find_unequal(*pair)]
+        assert sorted(found) == [("niceness", None, 0), ("scheduling_policy", None, "SCHED_OTHER")]
+
+
+def test_a_record_from_before_priority_and_limits_were_recorded_is_read() -> None:
+    plain = to_plain(build_environment())
+    for name in ("niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset"):
+        del plain[name]
+    assert build(Environment, plain, "environment") == build_environment()
+
+
+def test_what_need_not_be_equal_is_not_named() -> None:
+    recipe = recipe_with(training={"epochs": 3, "seed": 1, "evaluates_training": True})
+    environment = build_environment(load_average=9.0, git_commit="c" * 40, python="3.12.1")
+    pair = build_pair(recipe=recipe, environment=environment, settings=build_settings(seed=1))
+    assert find_unequal(*pair) == ()
+
+
+def test_soft_placement_belongs_to_the_kind_of_device() -> None:
+    settings = build_settings(soft_device_placement=True)
+    pair = build_pair(settings=settings, placement=build_placement(devices=("gpu:0",)))
+    assert find_unequal(*pair) == ()
+
+
+@pytest.mark.parametrize("compared", ["model", "model.hidden_units"])
+def test_what_is_compared_may_differ(compared: str) -> None:
+    recipe = recipe_with(model={"name": "mlp", "hidden_units": [8], "activation": "tanh"})
+    pair = build_pair(recipe=recipe, settings=build_settings(precision="mixed_float16"))
+    names = [entry.name for entry in find_unequal(*pair, compared=[compared, "precision"])]
+    assert names == ([] if compared == "model" else ["model.activation"])
+
+
+def test_a_run_that_never_got_so_far_is_named_once_a_record() -> None:
+    pair = build_pair(settings=None, environment=None, placement=None, exit=RunExit(status="FAILED", reason="x"))
+    assert [(entry.name, entry.a, entry.b) for entry in find_unequal(*pair)] == [
+        ("settings", "known", None),
+        ("environment", "known", None),
+    ]
+    assert {"settings", "environment", "placement"}.isdisjoint(compare(*pair).causes)
+
+
+def test_results_are_b_over_a_and_equal_ones_are_left_out() -> None:
+    # Ten steps of 32 samples in 0.5 s and in 0.4 s: 640 and 800 samples a second.
+    difference = compare(*build_pair_of_spans((0.5, 0.5), (0.4, 0.4)))
+    results = {entry.name: entry for entry in difference.results}
+    speed = results["samples_per_second"]
+    assert (speed.a, speed.b, speed.ratio) == (pytest.approx(640), pytest.approx(800), pytest.approx(1.25))
+    assert results["step_time_median_seconds"].ratio == pytest.approx(0.8)
+    assert {"val_accuracy", "first_step_seconds", "num_parameters", "log10_samples_per_second"}.isdisjoint(results)
+
+
+def build_pair_of_spans(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[RunResult, RunResult]:
+    first, second = build_pair(spans=spans_of(*b))
+    return dataclasses.replace(first, spans=spans_of(*a)), second
+
+
+def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio() -> None:
+    a, b = build_pair()
+    difference = compare_runs(
+        a, Summary(metrics={"test_loss": 0.0, "loss": 2.0}), b, Summary(metrics={"test_loss": 1.0}), speedup=None
+    )
+    assert [(entry.name, entry.a, entry.b, entry.ratio) for entry in difference.results] == [
+        ("loss", 2.0, None, None),
+        ("test_loss", 0.0, 1.0, None),  # nothing is a multiple of zero
+    ]
+    assert difference.speedup is None
+    assert describe_speed(difference) == ""
+
+
+@pytest.mark.parametrize(
+    ("floors", "judgement", "text"),
+    [
+        (
+            (floor_of_spread(0.01), floor_of_spread(0.01)),
+            "faster",
+            "samples_per_second: B is 25 % faster than A (95 %, with the noise floor: 21 to 29 %).",
+        ),
+        (
+            (floor_of_spread(0.01), floor_of_spread(0.1)),
+            "no measurable difference",
+            "samples_per_second: no measurable difference: B is 25 % faster than A (95 %, with the noise floor: 0.73 % "
+            "slower to 57 % faster).",
+        ),
+        (
+            (floor_of_spread(0.01), None),
+            "not judged",
+            "samples_per_second: B is 25 % faster than A, which may be noise: its floor is not known. "
+            "`tfbench calibrate test`, with the options of the runs, measures it.",
+        ),
+    ],
+)
+def test_a_difference_of_speed_is_held_against_the_floor(
+    floors: tuple[NoiseFloor | None, NoiseFloor | None], judgement: str, text: str
+) -> None:
+    difference = compare(*build_pair_of_spans((0.5, 0.5), (0.4, 0.4)), floors=floors)
+    assert difference.speedup is not None
+    assert difference.speedup.judgement == judgement
+    assert describe_speed(difference) == text
+
+
+def test_a_run_that_failed_is_neither_faster_nor_slower() -> None:
+    a, b = build_pair_of_spans((0.5, 0.5), (0.4, 0.4))
+    failed = dataclasses.replace(b, exit=RunExit(status="FAILED", reason="x"))
+    floor = floor_of_spread(0.01)
+    assert compare(a, failed, floors=(floor, floor)).speedup is None
+
+
+def test_says_which_of_the_two_is_faster() -> None:
+    floor = floor_of_spread(0.01)
+    difference = compare(*build_pair_of_spans((0.4, 0.4), (0.8, 0.8)), floors=(floor, floor))
+    assert describe_speed(difference).startswith(
+        "samples_per_second: B is 50 % slower than A (95 %, with the noise floor: "
+    )
+
+
+def test_causes_come_from_recipe_placement_settings_environment_and_data() -> None:
+    a, b = build_pair(
+        recipe=recipe_with(training={"epochs": 1, "seed": 1}),
+        placement=build_placement(devices=("cpu:1",)),
+        settings=build_settings(seed=1),
+        environment=build_environment(gpus=(Gpu(name="Titan X", driver="550.54"),), cpu_governor="powersave"),
+        usage=build_usage(load_average=3.0),
+        model=None,
+        stop_reason="early",
+    )
+    causes = compare(a, b).causes
+    found = {(group, entry.name): (entry.a, entry.b) for group, entries in causes.items() for entry in entries}
+    assert found == {
+        ("recipe", "training.seed"): (0, 1),
+        ("run", "stop_reason"): (None, "early"),
+        ("placement", "devices"): (["cpu:0"], ["cpu:1"]),
+        ("settings", "seed"): (0, 1),
+        ("environment", "gpus.0.name"): (None, "Titan X"),
+        ("environment", "gpus.0.driver"): (None, "550.54"),
+        ("environment", "cpu_governor"): (None, "powersave"),
+        ("environment", "load_average_after"): (2.0, 3.0),
+    }
+
+
+def test_published_figures_are_no_cause() -> None:
+    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {"epochs": 1}}
+    assert compare(*build_pair(recipe=recipe_with(reference=[reference]))).causes == {}
+
+
+def test_flattens_tables_and_arrays_of_tables() -> None:
+    tables = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": 1}, {"e": 2}], "f": [], "g": None}
+    assert flatten(tables) == {"a.b": 1, "a.c": [1, 2], "d.0.e": 1, "d.1.e": 2, "g": None}
+
+
+def test_only_cautions_of_one_run_are_named() -> None:
+    a, b = build_pair()
+    difference = compare_runs(
+        a,
+        Summary(metrics={}, cautions=("both", "only a")),
+        b,
+        Summary(metrics={}, cautions=("only b", "both")),
+        speedup=None,
+    )
+    assert (difference.a.cautions, difference.b.cautions) == (("only a",), ("only b",))
+
+
+def test_a_run_equal_to_another_differs_in_nothing() -> None:
+    difference = compare(*build_pair())
+    assert (difference.unequal, difference.results, difference.causes) == ((), (), {})
+    assert difference_lines(difference, 80) == [
+        f"A  test ({'a' * 32})",
+        f"B  test ({'b' * 32})",
+        "",
+        "Like with like: nothing differs that must be equal for devices or strategies to",
+        "be compared.",
+        "",
+        f"{difference.num_compared} values were compared, of which 0 differ; equal ones are not listed.",
+    ]
+
+
+def build_unlike() -> RunDifference:
+    """Builds the difference of two runs that differ in something of every kind."""
+    request = build_request(run_id="b" * 12, name="test-mixed", recipe=mixed_recipe())
+    first = build_result(request=dataclasses.replace(build_result().request, run_id="a" * 12), spans=spans_of(0.5, 0.5))
+    second = build_result(
+        request=request,
+        spans=spans_of(0.4, 0.4),
+        placement=build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2),
+        settings=build_settings(
+            precision="mixed_float16", xla_flags="--xla_dump_to=/tmp/dump --xla_cpu_enable_x=false"
+        ),
+        environment=build_environment(git_commit="c" * 40, git_dirty=True, cpu_governor="performance"),
+        usage=build_usage(peak_memory_bytes=3 * 2**30),
+        exit=RunExit(status="FAILED", reason="x"),
+    )
+    figures = [
+        {"samples_per_second": 640.0, "peak_memory_bytes": 2.0**30, "loss": 0.5, "step_time_median_seconds": 0.05},
+        {"samples_per_second": 800.0, "peak_memory_bytes": 3.0 * 2**30, "loss": None, "step_time_median_seconds": 0.04},
+    ]
+    caution = "other programs kept 1.3 cores busy, of 8: times may be too long. Measure on a quiet machine."
+    return compare_runs(
+        first,
+        Summary(metrics=figures[0], cautions=(caution,)),
+        second,
+        Summary(metrics=figures[1] | {"flops_per_second": 1.25e9}),
+        speedup=judge(*(Runs(arm="x", speeds=(speed,), floor=floor_of_spread(0.01)) for speed in (640.0, 800.0))),
+    )
+
+
+def mixed_recipe() -> Any:
+    return build_recipe(
+        dataset={"data": "real"},
+        training={"epochs": 1, "precision": "mixed_float16"},
+        distribution={"strategy": "mirrored", "devices": ["cpu:0", "cpu:1"]},
+    )
+
+
+def test_the_text_is_as_agreed() -> None:
+    text = "\n".join(difference_lines(build_unlike(), 80)) + "\n"
+    assert text == (GOLDEN / "diff_80.txt").read_text(encoding="utf-8")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_json_has_units_directions_and_the_judgement() -> None:
+    written = json.loads(json.dumps(difference_json(build_unlike()), allow_nan=False))
+    assert written["b"] == {
+        "run_id": "b" * 12,
+        "name": "test-mixed",
+        "status": "FAILED",
+        "recipe": "test",
+        "cautions": [],
+    }
+    assert (written["speedup"]["noise_limit"], written["speedup"]["judgement"]) == (
+        pytest.approx(0.033, abs=1e-3),
+        "faster",
+    )
+    assert written["unequal"][0] == {"name": "precision", "a": "float32", "b": "mixed_float16"}
+    assert written["results"][0] == {
+        "name": "samples_per_second",
+        "a": 640.0,
+        "b": 800.0,
+        "ratio": 1.25,
+        "unit": "samples/s",
+        "better": "higher",
+    }
+    assert {"name": "git_dirty", "a": None, "b": True} in written["causes"]["environment"]

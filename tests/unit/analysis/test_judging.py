@@ -1,0 +1,188 @@
+"""The rule that every command judges by, against values worked out by hand and planted truth."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from floors import build_floor, floor_of_spread
+from tfbench.analysis.comparison.holm import holm
+from tfbench.analysis.comparison.intervals import compare_paired, compare_unpaired
+from tfbench.analysis.comparison.judging import Runs, judge, judge_family
+from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.errors import MeasurementError
+
+
+def runs(*speeds: float, arm: str = "a", paired: bool = False, floor: NoiseFloor | None = None) -> Runs:
+    return Runs(arm=arm, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else (), floor=floor)
+
+
+def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
+    return runs(*(base * math.exp(log) for log in logs), **fields)
+
+
+def test_holm_adjusts_by_how_many_are_left() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_rounds_alone_are_judged_by_students_t() -> None:
+    first, second = (100.0, 101.0, 99.0), (110.0, 112.0, 108.0)
+    expected = compare_paired(first, second)
+    found = judge(runs(*first, paired=True), runs(*second, arm="b", paired=True))
+    assert expected is not None
+    assert (found.ratio, found.low, found.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+    assert (found.num, found.is_paired, found.degrees_of_freedom, found.judgement) == (3, True, 2, "faster")
+    assert found.method == "Student's t on the logarithms of the rounds' ratios; 2 degrees of freedom"
+
+
+def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
+    first, second = (100.0, 101.0, 99.0), (110.0, 122.0)
+    expected = compare_unpaired(first, second)
+    found = judge(runs(*first), runs(*second, arm="b"))
+    assert expected is not None
+    assert (found.ratio, found.low, found.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+    assert (found.num, found.is_paired, found.judgement) == (2, False, "no measurable difference")
+
+
+def test_one_run_against_many_scatters_as_they_do() -> None:
+    # Variance 0.0001 with two degrees of freedom, t = 4.303: 4.303 * 0.01 * sqrt(1 + 1 / 3) = 0.0497.
+    many = by_logs(100, -0.01, 0.0, 0.01, arm="b")
+    assert judge(runs(100 / math.exp(0.0496)), many).judgement == "no measurable difference"
+    found = judge(runs(100 / math.exp(0.0498)), many)
+    assert (found.judgement, found.degrees_of_freedom) == ("faster", 2)
+    assert judge(many, runs(100 / math.exp(0.0498))).judgement == "slower"
+
+
+def test_single_runs_are_judged_by_a_floor_alone_or_not_at_all() -> None:
+    floor = build_floor()  # t 2.570582 of five degrees of freedom; standard deviation log(2) sqrt(0.3)
+    limit = math.exp(2.570582 * math.log(2) * math.sqrt(0.6))
+    assert judge(runs(1.0, floor=floor), runs(limit * 1.001, floor=floor)).judgement == "faster"
+    hidden = judge(runs(1.0, floor=floor), runs(limit * 0.999, floor=floor))
+    assert (hidden.judgement, hidden.uses_floor) == ("no measurable difference", True)
+    assert hidden.noise_limit == pytest.approx(floor.unpaired_limit())
+    alone = judge(runs(1.0, floor=floor), runs(9.0))
+    assert (alone.judgement, alone.low, alone.noise_limit, alone.p_value) == ("not judged", None, None, None)
+
+
+def test_one_round_is_judged_by_what_the_floor_says_of_rounds() -> None:
+    floor = build_floor()
+    one, other = runs(1.0, paired=True, floor=floor), runs(5.0, arm="b", paired=True, floor=floor)
+    assert judge(one, other).noise_limit == pytest.approx(floor.paired_limit())
+
+
+def test_rounds_and_floor_are_two_estimates_of_one_variance() -> None:
+    # The rounds: variance 0.0001, two degrees of freedom. The floor: ratios of exp(-0.04), six: 0.0016. Together
+    # 0.001225 with eight, t = 2.306: 2.306 * 0.035 / sqrt(3) = 0.0466.
+    floor = floor_of_spread(0.02)
+    base = runs(100.0, 100.0, 100.0, paired=True, floor=floor)
+    found = judge(base, by_logs(100, 0.035, 0.045, 0.055, arm="b", paired=True, floor=floor))
+    assert (found.judgement, found.degrees_of_freedom) == ("no measurable difference", 8)
+    assert found.noise_limit == pytest.approx(math.expm1(0.0466), rel=1e-3)
+    assert found.method.startswith("Student's t on the logarithms of the rounds' ratios, the noise floor; 8 ")
+    assert judge(base, by_logs(100, 0.04, 0.05, 0.06, arm="b", paired=True, floor=floor)).judgement == "faster"
+
+
+def test_rounds_that_scatter_more_than_the_floor_count_by_themselves() -> None:
+    # Variance 0.0025 of the rounds, against 0.0004 of the floor: it is 0.0025, t of eight: 2.306 * 0.05 / sqrt(3).
+    quiet = floor_of_spread(0.01)
+    base = runs(100.0, 100.0, 100.0, paired=True, floor=quiet)
+    found = judge(base, by_logs(100, -0.01, 0.04, 0.09, arm="b", paired=True, floor=quiet))
+    assert found.noise_limit == pytest.approx(math.expm1(2.306 * 0.05 / math.sqrt(3)), rel=1e-3)
+
+
+def test_the_floors_of_two_arms_count_half_each() -> None:
+    # Ratios of exp(-0.02) and exp(-0.06): (0.0004 + 0.0036) / 2 = 0.002, with 0.004**2 / (0.0004**2 + 0.0036**2) * 6 =
+    # 7.317 degrees of freedom, t = 2.343.
+    floors = floor_of_spread(0.01), floor_of_spread(0.03)
+    found = judge(runs(1.0, paired=True, floor=floors[0]), runs(1.0, arm="b", paired=True, floor=floors[1]))
+    assert found.degrees_of_freedom == pytest.approx(7.317, abs=1e-3)
+    assert found.noise_limit == pytest.approx(math.expm1(2.3436 * math.sqrt(0.002)), rel=1e-3)
+
+
+def test_settings_lend_each_other_their_variance() -> None:
+    base = runs(100.0, 100.0, 100.0, paired=True)
+    quiet = by_logs(100, 0.02, 0.03, 0.04, arm="b", paired=True)  # variance 0.0001
+    alone = judge(base, quiet)
+    assert (alone.degrees_of_freedom, alone.judgement) == (2, "faster")
+    found = judge_family([(base, quiet)] * 8)
+    assert {one.degrees_of_freedom for one in found} == {16}
+    assert found[0].noise_limit == pytest.approx(math.expm1(2.1199 * 0.01 / math.sqrt(3)), rel=1e-3)
+    assert (found[0].num_family, found[0].judgement) == (8, "faster")
+    assert found[0].method == (
+        "Student's t on the logarithms of the rounds' ratios, the scatter of the other settings; 16 degrees of freedom"
+    )
+
+
+def test_a_setting_noisier_than_the_others_keeps_its_own_variance() -> None:
+    base = runs(100.0, 100.0, 100.0, paired=True)
+    quiet, noisy = (by_logs(100, 0.1 - off, 0.1, 0.1 + off, arm="b", paired=True) for off in (0.01, 0.1))
+    found = judge_family([(base, quiet)] * 7 + [(base, noisy)])
+    assert found[-1].noise_limit == pytest.approx(math.expm1(2.1199 * 0.1 / math.sqrt(3)), rel=1e-3)
+    assert [one.judgement for one in found] == ["faster"] * 7 + ["no measurable difference"]
+
+
+def test_arms_do_not_lend_each_other_theirs() -> None:
+    base = runs(100.0, 100.0, 100.0, paired=True)
+    quiet, noisy = (
+        by_logs(100, 0.1 - off, 0.1, 0.1 + off, arm=arm, paired=True) for arm, off in (("b", 0.001), ("c", 0.2))
+    )
+    assert [one.degrees_of_freedom for one in judge_family([(base, quiet), (base, noisy)])] == [2, 2]
+
+
+def test_what_only_a_settings_own_interval_says_is_suggested() -> None:
+    base = runs(100.0, 100.0, 100.0, paired=True)
+    same = by_logs(100, -0.01, 0.0, 0.01, arm="b", paired=True)
+    off = by_logs(100, 0.006, 0.016, 0.026, arm="b", paired=True)
+    (*others, last) = judge_family([*[(base, same)] * 9, (base, off)])
+    assert (last.excludes_one, last.is_suggested, last.judgement) == (True, True, "no measurable difference")
+    assert last.p_value is not None and last.p_value < 0.05 < (last.family_p_value or 0)
+    assert not any(one.excludes_one for one in others)
+
+
+def test_runs_of_several_sweeps_pair_by_sweep_and_round() -> None:
+    first = Runs(arm="a", speeds=(100.0, 200.0, 300.0), rounds=(("x", "1"), ("y", "1"), None))
+    second = Runs(arm="b", speeds=(220.0, 110.0), rounds=(("y", "1"), ("x", "1")))
+    found = judge(first, second)
+    assert (found.ratio, found.num, found.is_paired) == (pytest.approx(1.1), 2, True)
+    apart = dataclasses.replace(second, rounds=(("z", "1"), ("z", "2")))
+    assert not judge(first, apart).is_paired
+
+
+def test_one_common_round_does_not_outvote_all_other_runs() -> None:
+    first = Runs(arm="a", speeds=(100.0, 101.0, 99.0), rounds=(("x", "1"), None, None))
+    second = Runs(arm="b", speeds=(120.0, 100.0, 99.5), rounds=(("x", "1"), None, None))
+    other = (runs(100.0, 100.0, paired=True), runs(100.0, 101.0, arm="b", paired=True))
+    alone, beside = judge(first, second), judge_family([(first, second), other])[0]
+    assert (
+        (alone.ratio, alone.is_paired) == (beside.ratio, beside.is_paired) == (pytest.approx(1.0610, rel=1e-3), False)
+    )
+
+
+def test_equal_speeds_are_no_difference_and_unequal_ones_without_scatter_are_one() -> None:
+    steady = runs(100.0, 100.0)
+    assert judge(steady, runs(100.0, 100.0, arm="b")).judgement == "no measurable difference"
+    found = judge(steady, runs(101.0, 101.0, arm="b"))
+    assert (found.judgement, found.low, found.high) == ("faster", pytest.approx(1.01), pytest.approx(1.01))
+
+
+def test_a_speed_that_is_none_is_an_error() -> None:
+    with pytest.raises(MeasurementError, match="positive, finite"):
+        judge(runs(0.0), runs(1.0, arm="b"))
+
+
+def test_a_comparison_of_equals_says_something_false_in_one_case_of_twenty_at_most() -> None:
+    rng = np.random.default_rng(0)
+    times, num_settings, wrong, alone = 300, 16, 0, 0
+    for _ in range(times):
+        speeds = np.exp(rng.normal(0, 0.03, (num_settings, 2, 3)))
+        found = judge_family(
+            [(runs(*first, paired=True), runs(*second, arm="b", paired=True)) for first, second in speeds]
+        )
+        wrong += any(one.judgement != "no measurable difference" for one in found)
+        alone += any(one.excludes_one for one in found)
+    assert wrong / times <= 0.05
+    assert alone / times > 0.25  # which is what the intervals of single settings would have said

@@ -1,0 +1,349 @@
+"""Where a step's time goes, against figures worked out by hand; tests/support/profiles.py says what was recorded."""
+
+import dataclasses
+
+import pytest
+
+from profiles import (
+    BANDWIDTH,
+    CONV,
+    MS,
+    POOL,
+    build_call,
+    build_partly_traced,
+    build_profile,
+    build_profiled,
+    build_round,
+    build_round_without_update,
+)
+from tfbench.analysis.profile.phases import KeptRounds
+from tfbench.analysis.profile.step_profile import PIPELINE, StepProfile
+from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.records.machine import PeakCheck
+from tfbench.records.profile import EpochCheck, Profile, ProfiledLayer, ProfileRound
+
+
+def summarize(**fields: object) -> StepProfile:
+    profile = summarize_profile(build_profiled(build_profile(**fields)))
+    assert profile is not None
+    return profile
+
+
+def milliseconds(seconds: float) -> float:
+    return round(1000 * seconds, 9)
+
+
+def trace_again(one: ProfileRound, **calls: dict[str, float]) -> ProfileRound:
+    """Returns the round with other milliseconds of some parts in some traced functions."""
+    traced = {name: build_call(name, **parts) for name, parts in calls.items()}
+    return dataclasses.replace(one, traced=one.traced | traced)
+
+
+def test_a_phase_is_the_difference_of_two_functions_and_the_mean_of_the_rounds() -> None:
+    profile = summarize()
+    assert [(phase.name, milliseconds(phase.seconds), phase.how) for phase in profile.phases] == [
+        ("input", 0.3, "difference"),
+        ("dispatch", 0.2, "measured"),
+        ("forward", 1.0, "difference"),
+        ("backward", 3.0, "difference"),
+        ("update", 1.0, "difference"),
+        ("keras loop", 0.4, "difference"),
+    ]
+    assert milliseconds(profile.sum_seconds) == 5.9
+    assert (milliseconds(profile.full_seconds), milliseconds(profile.full_best_seconds)) == (6.0, 5.4)
+    assert milliseconds(profile.pipeline_seconds or 0) == 0.9
+
+
+@pytest.mark.parametrize(("taken", "kept"), [(1, 1), (2, 2), (3, 3), (4, 3), (5, 4), (10, 8)])
+def test_the_fifth_of_the_rounds_that_took_longest_is_left_out(taken: int, kept: int) -> None:
+    # Those that are left out take a hundred times as long.
+    factors = [100.0] * (taken - kept) + [1.0] * kept
+    profile = summarize(rounds=tuple(map(build_round, factors)))
+    assert (profile.num_rounds, profile.num_slow_rounds) == (kept, taken - kept)
+    assert milliseconds(profile.full_seconds) == 6.0
+    assert milliseconds(profile.layers[1].backward.seconds) == 1.8
+
+
+def test_all_figures_rest_on_the_same_rounds_so_that_they_add_up() -> None:
+    # 50 ms of one round are not of the network's: its forward pass, which takes 2 ms more, is left out with them.
+    slow = build_round(take=50.5, forward=3.2)
+    rounds = (build_round(), build_round(forward=1.6), slow, build_round(), build_round())
+    profile = summarize(rounds=rounds)
+    phases = {phase.name: milliseconds(phase.seconds) for phase in profile.phases}
+    # Forward: 1, 1.4, 1 and 1. Backward: 3, 2.6, 3 and 3.
+    assert (phases["input"], phases["forward"], phases["backward"]) == (0.3, 1.1, 2.9)
+    assert milliseconds(profile.sum_seconds) == 5.9
+
+
+def test_the_whole_step_may_be_known_as_keras_runs_it_alone() -> None:
+    profile = summarize(rounds=(build_round_without_update(),))
+    phases = {phase.name: milliseconds(phase.seconds) for phase in profile.phases}
+    assert phases == {"input": 0.3, "dispatch": 0.2, "forward": 1.0, "backward": 3.0, "update+loop": 1.4}
+    assert milliseconds(profile.sum_seconds) == 5.9
+    assert [check.phase for check in profile.checks] == ["forward", "backward"]
+    assert profile.optimizer_seconds is None
+    assert profile.tracing_slowdown == pytest.approx(2.0)
+    copied = summarize(rounds=(build_round_without_update(copy=0.25),))
+    assert milliseconds(copied.phases[-1].seconds) == 1.15
+
+
+def test_update_and_loop_can_be_the_bottleneck() -> None:
+    found = summarize(rounds=(build_round_without_update(keras=7.3, full=7.4),)).bottleneck
+    assert (found.name, milliseconds(found.seconds)) == ("update+loop", 2.8)
+
+
+def test_a_copy_to_the_device_is_a_phase_and_no_part_of_the_keras_loop() -> None:
+    phases = {phase.name: phase for phase in summarize(rounds=(build_round(copy=0.25),)).phases}
+    assert list(phases)[:3] == ["input", "copy", "dispatch"]
+    assert (milliseconds(phases["copy"].seconds), phases["copy"].how) == (0.25, "measured")
+    assert milliseconds(phases["keras loop"].seconds) == 0.15
+
+
+def test_the_best_of_a_phase_comes_from_the_fastest_of_both_functions() -> None:
+    held_up = build_round(dispatch=1.1)  # the difference of this round alone would be 0.1 ms
+    phases = {phase.name: phase for phase in summarize(rounds=(build_round(), held_up, build_round(1.1))).phases}
+    assert milliseconds(phases["forward"].best_seconds) == 1.0
+
+
+def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
+    profile = summarize()
+    times = {
+        time.layer.name: (milliseconds(time.forward.seconds), milliseconds(time.backward.seconds), time.share)
+        for time in profile.layers
+    }
+    assert times == {"conv": (0.4, 0.5, pytest.approx(0.15)), "pool": (0.3, 1.8, pytest.approx(0.35))}
+    assert {name: milliseconds(value) for name, value in profile.loss_seconds.items()} == {
+        "forward": 0.1,
+        "backward": 0.3,
+    }
+    assert milliseconds(profile.optimizer_seconds or 0) == 0.7
+    assert profile.tracing_slowdown == pytest.approx(2.0)
+
+
+def test_a_part_is_the_mean_of_the_functions_that_it_was_seen_in_without_the_update() -> None:
+    # 0.4 and 0.6 ms. Beside the update it is 0.9, and the gradient 0.8 instead of 0.5.
+    calls = {"backward": {"forward/0": 0.6}, "update": {"forward/0": 0.9, "backward/0": 0.8}}
+    conv = summarize(rounds=(trace_again(build_round(), **calls),)).layers[0]
+    assert (milliseconds(conv.forward.seconds), milliseconds(conv.backward.seconds)) == (0.5, 0.5)
+
+
+def test_operations_and_host_overhead_are_held_against_each_phase() -> None:
+    checks = {check.phase: check for check in summarize().checks}
+    found = {
+        name: tuple(map(milliseconds, (check.operations_seconds, check.overhead_seconds, check.phase_seconds)))
+        for name, check in checks.items()
+    }
+    # Forward: 1.2 ms of which 0.8 are busy and 0.2 dispatch. Update: 0.7 of the optimizer, 0.1 of nothing's.
+    assert found == {"forward": (0.8, 0.2, 1.0), "backward": (2.6, 0.4, 3.0), "update": (0.8, 0.2, 1.0)}
+    assert all(abs(check.relative_difference) < 1e-9 for check in checks.values())
+
+
+def test_what_was_at_work_without_a_name_is_told_from_what_was_idle() -> None:
+    checks = {check.phase: check for check in summarize(rounds=(build_partly_traced("at work"),)).checks}
+    found = {
+        name: tuple(map(milliseconds, (check.named_seconds, check.unnamed_seconds or 0.0, check.overhead_seconds)))
+        for name, check in checks.items()
+    }
+    assert found == {"forward": (0.1, 0.8, 0.1), "backward": (0.3, 2.4, 0.3), "update": (0.1, 0.8, 0.1)}
+    assert [check.named_share for check in checks.values()] == pytest.approx([0.1] * 3)
+    assert [check.relative_difference for check in checks.values()] == pytest.approx([0.0] * 3, abs=1e-9)
+
+
+def test_what_the_trace_does_not_name_can_be_the_bottleneck() -> None:
+    found = summarize(rounds=(build_partly_traced("at work"),)).bottleneck
+    assert (found.name, milliseconds(found.seconds)) == ("not named of backward", 2.4)
+
+
+def test_an_older_profile_does_not_tell_them_apart() -> None:
+    checks = summarize(rounds=(build_partly_traced("not told"),)).checks
+    assert [check.unnamed_seconds for check in checks] == [None, None, None]
+    assert milliseconds(checks[1].overhead_seconds) == 2.7
+
+
+@pytest.mark.parametrize("rest", ["at work", "idle"])
+def test_times_of_a_gpu_are_its_own_however_much_the_trace_slows_the_host(rest: str) -> None:
+    # The host takes twice as long with the trace; the kernels as long as without.
+    of_gpu, of_host = (
+        summarize(rounds=(build_partly_traced(rest, on_device=on_device),)) for on_device in (True, False)
+    )
+    assert milliseconds(of_gpu.layers[0].forward.seconds) == 0.1
+    for one, other in zip(of_gpu.checks, of_host.checks, strict=True):
+        assert one.operations_seconds == pytest.approx(other.operations_seconds)
+        assert one.overhead_seconds == pytest.approx(other.overhead_seconds)
+        assert one.unnamed_seconds == pytest.approx(other.unnamed_seconds)
+
+
+def test_phases_have_intervals_over_their_paired_rounds() -> None:
+    # Forward 0.9, 1 and 1.1 ms: standard deviation 0.1, over the root of 3, by Student's t of two degrees of freedom.
+    profile = summarize()
+    forward = next(phase for phase in profile.phases if phase.name == "forward")
+    half = 0.1 / 3**0.5 * 4.302653
+    assert forward.low is not None and forward.high is not None
+    assert (1000 * forward.low, 1000 * forward.high) == (pytest.approx(1 - half), pytest.approx(1 + half))
+    assert profile.full_half_width == pytest.approx(6e-3 * half)
+    assert profile.difference_half_width == pytest.approx(0.1e-3 * half)
+
+
+def test_what_slows_a_whole_round_is_no_uncertainty_of_a_phase_that_it_leaves_alone() -> None:
+    # Each round begins 0, 1 or 2 ms later, in dispatch and all that comes after it.
+    calls = ("dispatch", "forward", "backward", "update", "keras", "full", "take")
+    rounds = tuple(
+        build_round(**{name: late + milliseconds(build_round().seconds[name]) for name in calls}) for late in (0, 1, 2)
+    )
+    phases = {phase.name: phase for phase in summarize(rounds=rounds).phases}
+    assert phases["backward"].high == pytest.approx(phases["backward"].seconds)
+    assert milliseconds((phases["dispatch"].high or 0) - phases["dispatch"].seconds) > 2
+
+
+def test_one_round_has_no_interval() -> None:
+    profile = summarize(rounds=(build_round(),))
+    assert {(phase.low, phase.high) for phase in profile.phases} == {(None, None)}
+    assert (profile.full_half_width, profile.difference_half_width) == (None, None)
+
+
+def test_which_rounds_are_kept_is_part_of_what_is_uncertain() -> None:
+    # The step is one function, of 1 to 10 ms: the two longest are left out. Its mean is 4.5, and at the bound it is 8:
+    # influences are (x - 4.5 - 3.5 x 0.2) / 0.8 of those that are kept, and 3.5 of the others.
+    rounds = tuple(build_round(**dict.fromkeys(build_round().seconds, float(length))) for length in range(1, 11))
+    kept = KeptRounds(rounds)
+    influences = [(length - 5.2) / 0.8 for length in range(1, 9)] + [3.5, 3.5]
+    error = sum(one**2 for one in influences) ** 0.5 / 10 * (8 / 7) ** 0.5
+    half = kept.half_width(lambda seconds: seconds["full"])
+    assert milliseconds(kept.mean(lambda seconds: seconds["full"])) == 4.5
+    assert 1000 * (half or 0) == pytest.approx(2.364624 * error)
+    assert error > 2.449490 / 8**0.5  # that of the mean of the eight, as if nothing had chosen them
+
+
+def test_operations_that_take_longer_in_one_function_than_in_another_show_as_a_difference() -> None:
+    calls = {"backward": {"forward/0": 1.2}, "update": {"forward/0": 1.2}}  # 0.8 ms more than in the forward pass alone
+    checks = {check.phase: check for check in summarize(rounds=(trace_again(build_round(), **calls),)).checks}
+    # The mean of 0.4 and 1.2 is 0.4 more in the phase's operations, whose overhead is as it was.
+    assert milliseconds(checks["forward"].sum_seconds) == 1.4
+    assert checks["forward"].relative_difference == pytest.approx(0.4)
+    # 2.6 of operations; in the first 4.2 ms 4.2 are busy, in the first 1.2 ms 0.8.
+    assert milliseconds(checks["backward"].overhead_seconds) == -0.4
+    assert checks["backward"].relative_difference == pytest.approx(2.2 / 3 - 1)
+    assert milliseconds(checks["update"].sum_seconds) == 1.0
+
+
+def test_operations_that_take_longer_beside_the_update_are_its_cost() -> None:
+    calls = {"update": {"forward/0": 0.5, "backward/1": 2.0}}  # 0.1 and 0.2 ms more
+    profile = summarize(rounds=(trace_again(build_round(), **calls), build_round()))
+    checks = {check.phase: check for check in profile.checks}
+    assert {name: milliseconds(check.slowdown_seconds) for name, check in checks.items()} == {
+        "forward": 0,
+        "backward": 0,
+        "update": 0.15,  # the mean of 0.3 and nothing
+    }
+    # Of the first round's 5.2 ms 4.5 are busy, of its 4.2 up to there 3.4: -0.1 ms. Of the second's: 0.2.
+    assert milliseconds(checks["update"].overhead_seconds) == 0.05
+    assert milliseconds(checks["update"].sum_seconds) == 1.0
+    assert milliseconds(profile.layers[1].backward.seconds) == 1.8
+
+
+def test_a_layer_is_bound_by_what_takes_longer_at_the_peaks() -> None:
+    conv, pool = summarize().layers
+    # Of 8 samples 16 MFLOP: 0.16 ms at 100 GFLOP/s; 1 MB is 0.1 ms at 10 GB/s; it took 0.4 ms.
+    assert (conv.forward.flops, conv.forward.bound) == (16_000_000, "arithmetic")
+    assert conv.forward.roof_share == pytest.approx(0.4)
+    assert conv.forward.flops_per_second == pytest.approx(40e9)
+    assert conv.forward.intensity == pytest.approx(16)
+    # Nothing before it is trained, so that the backward pass has as many; 3.2 MB are 0.32 ms of 0.5.
+    assert (conv.backward.flops, conv.backward.bound) == (16_000_000, "memory")
+    assert conv.backward.roof_share == pytest.approx(0.64)
+    # No operations; 0.9 MB are 0.09 ms of 1.8.
+    assert (pool.backward.flops, pool.backward.bound, pool.backward.intensity) == (0, "memory", 0)
+    assert pool.backward.roof_share == pytest.approx(0.05)
+
+
+def test_what_is_faster_than_a_peak_has_no_share_of_it() -> None:
+    # 8 x 6 million operations in 0.4 ms are 120 GFLOP/s, of a peak of 100.
+    fast = summarize(layers=(dataclasses.replace(CONV, flops_per_sample=6_000_000), POOL)).layers[0].forward
+    assert (fast.bound, fast.roof_share, fast.exceeds_peak) == ("arithmetic", None, True)
+    even = summarize(layers=(dataclasses.replace(CONV, flops_per_sample=4_999_999), POOL)).layers[0].forward
+    assert even.roof_share == pytest.approx(1.0) and not even.exceeds_peak
+
+
+def test_the_backward_pass_has_the_gradients_that_were_counted() -> None:
+    layer = dataclasses.replace(CONV, gradient_flops_per_sample=2_500_000)
+    assert summarize(layers=(layer, POOL)).layers[0].backward.flops == 8 * 2_500_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "flops"),
+    [({"has_input_gradient": True}, 32_000_000), ({"is_trained": False}, 0), ({"flops_per_sample": None}, None)],
+)
+def test_an_older_record_s_backward_pass_has_a_product_for_each_gradient(
+    changes: dict[str, object], flops: int | None
+) -> None:
+    layer: ProfiledLayer = dataclasses.replace(CONV, **changes)
+    assert summarize(layers=(layer, POOL)).layers[0].backward.flops == flops
+
+
+def test_nothing_is_bound_by_what_was_not_measured() -> None:
+    without_bandwidth = summarize(bandwidth=None)
+    assert without_bandwidth.bytes_per_second is None
+    assert without_bandwidth.layers[0].forward.bound is None
+    disturbed = PeakCheck(size=1000, precision="float32", num_rounds=3, flops=10**9, seconds=0.01, other_share=0.5)
+    profile = summarize_profile(build_profiled(peak_checks=(disturbed,)))
+    assert profile
+    assert profile.peak_flops_per_second is None
+    assert profile.layers[0].forward.roof_share is None
+
+
+def test_the_bottleneck_is_the_longest_single_part() -> None:
+    found = summarize().bottleneck
+    assert (found.name, found.direction, found.layer and found.layer.layer.name) == (
+        "backward of pool",
+        "backward",
+        "pool",
+    )
+    assert milliseconds(found.seconds) == 1.8
+    assert found.share == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("longer", "name", "expected"),
+    [
+        ({"take": 9.0}, "input", 8.8),
+        ({"keras": 9.3, "full": 9.4}, "keras loop", 3.8),
+        ({"full": 10.0, "pipeline": 9.0}, PIPELINE, 4.1),
+        ({"copy": 3.0, "keras": 8.9, "full": 9.0}, "copy", 3.0),
+    ],
+)
+def test_a_phase_that_has_no_layers_can_be_the_bottleneck(longer: dict[str, float], name: str, expected: float) -> None:
+    found = summarize(rounds=(build_round(**longer),)).bottleneck
+    assert (found.name, milliseconds(found.seconds), found.layer) == (name, expected, None)
+
+
+def test_the_input_pipeline_holds_a_step_up_for_no_longer_than_it_takes_for_a_batch() -> None:
+    assert summarize(rounds=(build_round(full=10.0),)).bottleneck.name == "backward of pool"  # 1.8 ms; a batch: 0.9
+
+
+def test_host_overhead_can_be_the_bottleneck() -> None:
+    # 3 ms more in each call of the update, in which no operation runs: the parts are those of before.
+    one = build_round(update=8.2, keras=8.9, full=9.0)
+    update = dataclasses.replace(build_call("update"), seconds=2 * MS * 8.2)
+    found = summarize(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)).bottleneck
+    assert (found.name, milliseconds(found.seconds)) == ("host overhead of update", 3.2)
+
+
+@pytest.mark.parametrize("rounds", [(build_round(traced=False),), (build_round(),)])
+def test_without_layers_the_bottleneck_is_a_whole_phase(rounds: tuple[ProfileRound, ...]) -> None:
+    profile = summarize(layers=(), rounds=rounds)
+    assert (profile.layers, profile.checks, profile.loss_seconds, profile.optimizer_seconds) == ((), (), {}, None)
+    assert (profile.bottleneck.name, milliseconds(profile.bottleneck.seconds)) == ("backward", 3.0)
+
+
+def test_an_epoch_is_the_sum_of_the_phases_times_its_steps_beside_the_measured_one() -> None:
+    profile = summarize()
+    assert profile.extrapolated_epoch_seconds == pytest.approx(7500 * 5.9e-3)
+    assert profile.measured_epoch_seconds == pytest.approx(45.0)
+    part = summarize(epoch=EpochCheck(num_steps=500, seconds=3.1, steps_per_epoch=7500))
+    assert part.measured_epoch_seconds == pytest.approx(46.5)
+    assert summarize(epoch=None).measured_epoch_seconds is None
+
+
+def test_there_is_no_summary_without_a_round() -> None:
+    assert summarize_profile(build_profiled(Profile(bandwidth=BANDWIDTH))) is None
+    assert summarize_profile(dataclasses.replace(build_profiled(), profile=None)) is None

@@ -1,0 +1,269 @@
+"""Published figures beside measured ones: what makes them comparable, how they compare, and what is said of it."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_recipe
+from sweeps import TWO_ARMS, build_brief, build_plan, write_sweep
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.references import find_published_layers, match_references, published_epoch_seconds
+from tfbench.recipe.files import load_recipe, shipped_folder
+from tfbench.recipe.sections import Reference
+from tfbench.recipe.tables import to_tables
+from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_markdown
+from tfbench.report.comparison.references import (
+    DISCLAIMER,
+    describe_match,
+    describe_pair,
+    format_ratio,
+    reference_lines,
+)
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps.comparison import compare_stored, compare_sweep
+
+BATCH = "training.global_batch_size"
+DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+OWN = {BATCH: 32, "model.hidden_units": [1000]}
+# 20 epochs of 60,000 samples in 131.866 s, as of an i7-6850K: 6.5933 s an epoch.
+CHAINER = {"hardware": "Old CPU", "devices": "cpu", "figures": {"epochs": 20, "elapsed_seconds": 131.866}}
+
+
+def brief(speed: float = 100.0, **fields: Any) -> Any:
+    """Builds the brief of a run on 60,000 real samples, of a recipe with one reference."""
+    made = build_brief(speed, **{"references": [CHAINER]} | fields)
+    made.equals["dataset.train_samples"] = 60_000
+    return made
+
+
+def compared(*briefs: Any, own: dict[str, Any] | None = OWN, **options: Any) -> Comparison:
+    return compare(briefs, lambda brief: None, own_settings=own, **options)
+
+
+def said(*briefs: Any, own: dict[str, Any] | None = OWN) -> str:
+    """Returns what is said of the only reference."""
+    (match,) = match_references(compared(*briefs, own=own))
+    return describe_match(match)
+
+
+def test_a_limited_run_is_compared_by_the_epoch_that_its_speed_makes() -> None:
+    # 60,000 samples at 5,357 a second are 11.2 s; 6.5933 / 11.2 = 0.5887.
+    (match,) = match_references(compared(brief(60_000 / 11.2), keys=[BATCH]))
+    (pair,) = match.pairs
+    assert (pair.ours, pair.theirs, pair.ratio) == pytest.approx((11.2, 6.5933, 0.5887), rel=1e-4)
+    assert not pair.includes_validation
+    assert describe_pair(pair) == (
+        f"{DEFAULT}, global_batch_size=32 on Example CPU 3000: s an epoch: ours 11.2 without validation, theirs 6.59 "
+        "-> 0.59 x their speed"
+    )
+    assert describe_match(match) == "comparable in s an epoch, but for hardware and software"
+
+
+def test_a_whole_run_is_compared_with_its_validation_as_the_published_time_holds_it() -> None:
+    briefs = [brief(run_id=str(number), round_number=None) for number in range(3)]
+    for one, seconds in zip(briefs, (2.5, 5.5, 11.5), strict=True):
+        one.metrics.update(epoch_seconds=seconds, validation_seconds=0.5)
+    ((pair,),) = (match.pairs for match in match_references(compared(*briefs)))
+    assert pair.includes_validation
+    assert (pair.ours, pair.ratio) == pytest.approx((6.0, 6.5933 / 6), rel=1e-4)  # geometric mean of 3, 6 and 12
+    assert "ours 6, theirs 6.59 -> 1.10 x their speed" in describe_pair(pair)
+
+
+def test_samples_a_second_are_compared_as_they_are() -> None:
+    reference = {"hardware": "Old GPU", "devices": "1 gpu", "figures": {"samples_per_second": 366.0}}
+    (match,) = match_references(compared(brief(1464.0, references=[reference])))
+    (pair,) = match.pairs
+    assert (pair.name, pair.ratio) == ("samples_per_second", 4.0)
+    assert describe_pair(pair).endswith("samples/s: ours 1,464, theirs 366 -> 4.00 x their speed")
+    assert describe_match(match) == "comparable in samples/s, but for hardware and software"
+
+
+def test_every_arm_at_the_recipes_own_setting_is_compared_and_no_other() -> None:
+    briefs = [brief(arm=arm, batch=batch) for arm in TWO_ARMS for batch in (32, 64)]
+    (match,) = match_references(compared(*briefs, keys=[BATCH]))
+    assert [(pair.arm, pair.setting) for pair in match.pairs] == [(DEFAULT, {BATCH: 32}), (MIRRORED, {BATCH: 32})]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reasons"),
+    [
+        ({"batch": 128}, "other batch size: 128"),
+        ({"parameters": 10}, "other network: hidden_units=[10]"),
+        ({"batch": 128, "parameters": 10}, "other batch size: 128; other network: hidden_units=[10]"),
+        ({"is_synthetic": True}, "synthetic data here"),
+        ({"is_synthetic": True, "batch": 64}, "other batch size: 64; synthetic data here"),
+        ({"settings": OWN | {"dataset.crop": 24}, "overrides": ["dataset.crop"]}, "other data: crop=24"),
+        (
+            {"settings": OWN | {"training.optimizer.name": "sgd"}, "overrides": ["training.optimizer.name"]},
+            "other training: optimizer.name=sgd",
+        ),
+    ],
+)
+def test_what_is_not_the_recipes_own_is_not_comparable_and_says_why(fields: dict[str, Any], reasons: str) -> None:
+    assert said(brief(**fields)) == f"not comparable: {reasons}"
+
+
+def test_the_runs_that_come_nearest_say_why() -> None:
+    briefs = [brief(batch=batch, parameters=size) for size in (10, 1000) for batch in (64, 128)]
+    assert said(*briefs) == "not comparable: other batch size: 64, 128"
+    many = [brief(batch=batch) for batch in (64, 128, 256, 512, 1024, 2048)]
+    assert said(*many) == "not comparable: other batch size: 64, 128, 256, 512 and 2 more"
+
+
+@pytest.mark.parametrize(
+    "key", ["training.seed", "training.epochs", "training.jit_compile", "training.intra_op_threads", "dataset.data"]
+)
+def test_what_makes_no_other_workload_does_not_matter(key: str) -> None:
+    assert said(brief(settings=OWN | {key: 7}, overrides=[key]), own=OWN | {key: 1}).startswith("comparable")
+
+
+def test_where_the_recipes_own_values_are_not_known_what_the_command_line_set_counts_as_other() -> None:
+    assert said(brief(overrides=[BATCH]), own=None) == "not comparable: other batch size: 32"
+    assert said(brief(overrides=[]), own=None).startswith("comparable")
+    assert said(brief(overrides=[BATCH])).startswith("comparable")  # it was set to what it is
+
+
+@pytest.mark.parametrize(
+    ("figures", "reason"),
+    [
+        ({"val_accuracy": 0.98}, "no speed was published"),
+        ({"num_parameters": 400.0}, "no speed was published"),
+        ({"elapsed_seconds": 1200.0, "val_accuracy": 0.87}, "its time is of an unknown number of epochs"),
+    ],
+)
+def test_figures_without_a_speed_are_not_comparable(figures: dict[str, float], reason: str) -> None:
+    reference = {"hardware": "Old GPU", "devices": "1 gpu", "figures": figures}
+    assert said(brief(references=[reference])) == f"not comparable: {reason}"
+    assert said(brief(references=[reference], batch=64)) == f"not comparable: other batch size: 64; {reason}"
+
+
+def test_a_run_whose_samples_are_not_known_has_no_epoch_to_compare() -> None:
+    assert said(build_brief(references=[CHAINER])) == "not comparable: no speed here"
+
+
+def test_without_a_run_with_a_speed_nothing_is_comparable() -> None:
+    assert said(brief(None, status="FAILED")) == "not comparable: no run of it here has a speed"
+
+
+def test_a_reference_is_held_against_runs_of_its_own_recipe_alone() -> None:
+    other = {"hardware": "Other", "devices": "cpu", "figures": {"epochs": 1, "elapsed_seconds": 5.0}}
+    briefs = [brief(), brief(recipe="other", references=[other], run_id="other", arm=TWO_ARMS[1])]
+    matches = match_references(compared(*briefs, own=None))
+    assert [[pair.arm for pair in match.pairs] for match in matches] == [[DEFAULT], [MIRRORED]]
+
+
+def test_seconds_of_an_epoch_are_told_from_what_was_published() -> None:
+    assert published_epoch_seconds({"epochs": 20, "elapsed_seconds": 131.866}) == pytest.approx(6.5933)
+    assert published_epoch_seconds({"epochs": 12, "epoch_seconds": 4.0}) == 4.0
+    assert published_epoch_seconds({"elapsed_seconds": 1200.0}) is None
+    assert published_epoch_seconds({"epochs": 12}) is None
+
+
+def test_references_stand_beside_in_every_format() -> None:
+    unverified = {"hardware": "Old | GPU", "devices": "1 gpu", "verified": False, "figures": {"val_accuracy": 0.9802}}
+    found = compared(brief(60_000 / 11.2, references=[CHAINER, unverified]), keys=[BATCH])
+    assert reference_lines(found, 200) == [
+        "Published for the recipe",
+        "  Old CPU, cpu: epochs 20, elapsed_seconds 131.866",
+        f"    {DEFAULT}, global_batch_size=32 on Example CPU 3000: s an epoch: ours 11.2 without validation, theirs "
+        "6.59 -> 0.59 x their speed",
+        "    comparable in s an epoch, but for hardware and software",
+        "  Old | GPU, 1 gpu (unverified): val_accuracy 0.9802",
+        "    not comparable: no speed was published",
+        f"  {DISCLAIMER}",
+    ]
+    assert all(len(line) <= 60 for line in reference_lines(found, 60))
+    markdown = comparison_markdown(found)
+    assert "- Old CPU, cpu: epochs 20, elapsed_seconds 131.866; comparable in s an epoch, but for hardware" in markdown
+    assert "theirs 6.59 -> 0.59 x their speed" in markdown and markdown.endswith(DISCLAIMER)
+    *_, first, second = csv.DictReader(io.StringIO(comparison_csv(found)))
+    assert (first["arm"], first["outcome"], first[BATCH]) == ("published: Old CPU, cpu", "PUBLISHED", "32")
+    assert float(first["samples_per_second"]) == pytest.approx(60_000 / 6.5933)
+    assert first["reason"] == "comparable in s an epoch, but for hardware and software"
+    assert (second["arm"], second["samples_per_second"]) == ("published: Old | GPU, 1 gpu (unverified)", "")
+    assert second["reason"] == "not comparable: no speed was published"
+    one, other = json.loads(json.dumps(comparison_json(found, ())))["reference"]
+    assert one["figures"] == CHAINER["figures"]
+    assert (one["comparable"], one["reasons"]) == (True, [])
+    (pair,) = one["compared"]
+    assert (pair["figure"], pair["arm"], pair["hardware"]) == ("epoch_seconds", DEFAULT, ["Example CPU 3000"])
+    assert pair["speed_ratio"] == pytest.approx(6.5933 / 11.2, rel=1e-4)
+    assert (other["comparable"], other["compared"]) == (False, [])
+
+
+def test_a_reason_that_several_references_have_is_told_once() -> None:
+    others = [CHAINER | {"hardware": name} for name in ("A", "B", "C")]
+    lines = reference_lines(compared(brief(batch=64, references=others)), 200)
+    assert [line.strip().partition(":")[0] for line in lines[1:]] == ["A, cpu", "B, cpu", "C, cpu", "not comparable"]
+
+
+def test_without_references_nothing_is_said_of_them() -> None:
+    found = compared(brief(references=[]))
+    assert reference_lines(found, 80) == comparison_json(found, ())["reference"] == []
+    assert "ublished" not in comparison_markdown(found)
+
+
+def test_a_reference_that_says_why_it_is_not_comparable_is_believed() -> None:
+    reference = CHAINER | {"not_comparable": "its network computes something else"}
+    assert said(brief(references=[reference])) == "not comparable: its network computes something else"
+    assert said(brief(references=[reference], batch=64)) == (
+        "not comparable: other batch size: 64; its network computes something else"
+    )
+
+
+def test_published_layers_are_found_by_direction_and_layer() -> None:
+    first, last = (
+        Reference(hardware=name, devices="cpu", source="x", figures={}, layer_seconds=seconds)
+        for name, seconds in (("a", {"backward/pool": 3.0, "forward/pool": 1.0}), ("b", {"backward/pool": 2.0}))
+    )
+    assert find_published_layers([first, last]) == {
+        "backward/pool": [(first, 3.0), (last, 2.0)],
+        "forward/pool": [(first, 1.0)],
+    }
+
+
+def test_nothing_is_called_a_fair_comparison_where_nothing_is_compared() -> None:
+    assert DISCLAIMER not in reference_lines(compared(brief(batch=64)), 200)
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(0.5887, "0.59"), (12.345, "12.35"), (0.1, "0.10"), (0.00316, "0.0032")])
+def test_small_ratios_keep_their_digits(ratio: float, text: str) -> None:
+    assert format_ratio(ratio) == text
+
+
+def write_real_sweep(store: Store, **fields: Any) -> None:
+    write_sweep(store, build_plan(num_rounds=1, **fields), lambda cell: 1000.0)
+
+
+def test_a_sweeps_plan_tells_the_recipes_own_values(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    recipe = build_recipe(training={"global_batch_size": 64}, reference=[CHAINER | {"source": "a paper"}])
+    write_real_sweep(store, tables=to_tables(recipe))
+    plan, results = read_sweep(store, "abc")
+    own = compare_sweep(store, plan, results).own_settings
+    assert own is not None
+    assert (own[BATCH], own["model.hidden_units"], own["training.seed"]) == (64, [4], 0)
+    assert compare_stored(store, store.run_ids()).own_settings is None  # the recipe "test" is none that is shipped
+
+
+def test_what_the_command_line_set_is_not_the_recipes_own(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    write_real_sweep(store, overrides=("model.hidden_units",))
+    own = compare_sweep(store, *read_sweep(store, "abc")).own_settings
+    assert own is not None and "model.hidden_units" not in own
+
+
+def test_a_shipped_recipe_tells_its_own_values_whatever_was_set(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    recipe = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 512, "training.epochs": 1})
+    write_real_sweep(store, tables=to_tables(recipe), recipe_name="mnist_mlp", overrides=(BATCH, "training.epochs"))
+    for found in (compare_sweep(store, *read_sweep(store, "abc")), compare_stored(store, store.run_ids())):
+        assert found.own_settings is not None
+        assert (found.own_settings[BATCH], found.own_settings["training.epochs"]) == (100, 20)
+        cpu, *_ = (describe_match(match) for match in match_references(found))
+        assert cpu == "not comparable: other batch size: 32, 64; synthetic data here"

@@ -1,0 +1,238 @@
+import dataclasses
+import math
+import random
+import statistics
+from typing import Any
+
+import pytest
+
+from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
+from floors import floor_of_spread
+from tfbench.analysis.comparison.intervals import compare_unpaired
+from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.analysis.comparison.regression import (
+    RegressionCheck,
+    SpeedSample,
+    find_unequal,
+    find_unequal_request,
+    judge,
+    make_sample,
+    require_equal,
+)
+from tfbench.errors import ComparisonError
+from tfbench.records.machine import Gpu
+from tfbench.report.comparison.regression import baseline_lines, check_lines, check_to_json, judgement_sentence
+
+BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
+
+
+def build_sample(*speeds: float, group: str = "then", **fields: Any) -> SpeedSample:
+    """Builds a sample of runs that were alike, of the speeds given."""
+    runs = []
+    for number, speed in enumerate(speeds):
+        request = build_request(run_id=f"{group}{number}", recipe=build_recipe(measurement={"seconds": 5.0}))
+        runs.append((build_result(**{"request": request} | fields), speed))
+    return make_sample(runs, group=group)
+
+
+def scaled(factor: float) -> SpeedSample:
+    return build_sample(*(factor * speed for speed in BASE), group="now")
+
+
+def check(factor: float, floor: NoiseFloor | None = None) -> RegressionCheck:
+    return judge(build_sample(*BASE), scaled(factor), (floor, floor))
+
+
+def test_a_slow_down_beyond_chance_is_a_regression() -> None:
+    done = check(0.95)
+    expected = compare_unpaired(BASE, [0.95 * speed for speed in BASE])
+    assert expected is not None
+    assert (done.judgement, done.speedup.ratio) == ("regression", pytest.approx(0.95))
+    assert (done.speedup.low, done.speedup.high) == pytest.approx((expected.low, expected.high))
+    assert judgement_sentence(done) == "regression: 5.0 % slower than the baseline (95 %: 3.9 to 6.1 %)"
+
+
+def test_more_speed_is_said_and_is_no_regression() -> None:
+    done = check(1.05)
+    assert done.judgement == "faster"
+    assert judgement_sentence(done) == "faster: 5.0 % faster than the baseline (95 %: 3.8 to 6.2 %)"
+
+
+def test_what_chance_explains_is_no_difference() -> None:
+    done = check(0.995)
+    assert done.judgement == "no measurable difference"
+    assert judgement_sentence(done) == (
+        "no measurable difference: 0.50 % slower than the baseline (95 %: 1.6 % slower to 0.65 % faster)"
+    )
+
+
+def test_what_the_noise_floor_hides_is_no_difference() -> None:
+    # Both spread by 0.79 %, with 8 degrees of freedom, the floor by 5.22 % with 11: together 4.01 % with 19, for which
+    # t is 2.093; of five runs against five it hides exp(2.093 * 4.01 % * sqrt(2 / 5)) - 1.
+    hidden = check(0.95, floor_of_spread(0.05))
+    assert (hidden.judgement, hidden.speedup.uses_floor) == ("no measurable difference", True)
+    assert hidden.speedup.noise_limit == pytest.approx(0.0545, abs=1e-4)
+    assert judgement_sentence(hidden) == (
+        "no measurable difference: 5.0 % slower than the baseline (95 %, with the noise floor: 9.9 % slower to "
+        "0.17 % faster)"
+    )
+    assert check(0.95, floor_of_spread(0.01)).judgement == "regression"
+
+
+def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
+    base, now = build_sample(100.0), build_sample(94.0, group="now")
+    floor = floor_of_spread(0.01)  # 1.04 % with 11 degrees of freedom: t is 2.201, of two single runs 3.3 %
+    done = judge(base, now, (floor, floor))
+    assert done.judgement == "regression"
+    assert done.speedup.noise_limit == pytest.approx(floor.unpaired_limit()) == pytest.approx(0.033, abs=1e-3)
+    assert judge(base, build_sample(97.0, group="now"), (floor, floor)).judgement == "no measurable difference"
+    assert judge(base, build_sample(*BASE), (None, None)).judgement == "no measurable difference"  # one against five
+    with pytest.raises(
+        ComparisonError, match=r"single run: one run says nothing of chance, .* `tfbench calibrate test`"
+    ):
+        judge(base, now, (None, floor))
+
+
+def test_false_alarms_and_misses_are_as_rare_as_promised() -> None:
+    rng = random.Random(0)
+
+    def draw(factor: float) -> list[float]:
+        return [factor * 1000 * math.exp(rng.gauss(0, 0.01)) for _ in range(5)]
+
+    base = build_sample(*BASE)
+
+    def judgement(factor: float) -> str:
+        then, now = (dataclasses.replace(base, samples_per_second=tuple(draw(scale))) for scale in (1.0, factor))
+        return judge(then, now, (None, None)).judgement
+
+    equal = [judgement(1.0) for _ in range(400)]
+    alarms = [one != "no measurable difference" for one in equal]
+    assert 0.03 <= statistics.fmean(alarms) <= 0.07
+    assert statistics.fmean(judgement(0.95) == "regression" for _ in range(100)) >= 0.9
+
+
+def test_versions_and_commit_may_change_and_are_named() -> None:
+    environment = build_environment(tensorflow="2.21.0", git_commit="def", tfbench="0.2.0")
+    base = build_sample(*BASE)
+    now = build_sample(*BASE, group="now", environment=environment)
+    assert find_unequal(base, now) == ()
+    done = judge(base, now, (None, None))
+    assert {(one.name, one.a, one.b) for one in done.changed} == {
+        ("tfbench", "0.1.0", "0.2.0"),
+        ("tensorflow", "2.20.0", "2.21.0"),
+        ("git_commit", None, "def"),
+    }
+    text = " ".join(check_lines(done, "baseline.json", 0, 300))
+    assert "Changed since: tfbench 0.1.0 -> 0.2.0; tensorflow 2.20.0 -> 2.21.0; git_commit none -> def." in text
+
+
+def test_the_length_of_the_runs_may_change_and_is_named() -> None:
+    request = build_request(recipe=build_recipe(measurement={"seconds": 2.0}))
+    done = judge(
+        build_sample(*BASE), make_sample([(build_result(request=request), 1.0)] * 2, group="now"), (None, None)
+    )
+    assert [(one.name, one.a, one.b) for one in done.changed] == [("measurement.seconds", 5.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"environment": build_environment(hostname="other")}, ["hostname"]),
+        ({"environment": build_environment(cpu_model="Other", usable_cores=4)}, ["cpu_model", "usable_cores"]),
+        ({"settings": build_settings(jit_compile=True)}, ["jit_compile"]),
+        ({"placement": build_placement(strategy="mirrored")}, ["strategy"]),
+        ({"placement": build_placement(devices=("gpu:0",), hardware=("A GPU",))}, ["devices", "hardware"]),
+        (
+            {"request": build_request(recipe=build_recipe(training={"global_batch_size": 64}))},
+            ["global_batch_size"],
+        ),
+        ({"request": build_request(recipe=build_recipe(model={"hidden_units": [5]}))}, ["model.hidden_units"]),
+    ],
+)
+def test_what_must_be_equal_is_named(fields: dict[str, Any], names: list[str]) -> None:
+    base = build_sample(*BASE)
+    unequal = find_unequal(base, build_sample(100.0, 101.0, group="now", **fields))
+    assert sorted(one.name for one in unequal) == names
+    with pytest.raises(ComparisonError) as caught:
+        require_equal(base, unequal, "baseline.json")
+    assert all(f"{one.name}: {one.a} there, {one.b} here" in str(caught.value) for one in unequal)
+    assert "make a new baseline here (--save), or compare all the same (--allow-unequal)." in str(caught.value)
+    require_equal(base, (), "baseline.json")
+
+
+def test_another_version_may_know_of_more_that_must_be_equal() -> None:
+    base, now = build_sample(*BASE), build_sample(*BASE, group="now")
+    fewer = dataclasses.replace(base, equals={key: base.equals[key] for key in base.equals if key != "head"})
+    assert [one.name for one in find_unequal(fewer, now)] == ["head"]
+    older = dataclasses.replace(fewer, circumstances=base.circumstances | {"tfbench": "0.0.9"})
+    assert find_unequal(older, now) == ()
+
+
+def test_an_unequal_recipe_is_seen_before_anything_is_run() -> None:
+    base = build_sample(*BASE)
+    assert find_unequal_request(base, build_request(recipe=build_recipe(distribution={"strategy": "one_device"}))) == ()
+    recipe = build_recipe(training={"global_batch_size": 64}, model={"hidden_units": [5]})
+    assert [one.name for one in find_unequal_request(base, build_request(recipe=recipe))] == [
+        "model.hidden_units",
+        "global_batch_size",
+        "strategy",
+    ]
+
+
+def test_runs_of_one_sample_must_be_alike() -> None:
+    runs = [(build_result(), 100.0), (build_result(environment=build_environment(hostname="other")), 100.0)]
+    with pytest.raises(ComparisonError, match="the runs of group g are not alike: they differ in hostname"):
+        make_sample(runs, group="g")
+    with pytest.raises(ComparisonError, match=r"run a+: its machine and its devices are not known"):
+        make_sample([(build_result(placement=None), 100.0)], group="g")
+
+
+def test_a_sample_has_a_speed_of_each_run() -> None:
+    with pytest.raises(ValueError, match=r"one speed of each run, and at least one\. Received: 1 of 5 runs"):
+        dataclasses.replace(build_sample(*BASE), samples_per_second=(1.0,))
+
+
+def test_a_gpu_driver_is_a_circumstance() -> None:
+    drivers = [build_environment(gpus=(Gpu(name="A GPU", driver=driver),)) for driver in ("550.1", "560.2")]
+    then, now = (build_sample(*BASE, environment=environment) for environment in drivers)
+    assert find_unequal(then, now) == ()
+    assert [(one.name, one.a, one.b) for one in judge(then, now, (None, None)).changed] == [
+        ("driver", ["550.1"], ["560.2"])
+    ]
+
+
+def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
+    other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
+    done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other), (None, None))
+    assert check_lines(done, "baseline.json", 2, 200) == [
+        "Check of test against baseline.json, of 2023-11-14 22:13 UTC",
+        "  baseline  99.9975 samples/s +- 0.98 %, 5 processes",
+        "  now       99.9975 samples/s +- 0.98 %, 5 processes, group now",
+        "  Not like with like: hostname bench -> other.",
+        "  Changed since: driver [] -> [550.1].",
+        "  Runs that failed: 2; they are left out.",
+        "  No noise floor is stored for this; `tfbench calibrate test`, with the same options, measures one.",
+        "no measurable difference: 0.00 % faster than the baseline (95 %: 1.1 % slower to 1.2 % faster)",
+    ]
+
+
+def test_a_check_is_one_json_object() -> None:
+    done = check(0.95, floor_of_spread(0.01))
+    document = check_to_json(done, "baseline.json", 1, [{"run_id": "x"}])
+    speedup = document["speedup"]
+    assert (document["judgement"], speedup["judgement"], document["num_failed"]) == ("regression", "slower", 1)
+    assert (speedup["low"], speedup["high"], speedup["confidence"]) == (done.speedup.low, done.speedup.high, 0.95)
+    assert speedup["method"] == (
+        "Student's t on the logarithms of the processes' speeds, the noise floor; 19 degrees of freedom"
+    )
+    assert document["baseline"]["source"] == "baseline.json"
+    assert document["baseline"]["samples_per_second"] == list(BASE)
+    assert document["current"]["run_ids"] == [f"now{number}" for number in range(5)]
+    assert (document["unequal"], document["changed"], document["runs"]) == ([], [], [{"run_id": "x"}])
+
+
+def test_a_baseline_is_told_in_two_lines(tmp_path: Any) -> None:
+    assert baseline_lines(build_sample(*BASE), tmp_path / "b.json") == [
+        "Baseline of test: 99.9975 samples/s +- 0.98 %, 5 processes",
+        f"  stored as {tmp_path / 'b.json'}",
+    ]

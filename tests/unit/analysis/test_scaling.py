@@ -1,0 +1,383 @@
+"""How training scales with the number of replicas: figures, sentences, tables and the plot."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from floors import no_floor
+from sweeps import build_brief, build_plan
+from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.sweep import replica_arms, replica_counts, resolve_recipe
+from tfbench.report.comparison.comparison import comparison_csv, comparison_json
+from tfbench.report.comparison.layout import corner_rows
+from tfbench.report.comparison.plots import plot_comparison
+from tfbench.report.comparison.scaling import scaling_lines
+from tfbench.report.figures import to_png
+from tfbench.report.html.contents import ReportContents
+from tfbench.report.html.report import render_report
+from tfbench.report.sweep.sweep import result_lines
+
+STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica
+DRIFT = (1.0, 1.02, 1 / 1.02)  # of the machine, from round to round; it cancels out
+
+
+def scaled(
+    speeds: Mapping[int, float | tuple[float, ...]],
+    *,
+    is_weak: bool = False,
+    kind: str = "gpu",
+    headroom: float | None = 4.0,
+    drift: tuple[float, ...] = DRIFT,
+    **options: Any,
+) -> Comparison:
+    """Compares numbers of replicas: of 96 samples a step, or 48 for each replica, over 262,144 weights (1 MiB)."""
+    briefs = []
+    for count, speed in speeds.items():
+        (arm,) = replica_arms(kind, [count])
+        rounds = speed if isinstance(speed, tuple) else tuple(speed * factor for factor in drift)
+        for number, one in enumerate(rounds, 1):
+            batch = 48 * count if is_weak else 96
+            brief = build_brief(one, arm=arm, batch=batch, round_number=number, parameters=2**18)
+            briefs.append(dataclasses.replace(brief, metrics=brief.metrics | {"input_headroom": headroom}))
+    values = {"keys": [], "settings": [{}], "compared": ("global_batch_size",) if is_weak else ()} | options
+    return compare(briefs, no_floor, **values)
+
+
+def scaling_of(*args: Any, **options: Any) -> Scaling:
+    found = find_scaling(scaled(*args, **options))
+    assert found is not None
+    return found
+
+
+def test_the_same_batch_divided_among_more_replicas_is_strong_scaling() -> None:
+    found = scaling_of(STRONG)
+    assert (found.kind, found.batch_size, found.shares_cores, found.missing) == ("strong", 96, False, {})
+    assert [point.num_replicas for point in found.points] == [1, 2, 4]
+    assert [point.per_replica_batch_size for point in found.points] == [96, 48, 24]
+    assert [point.speedup.value for point in found.points] == pytest.approx([1.0, 1.6, 2.0])
+    assert [point.efficiency.value for point in found.points] == pytest.approx([1.0, 0.8, 0.5])
+    # 96 samples at 960, 1536 and 1920 a second; ideally a half and a quarter of what one replica takes.
+    assert [point.step_seconds for point in found.points] == pytest.approx([0.1, 0.0625, 0.05])
+    assert [point.ideal_step_seconds for point in found.points] == pytest.approx([0.1, 0.05, 0.025])
+    assert [point.lost_seconds for point in found.points] == pytest.approx([0.0, 0.0125, 0.025])
+    assert [point.exchanged_bytes for point in found.points] == [0.0, 2.0**20, 2.0**20]
+    assert [point.input_share for point in found.points] == [0.25, 0.25, 0.25]
+
+
+def test_the_same_batch_for_each_replica_is_weak_scaling() -> None:
+    found = scaling_of({1: 480.0, 2: 768.0, 4: 1920.0}, is_weak=True)
+    assert (found.kind, found.batch_size) == ("weak", 48)
+    assert [point.global_batch_size for point in found.points] == [48, 96, 192]
+    assert [point.per_replica_batch_size for point in found.points] == [48, 48, 48]
+    assert [point.efficiency.value for point in found.points] == pytest.approx([1.0, 0.8, 1.0])
+    assert [point.step_seconds for point in found.points] == pytest.approx([0.1, 0.125, 0.1])
+    assert [point.ideal_step_seconds for point in found.points] == pytest.approx([0.1, 0.1, 0.1])
+    assert [point.lost_seconds for point in found.points] == pytest.approx([0.0, 0.025, 0.0])
+
+
+def test_speeds_divided_are_the_speed_up_beside_them() -> None:
+    # Rounds as uneven as those of two shared cores: by medians 0.263 of the speed, by geometric means 0.273.
+    found = scaling_of({1: (4631.0, 5400.0, 3600.0), 2: (1219.0, 1200.0, 1252.0)})
+    one, two = found.points
+    assert one.entry.speed is not None and two.entry.speed is not None
+    assert two.speedup.value == pytest.approx(two.entry.speed / one.entry.speed, rel=1e-9)
+    assert two.speedup.value != pytest.approx(1219 / 4631, rel=1e-3)
+    assert two.step_seconds == pytest.approx(96 / two.entry.speed)
+    assert one.step_seconds / two.step_seconds == pytest.approx(two.speedup.value)
+    assert one.step_seconds / 2 / two.step_seconds == pytest.approx(two.efficiency.value)
+    rows = [line.split() for line in scaling_lines(found, 200)[2:4]]
+    first, second = (float(row[2].replace(",", "")) for row in rows)
+    assert f"{second / first:.2f}" in rows[1]
+
+
+@pytest.mark.parametrize("is_weak", [False, True])
+def test_of_replicas_that_share_cores_nothing_is_called_ideal_lost_or_efficient(is_weak: bool) -> None:
+    comparison = scaled({1: 960.0, 2: 480.0}, kind="cpu", is_weak=is_weak)
+    found = find_scaling(comparison)
+    assert found is not None
+    lines = scaling_lines(found, 120)
+    assert lines[1].split() == ["replicas", "batch", "samples/s", "speed-up", "step", "ms", "gradients", "input"]
+    assert "The replicas share the cores of one processor" in " ".join(lines)
+    _, alt = plot_comparison(comparison)["scaling.png"]
+    said = " ".join([*lines, *find_verdict(comparison), alt]).lower()
+    for word in ("ideal", "lost", "efficien", "expected", "at best"):
+        assert word not in said
+    (_, point) = comparison_json(comparison, ())["scaling"]["points"]
+    for name in ("expected_speedup", "efficiency", "ideal_step_seconds", "lost_seconds"):
+        assert point[name] is None
+    assert point["speedup"]["value"] == pytest.approx(0.5)
+
+
+def test_the_interval_of_the_efficiency_is_that_of_the_speed_up() -> None:
+    (_, point) = scaling_of({1: (100.0, 100.0), 2: (150.0, 180.0)}).points
+    speedup = point.speedup
+    assert speedup.low is not None and speedup.high is not None
+    assert point.efficiency == Estimate(speedup.value / 2, speedup.low / 2, speedup.high / 2)
+    (_, single) = scaling_of({1: (100.0,), 2: (150.0,)}).points
+    assert single.speedup == (pytest.approx(1.5), None, None)
+    assert single.efficiency == (pytest.approx(0.75), None, None)
+    assert single.judgement == "not judged"
+
+
+def test_a_number_of_replicas_without_a_speed_is_kept_as_missing() -> None:
+    failure = Failure(
+        setting={}, arm="mirrored gpu:0,gpu:1,gpu:2,gpu:3", outcome="KILLED", reason="out of memory: it took 9 GiB"
+    )
+    comparison = scaled({1: 960.0, 2: 1536.0}, failures=[failure])
+    found = find_scaling(comparison)
+    assert found is not None
+    assert {count: entry.outcome for count, entry in found.missing.items()} == {4: "KILLED"}
+    assert scaling_lines(found, 120)[4].split() == ["4", "-", "out", "of", "memory", "4", *["-"] * 7]
+    assert comparison_json(comparison, ())["scaling"]["missing"] == [
+        {
+            "num_replicas": 4,
+            "arm": "mirrored gpu:0,gpu:1,gpu:2,gpu:3",
+            "outcome": "KILLED",
+            "reason": "out of memory: it took 9 GiB",
+        }
+    ]
+    assert any("2 are fastest; of 4 there is no speed." in text for text in find_verdict(comparison))
+
+
+def test_other_comparisons_tell_nothing_of_scaling() -> None:
+    two = {1: 960.0, 2: 1536.0}
+    base, second = (arm.label for arm in replica_arms("gpu", (1, 2)))
+    assert find_scaling(scaled({1: 960.0})) is None
+    assert find_scaling(scaled(two, baseline=second)) is None
+    assert find_scaling(scaled(two, settings=[{}, {"threads": 1}])) is None  # several settings
+    other = Failure(setting={}, arm="one_device gpu:1", outcome="FAILED", reason="")
+    assert find_scaling(scaled(two, failures=[other])) is None  # an arm of one replica, too
+    other = Failure(setting={}, arm="mirrored cpu:0,cpu:1,cpu:2", outcome="FAILED", reason="")
+    assert find_scaling(scaled(two, failures=[other])) is None  # other devices
+    assert find_scaling(compare([], no_floor)) is None
+    only_missing = Failure(setting={}, arm=second, outcome="FAILED", reason="")
+    assert find_scaling(scaled({1: 960.0}, failures=[only_missing])) is None
+    assert base == "one_device gpu:0"
+
+
+def test_batches_may_differ_between_arms_only_where_that_is_compared() -> None:
+    weak = {1: 480.0, 2: 768.0}
+    comparison = scaled(weak, is_weak=True, compared=())
+    (row,) = comparison.rows
+    assert [entry.speedup is None for entry in row.entries.values()] == [True, True]
+    assert [one.name for one in row.entries["mirrored gpu:0,gpu:1"].unequal] == ["global_batch_size"]
+    assert find_scaling(comparison) is None
+    assert find_scaling(scaled(weak, is_weak=True, compared=(), allows_unequal=True)) is None
+    (row,) = scaled(weak, is_weak=True).rows
+    assert row.global_batch_size is None  # of no one size
+    assert [entry.global_batch_size for entry in row.entries.values()] == [48, 96]
+    assert corner_rows(scaled(weak, is_weak=True)) == [row]
+
+
+def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() -> None:
+    comparison = scaled({1: 960.0, 2: 1536.0})
+    (row,) = comparison.rows
+    one, two = row.entries.values()
+
+    def with_runs(**fields: Any) -> Comparison:
+        runs = tuple(dataclasses.replace(run, **fields) for run in two.runs)
+        changed = dataclasses.replace(row, entries={one.arm: one, two.arm: dataclasses.replace(two, runs=runs)})
+        return dataclasses.replace(comparison, rows=(changed,))
+
+    assert find_scaling(with_runs(hardware=["Example CPU 3000"] * 2)) is not None
+    assert find_scaling(with_runs(hardware=["Example CPU 3000", "A faster one"])) is None
+    runs = [run for entry in (one, two) for run in entry.runs]
+    other = [dataclasses.replace(run, equals=run.equals | {"settings": {"jit_compile": True}}) for run in two.runs]
+    assert find_scaling(compare([*one.runs, *other], no_floor, keys=[], settings=[{}], allows_unequal=True)) is None
+    assert find_scaling(compare(runs, no_floor, keys=[], settings=[{}], allows_unequal=True)) is not None
+
+
+def test_the_verdict_says_what_replicas_give_and_what_is_lost() -> None:
+    verdict = find_verdict(scaled(STRONG))
+    assert verdict == (
+        "Strong scaling: 96 samples a step in every arm, divided among the replicas.",
+        "2 replicas help: 1.6 times the speed of one [1.6, 1.6], of 2 at best, an efficiency of 80 %. A step takes "
+        "62.5 ms, 12.5 ms beyond the ideal of 50 ms.",
+        "4 replicas help: 2 times the speed of one [2, 2], of 4 at best, an efficiency of 50 %. A step takes 50 ms, "
+        "25 ms beyond the ideal of 25 ms.",
+        "Of the numbers of replicas that were measured, 4 are fastest.",
+        "What a step takes beyond the ideal was not taken apart: `tfbench profile test.toml --strategy one_device "
+        "--devices gpu:0 --global-batch-size 24` times the step of one replica with its part of the batch, 24 samples; "
+        "the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy are what a "
+        "step of mirrored gpu:0,gpu:1,gpu:2,gpu:3 takes beyond that, together.",
+    )
+
+
+def test_the_verdict_of_weak_scaling_says_that_batches_differ_on_purpose() -> None:
+    verdict = find_verdict(scaled({1: 480.0, 2: 384.0}, is_weak=True))
+    assert verdict == (
+        "Weak scaling: 48 samples a step for each replica. The arms differ in their global batch size on purpose: "
+        "speeds are compared, and nothing is said of how well larger batches learn.",
+        "2 replicas cost instead of helping: 0.8 times the speed of one [0.8, 0.8], of 2 at best, an efficiency of "
+        "40 %. A step takes 250 ms, 150 ms beyond the ideal of 100 ms.",
+        "Of the numbers of replicas that were measured, one is fastest.",
+        "What a step takes beyond the ideal was not taken apart: `tfbench profile test.toml --strategy one_device "
+        "--devices gpu:0 --global-batch-size 48` times the step of one replica with its part of the batch, 48 samples; "
+        "the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy are what a "
+        "step of mirrored gpu:0,gpu:1 takes beyond that, together.",
+    )
+
+
+def test_the_verdict_on_logical_cpus_is_no_statement_about_hardware() -> None:
+    for is_weak in (False, True):
+        verdict = find_verdict(scaled({1: 960.0, 2: 480.0}, kind="cpu", is_weak=is_weak))
+        assert verdict[1].endswith(
+            " No core is added: a step takes 200 ms, and one replica 100 ms for as many samples."
+        )
+        assert verdict[3].startswith(
+            "What a step takes beyond that of one replica was not taken apart: `tfbench profile "
+        )
+        assert "what a step of mirrored cpu:0,cpu:1 takes differs from 2 such steps by the exchange, " in verdict[3]
+        assert any("is no statement about more hardware" in sentence for sentence in verdict)
+
+
+def test_the_verdict_explains_only_what_the_intervals_show() -> None:
+    same = find_verdict(scaled({1: (100.0, 100.0), 2: (50.0, 400.0)}))
+    assert same[1].startswith("2 replicas show no measurable difference to one: 1.41 times the speed of one [")
+    assert same[1].endswith("an efficiency of 71 %.")  # neither a gain nor a loss is shown
+    single = find_verdict(scaled({1: (100.0,), 2: (150.0,)}))
+    assert single[1:] == (
+        "2 replicas are not judged, since one run each says nothing of chance (--repeats 3): 1.5 times the speed of "
+        "one, of 2 at best, an efficiency of 75 %.",
+    )
+    ideal = find_verdict(scaled({1: 100.0, 2: 200.0}))
+    assert ideal[1].endswith("an efficiency of 100 %.")
+
+
+def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
+    verdict = find_verdict(scaled({1: (100.0,) * 3, 2: (150.0, 152.0, 154.0), 4: (149.0, 153.0, 158.0)}))
+    assert verdict[-2] == "Whether 2 or 4 replicas are fastest, their intervals do not tell."
+    # 2 replicas are not shown to be faster than one, so that they are not called fastest either
+    verdict = find_verdict(scaled({1: (100.0,) * 3, 2: (90.0, 110.0, 300.0), 4: (149.0, 153.0, 158.0)}))
+    assert verdict[1].startswith("2 replicas show no measurable difference to one")
+    assert verdict[-2] == "Whether 2 or 4 replicas are fastest, their intervals do not tell."
+
+
+def test_an_input_that_takes_most_of_a_step_is_named() -> None:
+    verdict = find_verdict(scaled({1: 960.0, 2: 1536.0}, headroom=1.25))
+    assert verdict[1].endswith(" Its input alone takes 80 % of a step, and may be what limits.")
+
+
+def test_the_table_has_a_row_a_number_of_replicas() -> None:
+    lines = scaling_lines(scaling_of(STRONG), 120)
+    assert lines[0] == "Strong scaling: 96 samples a step in every arm, divided among the replicas"
+    assert " ".join(lines[1].split()) == (
+        "replicas batch samples/s expected speed-up efficiency step ms ideal lost gradients input"
+    )
+    assert " ".join(lines[2].split()) == "1 96 960 +-4.9% 1 1 100 % 100 100 - - 25 %"
+    assert " ".join(lines[4].split()) == ("4 24 1,920 +-4.9% 4 2.00 [2.00, 2.00] + 50 % [50, 50] 50 25 25 1 MiB 25 %")
+    assert max(map(len, lines)) <= 120
+    weak = scaling_lines(scaling_of({1: 480.0, 2: 768.0}, is_weak=True, headroom=None), 120)
+    assert weak[0] == "Weak scaling: 48 samples a step for each replica, so that the global batch grows with them"
+    assert weak[3].split()[-1] == "-"
+    assert all(line.isascii() for line in (*lines, *weak))
+
+
+def test_a_sweep_over_replicas_is_shown_by_their_number() -> None:
+    lines = result_lines(scaled(STRONG), 120)
+    assert lines[1].startswith("Strong scaling")
+    assert "Verdict" in lines
+    assert not any("default gpu:0, samples/s" in line for line in lines)
+
+
+def test_json_and_csv_have_what_the_table_has() -> None:
+    comparison = scaled({1: 480.0, 2: 768.0}, is_weak=True)
+    document = comparison_json(comparison, find_verdict(comparison))
+    scaling = document["scaling"]
+    assert (scaling["kind"], scaling["batch_size"], scaling["shares_cores"]) == ("weak", 48, False)
+    assert scaling["points"][1] == {
+        "num_replicas": 2,
+        "arm": "mirrored gpu:0,gpu:1",
+        "global_batch_size": 96,
+        "per_replica_batch_size": 48,
+        "samples_per_second": pytest.approx(768.0),
+        "expected_speedup": 2,
+        "speedup": pytest.approx({"value": 1.6, "low": 1.6, "high": 1.6}),
+        "judgement": "faster",
+        "efficiency": pytest.approx({"value": 0.8, "low": 0.8, "high": 0.8}),
+        "step_seconds": pytest.approx(0.125),
+        "ideal_step_seconds": pytest.approx(0.1),
+        "lost_seconds": pytest.approx(0.025),
+        "exchanged_bytes": 2**20,
+        "input_share": 0.25,
+    }
+    assert [entry["global_batch_size"] for entry in document["rows"][0]["entries"]] == [48, 96]
+    assert [line.split(",")[1] for line in comparison_csv(comparison).splitlines()] == ["global_batch_size", "48", "96"]
+    assert comparison_json(scaled({1: 960.0}), ())["scaling"] is None
+
+
+def test_the_plot_holds_the_expected_and_the_measured_speed_up_and_the_parts_of_a_step() -> None:
+    failure = Failure(setting={}, arm="mirrored gpu:0,gpu:1,gpu:2", outcome="FAILED", reason="")
+    plots = plot_comparison(scaled(STRONG, failures=[failure]))
+    assert list(plots) == ["scaling.png"]
+    figure, alt = plots["scaling.png"]
+    assert figure.get_suptitle().splitlines() == [
+        "test",
+        "Strong scaling: 96 samples a step in every arm, divided among the replicas",
+    ]
+    speedups, steps = figure.axes
+    lines = {str(line.get_label()): line for line in speedups.get_lines()}
+    ideal, measured = lines["expected: as many times the speed"], lines["measured, 95 % interval"]
+    assert (list(ideal.get_xdata()), list(ideal.get_ydata()), ideal.get_linestyle()) == ([1, 4], [1, 4], "--")
+    assert list(measured.get_ydata()) == pytest.approx([1.0, 1.6, 2.0])
+    assert [text.get_text() for text in speedups.texts] == ["1.60 + (80 %)", "2.00 + (50 %)", "no speed"]
+    assert list(speedups.get_xticks()) == [1, 2, 3, 4]
+    assert (speedups.get_xlabel(), steps.get_ylabel()) == ("replicas", "time of a step (ms)")
+    heights = [[bar.get_height() for bar in container] for container in steps.containers]
+    assert heights == [pytest.approx([100.0, 50.0, 25.0]), pytest.approx([0.0, 12.5, 25.0])]
+    assert "2 replicas: 1.60; 4 replicas: 2.00" in alt
+    assert to_png(figure).startswith(b"\x89PNG")
+
+
+def test_the_plot_leaves_room_for_intervals_but_for_those_that_bound_nothing() -> None:
+    (axes, _) = plot_comparison(scaled({1: (100.0,) * 3, 2: (190.0, 205.0, 220.0)}))["scaling.png"].figure.axes
+    assert axes.get_ylim()[1] > 2.05 + 0.3  # the interval's upper end is at about 2.41
+    (axes, _) = plot_comparison(scaled({1: (100.0, 100.0), 2: (50.0, 400.0)}))["scaling.png"].figure.axes
+    assert axes.get_ylim()[1] < 5.0
+
+
+def test_the_plot_of_logical_cpus_says_that_they_share_cores() -> None:
+    figure, _ = plot_comparison(scaled({1: 480.0, 2: 240.0}, kind="cpu", is_weak=True))["scaling.png"]
+    assert figure.get_suptitle().splitlines()[1:] == [
+        "Weak scaling: 48 samples a step for each replica, so that the global batch grows with them",
+        "Replicas share the cores of one processor: no statement about hardware",
+    ]
+
+
+def test_the_report_has_the_table_and_says_which_scaling_it_is() -> None:
+    comparison = scaled({1: 480.0, 2: 768.0}, is_weak=True)
+    plan = build_plan(variations=(), arms=replica_arms("gpu", (1, 2)), per_replica_batch_size=48)
+    text = render_report(
+        ReportContents(
+            created=1_700_000_000.0,
+            comparison=comparison,
+            verdict=find_verdict(comparison),
+            plan=plan,
+            images={},
+            environment=None,
+            differing={},
+            commands=(),
+            recipe_name="test",
+            recipe_toml="",
+            needs_recipe_file=False,
+        )
+    )
+    title = "Weak scaling: 48 samples a step for each replica, so that the global batch grows with them"
+    assert f"<dt>scaling</dt><dd>{title}</dd>" in text
+    assert f"<h2>Scaling</h2>\n<p>{title}.</p>" in text
+    assert "<td>80 % [80, 80]</td>" in text
+    assert '<td class="faster">1.60 [1.60, 1.60] +</td>' in text
+
+
+def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_an_arm() -> None:
+    plan = build_plan(variations=(), arms=replica_arms("cpu", (1, 2, 4)), per_replica_batch_size=16)
+    sizes = [resolve_recipe(plan, {}, arm).training.global_batch_size for arm in plan.arms]
+    assert sizes == [16, 32, 64]
+    assert replica_counts(plan) == (1, 2, 4)
+    assert replica_counts(build_plan()) is None  # batch sizes are varied
+    assert replica_counts(build_plan(variations=(), arms=replica_arms("cpu", (1, 2))[::-1])) is None
+    assert replica_counts(build_plan(variations=(), arms=replica_arms("cpu", (2,)))) is None

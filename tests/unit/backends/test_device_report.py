@@ -1,0 +1,138 @@
+"""Why a GPU that is in the machine is not seen."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfbench.backends.tensorflow import device_report
+from tfbench.errors import DeviceError
+from tfbench.machine import devices
+from tfbench.machine.devices import DeviceFacts, explain_missing_gpu, parse_report, read_system
+from tfbench.records.machine import Gpu
+from tfbench.schema import to_plain
+
+VERSION_LINE = (
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.3.0\n"
+)
+
+
+def build_facts(**fields: Any) -> DeviceFacts:
+    """Builds the facts of a machine whose GPU should be seen, and is not."""
+    return DeviceFacts(
+        **{
+            "tensorflow": "2.21.0",
+            "logical_cores": 8,
+            "pci_gpus": ("0000:01:00.0",),
+            "driver": "550.54.15",
+            "device_nodes": ("/dev/nvidia0",),
+            "built_with_cuda": True,
+            "cuda": "12.5.1",
+        }
+        | fields
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "remedy"),
+    [
+        ({"driver": None, "device_nodes": ()}, "NVIDIA's driver is not loaded", "Install it"),
+        ({"device_nodes": ()}, "/dev/nvidia0 does not exist", "--gpus all"),
+        ({"cuda_visible_devices": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides it", "Unset it"),
+        ({"cuda_visible_devices": ""}, "CUDA_VISIBLE_DEVICES='' hides it", "Unset it"),
+        ({"cuda_visible_devices": "1"}, "CUDA_VISIBLE_DEVICES='1' hides it", "Unset it"),
+        ({"built_with_cuda": False}, "(2.21.0) was built without CUDA", 'pip install "tfbench[cuda]"'),
+        ({}, "cannot load its CUDA libraries", 'pip install "tfbench[cuda]"'),
+        ({"cuda_visible_devices": "0"}, "cannot load its CUDA libraries", 'pip install "tfbench[cuda]"'),
+        ({"log": ("Cannot dlopen some GPU libraries.",)}, "CUDA libraries", "says: Cannot dlopen some GPU libraries."),
+    ],
+)
+def test_names_the_reason_and_the_remedy(fields: dict[str, Any], reason: str, remedy: str) -> None:
+    explanation = explain_missing_gpu(build_facts(**fields))
+    assert explanation is not None
+    assert "0000:01:00.0" in explanation
+    assert reason in explanation
+    assert remedy in explanation
+
+
+def test_a_gpu_that_is_passed_into_a_container_without_its_pci_bus_is_in_the_machine() -> None:
+    explanation = explain_missing_gpu(build_facts(pci_gpus=()))
+    assert explanation is not None and "/dev/nvidia0" in explanation
+
+
+def test_says_nothing_of_a_gpu_that_is_seen() -> None:
+    assert explain_missing_gpu(build_facts(gpus=(Gpu(name="Titan X"),))) is None
+
+
+def test_says_nothing_of_a_machine_without_gpu() -> None:
+    assert explain_missing_gpu(build_facts(pci_gpus=(), device_nodes=(), driver=None)) is None
+
+
+def write_pci_device(root: Path, address: str, vendor: str, device_class: str) -> None:
+    folder = root / "sys/bus/pci/devices" / address
+    folder.mkdir(parents=True)
+    (folder / "vendor").write_text(f"{vendor}\n", encoding="ascii")
+    (folder / "class").write_text(f"{device_class}\n", encoding="ascii")
+
+
+def test_reads_the_system(tmp_path: Path) -> None:
+    write_pci_device(tmp_path, "0000:02:00.0", "0x10de", "0x030200")
+    write_pci_device(tmp_path, "0000:01:00.0", "0x10de", "0x030000")
+    write_pci_device(tmp_path, "0000:01:00.1", "0x10de", "0x040300")  # the sound of a graphics card
+    write_pci_device(tmp_path, "0000:00:02.0", "0x8086", "0x030000")
+    (tmp_path / "sys/bus/pci/devices/0000:03:00.0").mkdir()
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text(VERSION_LINE, encoding="ascii")
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / "dev" / name).touch()
+    assert read_system(tmp_path, {"CUDA_VISIBLE_DEVICES": "0"}) == {
+        "pci_gpus": ("0000:01:00.0", "0000:02:00.0"),
+        "driver": "550.54.15",
+        "device_nodes": ("/dev/nvidia0",),
+        "cuda_visible_devices": "0",
+    }
+
+
+def test_reads_a_system_without_any_of_it(tmp_path: Path) -> None:
+    assert read_system(tmp_path, {}) == {
+        "pci_gpus": (),
+        "driver": None,
+        "device_nodes": (),
+        "cuda_visible_devices": None,
+    }
+
+
+def test_a_gpu_has_the_memory_and_driver_that_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    known = (Gpu(name="Titan X", memory_bytes=12 * 2**30, driver="550.54.15", clock_mhz=1911),)
+    asked: list[object] = []
+
+    def match(*arguments: object) -> tuple[Gpu, ...]:
+        asked.append(arguments)
+        return known
+
+    names = iter(["Titan X", "Titan V"])
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind, kind])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": next(names)})
+    monkeypatch.setattr(device_report, "match_gpus", match)
+    monkeypatch.setattr(devices, "_read_driver_version", lambda path: "550.54.15")
+    assert device_report.collect_facts().gpus == known
+    assert asked == [(["Titan X", "Titan V"], "550.54.15")]
+
+
+def test_parses_a_report_and_keeps_what_the_log_says_of_gpus() -> None:
+    stderr = (
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+        "W0000 00:00:1.5  7 gpu_device.cc:2342] Cannot dlopen some GPU libraries.\n"
+        "W0000 00:00:1.6  7 gpu_device.cc:2342] Cannot dlopen some GPU libraries.\n"
+    )
+    facts = parse_report("noise\n" + json.dumps(to_plain(build_facts())) + "\n", stderr)
+    assert facts == build_facts(log=("Cannot dlopen some GPU libraries.",))
+
+
+def test_a_child_that_crashed_is_an_error_with_its_last_words() -> None:
+    with pytest.raises(DeviceError, match="could not be asked for its devices: ImportError: libfoo"):
+        parse_report("", "Traceback\nImportError: libfoo\n")

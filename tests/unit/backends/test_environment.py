@@ -1,0 +1,99 @@
+"""What is read back from the process: versions, threads, settings, and which kernels are in use."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+import tensorflow as tf
+
+from builders import build_recipe
+from tfbench.backends.tensorflow import environment
+
+# Prints what `uses_onednn` says, and the operation that a convolution really becomes.
+CONVOLVE = """
+import tensorflow as tf
+from tfbench.backends.tensorflow.placement import DeviceWatch
+from tfbench.backends.tensorflow.environment import uses_onednn
+
+convolve = tf.function(lambda images, kernel: tf.nn.conv2d(images, kernel, 1, "SAME"))
+with DeviceWatch() as watch:
+    convolve(tf.ones((1, 8, 8, 3)), tf.ones((3, 3, 3, 4)))
+    operations = {operation for _, operation in watch.stop()}
+print(uses_onednn(), "Conv2D" in operations, any(name.startswith("_Mkl") for name in operations))
+"""
+
+
+def test_onednn_is_said_to_be_in_use_where_convolutions_are_its_own(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CONVOLVE],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=tmp_path,
+            env=os.environ | {"TF_ENABLE_ONEDNN_OPTS": value, "CUDA_VISIBLE_DEVICES": "-1"},
+        )
+        for value in ("0", "1")
+    ]
+    off, on = (process.communicate(timeout=120)[0].split() for process in processes)
+    assert off == ["False", "True", "False"]
+    if platform.machine() == "x86_64":
+        assert on == ["True", "False", "True"]
+
+
+def test_threads_are_read_from_the_variables_that_set_them() -> None:
+    variables = {
+        "PATH": "/bin",
+        "TF_NUM_INTRAOP_THREADS": "2",
+        "OMP_NUM_THREADS": "4",
+        "KMP_BLOCKTIME": "0",
+        "KMP_DUPLICATE_LIB_OK": "True",
+        "TF_GPU_THREAD_MODE": "gpu_private",
+    }
+    assert environment.find_thread_variables(variables) == (
+        "KMP_BLOCKTIME=0 OMP_NUM_THREADS=4 TF_GPU_THREAD_MODE=gpu_private TF_NUM_INTRAOP_THREADS=2"
+    )
+    assert environment.find_thread_variables({}) == ""
+
+
+def test_collects_versions_and_the_machine_without_importing_mlflow() -> None:
+    had_mlflow = "mlflow" in sys.modules
+    found = environment.collect_environment()
+    assert found.mlflow == importlib.metadata.version("mlflow")
+    assert ("mlflow" in sys.modules) == had_mlflow
+    assert (found.tensorflow, found.keras) == (tf.__version__, keras.__version__)
+    assert found.python == platform.python_version()
+    assert found.tensorflow_onednn in (True, False)
+    assert (found.tensorflow_cuda is None) == (found.tensorflow_cudnn is None)
+    assert found.num_logical_cores >= found.usable_cores >= 1
+
+
+def test_the_commit_is_that_of_the_folder_that_tfbench_was_started_in(in_tmp_path: Path) -> None:
+    assert environment.collect_environment().git_commit is None
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    (in_tmp_path / "file").write_text("1", encoding="utf-8")
+    for arguments in (["init", "-q"], ["add", "file"], [*who, "commit", "-q", "--no-gpg-sign", "-m", "one"]):
+        try:
+            subprocess.run(["git", *arguments], check=True, capture_output=True)
+        except FileNotFoundError:
+            pytest.skip("git is not installed")
+    clean = environment.collect_environment()
+    assert clean.git_commit is not None and len(clean.git_commit) == 40
+    assert clean.git_dirty is False
+    (in_tmp_path / "file").write_text("2", encoding="utf-8")
+    assert environment.collect_environment().git_dirty is True
+
+
+def test_settings_are_those_of_tensorflow_and_keras_not_of_the_recipe() -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(loss="mse", jit_compile=False, steps_per_execution=3)
+    asked = build_recipe(training={"steps_per_execution": 2, "deterministic": True}).training
+    settings = environment.read_settings(model, asked)
+    assert (settings.steps_per_execution, settings.deterministic, settings.jit_compile) == (3, False, False)
+    assert settings.image_data_format == keras.config.image_data_format()
+    assert settings.tensor_float_32 == tf.config.experimental.tensor_float_32_execution_enabled()

@@ -1,0 +1,223 @@
+"""Operations of a trace: read from TensorFlow's own format, and their time shared among parts."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfbench.backends.tensorflow import op_trace
+from tfbench.backends.tensorflow.op_trace import Trace, TracedOperation, apportion, read_trace, sum_up, trace
+from tfbench.errors import MeasurementError
+from tfbench.records.profile import ProfiledOperation
+
+SECOND = 10**12  # of a trace, in picoseconds
+
+
+def operation(start: float, end: float, name: str) -> TracedOperation:
+    return TracedOperation(round(start * SECOND), round(end * SECOND), name, "Kind")
+
+
+def part_of(name: str) -> tuple[int, str]:
+    """Takes "1/conv" for the part "conv" of phase 1."""
+    phase, part = name.split("/")
+    return int(phase), part
+
+
+def apportioned(*operations: TracedOperation) -> dict[str, float]:
+    return {part: pytest.approx(seconds) for part, seconds in apportion(operations, part_of).items()}
+
+
+def test_gaps_belong_to_no_part() -> None:
+    assert apportioned(operation(0, 1, "0/a"), operation(3, 5, "0/b"), operation(7, 8, "0/a")) == {"a": 2, "b": 2}
+
+
+def test_operations_of_one_phase_share_the_time_in_which_both_run() -> None:
+    # a alone from 0 to 2, both to 4, b alone to 6.
+    assert apportioned(operation(0, 4, "0/a"), operation(2, 6, "0/b")) == {"a": 3, "b": 3}
+
+
+def test_two_operations_of_one_part_count_the_time_once() -> None:
+    assert apportioned(operation(0, 4, "0/a"), operation(1, 3, "0/a")) == {"a": 4}
+
+
+def test_what_runs_beside_an_earlier_phase_takes_no_time_of_its_own() -> None:
+    # The update of a weight begins while the backward pass still runs.
+    assert apportioned(operation(0, 4, "1/backward"), operation(2, 7, "2/update")) == {"backward": 4, "update": 3}
+    assert apportioned(operation(0, 4, "2/update"), operation(1, 2, "1/backward")) == {"update": 3, "backward": 1}
+
+
+def test_an_operation_within_another_shares_with_it() -> None:
+    # A loop of 4 s with a product of 2 s in it: 2 alone, 2 shared.
+    assert apportioned(operation(0, 4, "0/loop"), operation(1, 3, "0/product")) == {"loop": 3, "product": 1}
+
+
+def test_the_order_in_which_operations_are_given_does_not_matter_nor_do_those_without_length() -> None:
+    one, other, empty = operation(5, 6, "0/b"), operation(5.5, 7, "1/a"), operation(5.2, 5.2, "0/nothing")
+    assert apportioned(other, empty, one) == {"b": 1, "a": 1}
+
+
+def test_parts_add_up_to_the_time_in_which_anything_ran() -> None:
+    operations = [operation(k % 7, k % 7 + 1 + k % 3, f"{k % 2}/{k}") for k in range(20)]
+    covered = max(one.end for one in operations) - min(one.start for one in operations)  # there is no gap
+    assert sum(apportion(operations, part_of).values()) == pytest.approx(covered / SECOND)
+
+
+def test_nothing_ran_where_there_is_no_operation() -> None:
+    assert apportion([], part_of) == {}
+
+
+def add_event(plane: Any, line: Any, name: str, offset: int, duration: int) -> Any:
+    """Adds an event, in picoseconds from the begin of its line."""
+    number = len(plane.event_metadata) + 1
+    plane.event_metadata[number].id = number
+    plane.event_metadata[number].name = name
+    return line.events.add(metadata_id=number, offset_ps=offset, duration_ps=duration)
+
+
+def write_trace(folder: Path, *, with_gpu: bool) -> Path:
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    space = xplane_pb2.XSpace()
+    host = space.planes.add(name="/host:CPU")
+    line = host.lines.add(timestamp_ns=3)
+    add_event(host, line, "model/dense/MatMul:MatMul", 500, 2000)
+    add_event(host, line, "ThreadpoolListener::Record", 0, 9000)
+    add_event(host, line, "train_function", 0, 9000)
+    add_event(host, line, "ExecutorState::Process#id=7#", 400, 3000)
+    add_event(host, host.lines.add(timestamp_ns=4), "loop body/Sum:Sum", 0, 100)
+    if with_gpu:
+        gpu = space.planes.add(name="/device:GPU:0")
+        names = {1: "tf_op", 2: "grid", 3: "model/dense/BiasAdd:BiasAdd"}
+        for number, name in names.items():
+            gpu.stat_metadata[number].id = number
+            gpu.stat_metadata[number].name = name
+        line = gpu.lines.add(timestamp_ns=10, name="Stream #13(Kernel,MemcpyH2D,MemcpyD2H)")
+        event = add_event(gpu, line, "ampere_sgemm_32x32", 100, 700)
+        event.stats.add(metadata_id=2, str_value="1:1")
+        event.stats.add(metadata_id=1, str_value="model/dense/MatMul:MatMul")
+        add_event(gpu, line, "bias_kernel", 900, 50).stats.add(metadata_id=1, ref_value=3)
+        add_event(gpu, line, "MemcpyH2D", 950, 10)  # belongs to no operation
+        add_event(gpu, line, "MemcpyD2H", 1000, 20)
+        # CUPTI gives a copy the operation that asked for it.
+        add_event(gpu, line, "MemcpyD2H", 2000, 5).stats.add(metadata_id=1, str_value="div_no_nan/_7:_Send")
+        # What the streams tell, summed up; and what CUPTI itself took, which it notes as the device's.
+        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Steps"), "7", 0, 9000)
+        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="Framework Ops"), "a:MatMul", 0, 9000)
+        add_event(gpu, gpu.lines.add(timestamp_ns=10, name="CUPTI overhead"), "Buffer flush", 0, 9000)
+        add_event(host, host.lines.add(timestamp_ns=11), "cuStreamSynchronize#correlation=3#", 0, 400)
+    path = folder / "machine.xplane.pb"
+    path.write_bytes(space.SerializeToString())
+    return path
+
+
+def test_operations_of_the_host_are_named_by_their_events(tmp_path: Path) -> None:
+    found = read_trace(write_trace(tmp_path, with_gpu=False))
+    assert not found.on_device
+    assert found.operations == [
+        TracedOperation(3500, 5500, "model/dense/MatMul", "MatMul"),
+        TracedOperation(4000, 4100, "loop body/Sum", "Sum"),
+    ]
+
+
+def test_operations_of_a_gpu_are_named_by_what_launched_their_kernels_and_the_launches_left_out(tmp_path: Path) -> None:
+    found = read_trace(write_trace(tmp_path, with_gpu=True))
+    assert found.on_device
+    assert found.operations == [
+        TracedOperation(10_100, 10_800, "model/dense/MatMul", "MatMul"),
+        TracedOperation(10_900, 10_950, "model/dense/BiasAdd", "BiasAdd"),
+        TracedOperation(12_000, 12_005, "div_no_nan/_7", "_Send"),
+    ]
+
+
+def test_what_was_at_work_without_a_name_is_told_from_moments_in_which_nothing_was(tmp_path: Path) -> None:
+    # The executor from 3.4 to 6.4 ns, with an operation of 2 ns in it; the product of the other thread is within that.
+    of_host = read_trace(write_trace(tmp_path, with_gpu=False))
+    assert [(one.start, one.end) for one in of_host.others] == [(3400, 6400)]
+    assert of_host.active_seconds == pytest.approx(3e-9)
+    # Kernels of 700 and 50 ps and copies of 10, 20 and 5; the executor launches them.
+    of_gpu = read_trace(write_trace(tmp_path, with_gpu=True))
+    assert [one.name for one in of_gpu.others] == ["MemcpyH2D", "MemcpyD2H", "MemcpyD2H"]
+    assert of_gpu.active_seconds == pytest.approx(785e-12)
+
+
+def test_a_trace_of_operations_alone_does_not_tell_what_else_was_at_work() -> None:
+    operations = [operation(0, 1, "0/a")]
+    assert Trace(operations, [], [], on_device=False).active_seconds is None
+    assert Trace(operations, [], [], on_device=True).active_seconds == 1.0
+
+
+def test_copies_to_the_host_and_waits_for_a_gpu_are_found(tmp_path: Path) -> None:
+    of_gpu = read_trace(write_trace(tmp_path, with_gpu=True))
+    assert [(one.name, one.end - one.start) for one in of_gpu.waits] == [
+        ("MemcpyD2H", 20),
+        ("MemcpyD2H", 5),
+        ("cuStreamSynchronize", 400),
+    ]
+    assert read_trace(write_trace(tmp_path, with_gpu=False)).waits == []
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("MemcpyD2H", True),
+        ("cuMemcpyDtoHAsync_v2", True),
+        ("hipMemcpyDtoHAsync", True),
+        ("cuStreamSynchronize", True),
+        ("cudaEventSynchronize", True),
+        ("cuCtxSynchronize", True),
+        ("cuMemcpyHtoDAsync_v2", False),
+        ("MemcpyH2D", False),
+        ("MemcpyD2D", False),
+        ("cuLaunchKernel", False),
+    ],
+)
+def test_which_events_fetch_from_a_gpu_or_wait_for_it(name: str, counts: bool) -> None:
+    assert bool(op_trace._WAITS.fullmatch(name)) == counts
+
+
+def test_a_missing_reader_of_the_format_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_trace(tmp_path, with_gpu=False)
+    monkeypatch.setitem(sys.modules, "tensorflow.tsl.profiler.protobuf", None)
+    with pytest.raises(MeasurementError, match=r"this version of TensorFlow cannot read its own traces: .+"):
+        read_trace(path)
+
+
+def test_a_trace_of_a_product_has_it_and_can_be_kept(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    @tf.function
+    def product(matrix: Any) -> Any:
+        with tf.name_scope("here"):
+            return tf.linalg.matmul(matrix, matrix, name="square")
+
+    matrix = tf.ones((64, 64))
+    product(matrix)
+    found = trace(lambda: product(matrix).numpy(), tmp_path / "kept")
+    assert found.active_seconds is not None  # TensorFlow tells when its executor is at work
+    (square,) = (one for one in found.operations if one.name.endswith("here/square"))
+    assert square.kind in ("MatMul", "_MklMatMul")  # the latter where oneDNN computes it
+    assert square.end > square.start
+    assert list((tmp_path / "kept").rglob("*.xplane.pb"))
+
+
+def test_a_trace_without_an_operation_is_an_error_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(MeasurementError, match=r"recorded no operation\. Is another profiler attached"):
+        trace(lambda: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_operations_of_the_same_name_are_summed_to_what_a_step_took_of_them() -> None:
+    # Two steps. The product runs in both, alone for 1 s and then beside the sum for 1 s of its 3.
+    operations = [
+        operation(0, 2, "scope/product"),
+        operation(1, 4, "scope/sum"),
+        operation(5, 7, "scope/product"),
+    ]
+    assert sum_up(operations, 2) == [
+        ProfiledOperation(name="scope/product", kind="Kind", occurrences=1.0, seconds=2.0, own_seconds=1.75),
+        ProfiledOperation(name="scope/sum", kind="Kind", occurrences=0.5, seconds=1.5, own_seconds=1.25),
+    ]

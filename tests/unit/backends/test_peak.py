@@ -1,0 +1,205 @@
+"""What a training is held against once it is over: the peak of its devices, its input pipeline alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from builders import build_placement, build_recipe, build_request
+from tfbench.backends.tensorflow import peak
+from tfbench.records.journal import Journal, Replay, request_fields
+from tfbench.records.lines import Follower
+from tfbench.records.machine import InputCheck, PeakCheck
+from tfbench.records.run import ModelSummary, RunResult
+from tfbench.worker import limit_checks, training
+
+
+class Device:
+    """A device with a clock: each call costs the host something, each product the device, and the end of all a wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, launch: float, flops_per_second: dict[int, float]) -> None:
+        self._launch, self._flops_per_second, self._now = launch, flops_per_second, 0.0
+        self.built: list[tuple[int, int, int]] = []
+        monkeypatch.setattr(peak.time, "perf_counter", lambda: self._now)
+        monkeypatch.setattr(peak, "_build_products", self._build_products)
+        monkeypatch.setattr(peak, "_build_additions", self._build_additions)
+        counters: Any = SimpleNamespace(other_share=lambda before: 0.0)
+        monkeypatch.setattr(peak, "read_counters", lambda: counters)
+
+    def _build_products(
+        self, devices: Any, sizes: tuple[int, int, int], dtype: str, chain: int
+    ) -> Callable[[int], None]:
+        self.built.append(sizes)
+        rows, common, columns = sizes
+        speed = self._flops_per_second.get(rows, self._flops_per_second[0])
+
+        def run(num_calls: int) -> None:
+            self._now += self._launch + num_calls * chain * 2 * rows * common * columns / speed
+
+        return run
+
+    def _build_additions(self, devices: Any, size: int) -> Callable[[int], None]:
+        def run(num_calls: int) -> None:
+            self._now += self._launch + num_calls * 8 * 3 * 4 * size / 3e12
+
+        return run
+
+
+@pytest.mark.parametrize("launch", [20e-6, 200e-6, 2e-3])
+@pytest.mark.parametrize("teraflops", [1.0, 60.0, 800.0])
+def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
+    monkeypatch: pytest.MonkeyPatch, launch: float, teraflops: float
+) -> None:
+    Device(monkeypatch, launch=launch, flops_per_second={0: teraflops * 1e12})
+    # At 800 TFLOP/s eight products of 4096 rows take 1.4 ms.
+    check = peak.measure_peak(("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
+    assert check.sizes == (4096, 4096, 4096)
+    assert 0.99 <= check.flops_per_second / (teraflops * 1e12) <= 1.0
+
+
+def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
+    Device(monkeypatch, launch=200e-6, flops_per_second={0: 1e12})
+    assert 0.99 <= peak.measure_bandwidth(("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12 <= 1.0
+
+
+def test_the_network_s_own_product_is_the_peak_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 100e9, 512: 130e9})
+    check = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128))
+    assert (check.size, check.sizes) == (512, (512, 1152, 128))
+    assert 0.99 <= check.flops_per_second / 130e9 <= 1.0
+    slower = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100))
+    assert slower.sizes == (2048, 2048, 2048)
+    # No larger than a square one: as fast, and with less memory.
+    peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(131_072, 1152, 128))
+    assert device.built[-1] == (2048, 1152, 128)
+
+
+def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
+    model = ModelSummary(num_parameters=1, num_trainable_parameters=1, main_product=(256, 1152, 128))
+    assert peak.sizes_of_a_step(model, 32) == (8192, 1152, 128)
+    assert peak.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32) is None
+
+
+def test_the_fastest_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peak, "_find_least", lambda devices: 0.05)
+    monkeypatch.setattr(peak, "_build_products", lambda *_: lambda num_calls: None)
+    # A small product, a large one by itself, then the rounds of it.
+    times = iter([0.001, 0.2, 0.5, 0.25, 0.125])
+    monkeypatch.setattr(peak, "_time", lambda run, num_calls: next(times))
+    check = peak.measure_peak(("/device:CPU:0",), "float32", seconds=0.8)
+    assert (check.num_rounds, check.seconds, check.flops) == (3, 0.125, 2 * 2048**3)
+
+
+def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peak, "_CPU_SIZE", 64)
+    monkeypatch.setattr(peak, "_SMALL_SIZE", 64)
+    monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
+    monkeypatch.setattr(peak, "_MIN_LAUNCHES", 1)
+    devices = ("/device:CPU:0", "/device:CPU:0")
+    check = peak.measure_peak(devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
+    assert (check.size, check.precision, check.num_rounds) == (check.sizes[0], "bfloat16", 3)
+    of_a_call = 2 * 2 * 64**3  # two for each multiply-accumulate, on two devices
+    assert check.flops % (of_a_call if check.sizes == (64, 64, 64) else 2 * 2 * 8 * 4 * 2) == 0
+    assert peak.measure_bandwidth(devices[:1], seconds=0.0).num_rounds == 3
+
+
+def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
+    assert peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0).size == 1024
+
+
+def check_limits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, peaks: list[int], flops: int | None, speed: float | None
+) -> RunResult:
+    """Runs the checks that follow a training in batches of 32, with peaks as given, in operations a second."""
+    found = iter(peaks)
+
+    def measure(*_: Any, **__: Any) -> PeakCheck:
+        return PeakCheck(size=1, precision="float32", num_rounds=3, flops=next(found), seconds=1.0)
+
+    monkeypatch.setattr(limit_checks, "measure_peak", measure)
+    monkeypatch.setattr(limit_checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
+    journal = Journal(folder / "a.jsonl")
+    model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
+    resolved: Any = SimpleNamespace(logical_names={"/device:CPU:0": "cpu:0"}, placement=build_placement())
+    unused: Any = None
+    limit_checks.check_limits(build_recipe().training, unused, resolved, model, speed, journal)
+    journal.close()
+    return read_checks(folder / "a.jsonl")
+
+
+def read_checks(path: Path) -> RunResult:
+    replay = Replay()
+    replay.apply({"kind": "request", **request_fields(build_request())})
+    for record in Follower(path).read():
+        replay.apply(record)
+    return replay.result()
+
+
+# 3,000 operations of 32 samples, ten steps a second: 960,000 a second.
+@pytest.mark.parametrize(("peaks", "num_measured"), [([960_000], 1), ([959_999, 970_000], 2), ([1, 2], 2)])
+def test_a_peak_below_what_was_reached_is_measured_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peaks: list[int], num_measured: int
+) -> None:
+    result = check_limits(tmp_path, monkeypatch, peaks=peaks, flops=3000, speed=10.0)
+    assert [check.flops for check in result.peak_checks] == peaks[:num_measured]
+
+
+@pytest.mark.parametrize(("flops", "speed"), [(None, 10.0), (1000, None)])
+def test_no_peak_is_measured_where_nothing_could_be_held_against_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flops: int | None, speed: float | None
+) -> None:
+    result = check_limits(tmp_path, monkeypatch, peaks=[], flops=flops, speed=speed)
+    assert result.peak_checks == ()
+    assert result.input_check == InputCheck(num_batches=64, seconds=0.5)
+
+
+class Pipeline:
+    """Batches that take a given time each, on a clock of its own."""
+
+    def __init__(self, batch_seconds: float) -> None:
+        self._batch_seconds = batch_seconds
+        self.drawn = 0
+
+    def draw(self, count: int) -> None:
+        self.drawn += count
+
+    def now(self) -> float:
+        return self.drawn * self._batch_seconds
+
+
+# 1 + 4 + 2 batches were ready, or in the making, before the drain began.
+@pytest.mark.parametrize(("batch_seconds", "least", "most"), [(0.001, 500, 501), (0.1, 5, 6), (3.0, 1, 1)])
+def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_is_ready_any_more(
+    monkeypatch: pytest.MonkeyPatch, batch_seconds: float, least: int, most: int
+) -> None:
+    pipeline = Pipeline(batch_seconds)
+    monkeypatch.setattr(training.input_pipeline, "build_training_dataset", lambda *_, **__: pipeline)
+    monkeypatch.setattr(training, "_compile_draws", lambda batches: batches.draw)
+    monkeypatch.setattr(training.time, "perf_counter", pipeline.now)
+    unused: Any = None
+    check = training.check_input(build_recipe().training, unused)
+    assert least <= check.num_batches <= most
+    assert check.seconds == pytest.approx(check.num_batches * batch_seconds)
+    assert pipeline.drawn == 7 + check.num_batches
+
+
+def test_as_many_batches_are_drawn_as_are_counted() -> None:
+    import tensorflow as tf
+
+    made: list[int] = []
+
+    def make(number: Any) -> Any:
+        made.append(int(number))
+        return number
+
+    batches = tf.data.Dataset.counter().map(lambda number: tf.numpy_function(make, [number], tf.int64))
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False  # which TensorFlow does where a pipeline has none
+    draw = training._compile_draws(batches.with_options(options))
+    draw(1)
+    draw(5)
+    draw(20)
+    assert made == list(range(26))

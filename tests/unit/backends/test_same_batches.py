@@ -1,0 +1,170 @@
+"""The batches of a training are those that they have always been, bit for bit, however they are made.
+
+The digests were recorded with the pipeline of the first releases, which shuffled, cut and gathered sample by sample.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbench.backends.tensorflow import input_pipeline
+from tfbench.backends.tensorflow.input_pipeline import build_training_dataset, build_validation_dataset
+from tfbench.datasets.sources.splits import Split, Splits, mean_of
+from tfbench.datasets.sources.synthetic import generate_splits
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+NUM_BATCHES = 12
+
+IMAGES: dict[str, Any] = {
+    "input_shape": (6, 6, 3),
+    "input_dtype": "uint8",
+    "target_shape": (),
+    "num_classes": 10,
+    "train_samples": 50,
+    "validation_samples": 23,
+    "input_scale": 1 / 255,
+}
+CROPPED: dict[str, Any] = IMAGES | {"stored_shape": (8, 8, 3), "mirrors": True}
+VALUES: dict[str, Any] = {
+    "input_shape": (4,),
+    "input_dtype": "float32",
+    "target_shape": (2,),
+    "num_classes": None,
+    "train_samples": 37,
+    "validation_samples": 20,
+}
+
+# What the data are, how they are asked for, and the digest of the batches.
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "shuffled, wraps inside a batch": (IMAGES, {"global_batch_size": 16, "seed": 3}, "6236da2e3ca43008"),
+    "another seed": (IMAGES, {"global_batch_size": 16, "seed": 4}, "3ad3b67378324124"),
+    "a batch of several passes": (IMAGES, {"global_batch_size": 128, "seed": 3}, "b956f1b16ca8dedb"),
+    "a batch of one": (IMAGES, {"global_batch_size": 1, "seed": 3}, "68e33601b44dfb16"),
+    "gone on with in the first pass": (
+        IMAGES,
+        {"global_batch_size": 16, "seed": 3, "first_step": 2},
+        "de4db675b46c0b5a",
+    ),
+    "gone on with far away": (
+        IMAGES,
+        {"global_batch_size": 16, "seed": 3, "first_step": 1_000_003},
+        "4573f0f80c1d6824",
+    ),
+    "gone on with at the end of a pass": (
+        IMAGES,
+        {"global_batch_size": 25, "seed": 3, "first_step": 4},
+        "1d356687bf620a8c",
+    ),
+    "in order": (
+        IMAGES | {"shuffled": False},
+        {"global_batch_size": 16, "seed": 3, "first_step": 5},
+        "472d9ee73576e7cb",
+    ),
+    "drawn": (IMAGES | {"drawn": True}, {"global_batch_size": 16, "seed": 3}, "0ab916a38f985bee"),
+    "crops and mirrors": (CROPPED, {"global_batch_size": 16, "seed": 3}, "f0a9ac93150f08c5"),
+    "crops of a run gone on with": (CROPPED, {"global_batch_size": 16, "seed": 3, "first_step": 7}, "a7f668f2a215b419"),
+    "less the mean of each pixel": (
+        CROPPED | {"mean": "image"},
+        {"global_batch_size": 16, "seed": 3},
+        "fbfa1fe816a90bd2",
+    ),
+    "less the mean of each channel": (
+        IMAGES | {"mean": "channel"},
+        {"global_batch_size": 16, "seed": 3},
+        "1c12283e9cf122fa",
+    ),
+    "a pool": (IMAGES | {"train_samples": 1000}, {"global_batch_size": 64, "seed": 3}, "e361914ff6f4b9fe"),
+    "values": (VALUES, {"global_batch_size": 10, "seed": 3}, "7c1744d2ab2d923f"),
+    "validation": (IMAGES, {"batch_size": 16}, "c41bbab0bde751f6"),
+    "validation in one batch": (IMAGES, {"batch_size": 32}, "51b65a75169ee972"),
+    "validation of the training samples": (CROPPED, {"batch_size": 16, "split": "train"}, "73bca88c9fc28338"),
+    "a view": (CROPPED | {"views": 10}, {"batch_size": 16, "view": 6}, "b28d5e0d38d7806c"),
+    "validation of values": (VALUES, {"batch_size": 5}, "e41c6dae6a90ad97"),
+}
+
+
+def make_splits(fields: dict[str, Any]) -> Splits:
+    """Makes data of known bytes; of a pool of 50 samples where there are more."""
+    spec = DatasetSpec(**fields)
+    rng = np.random.default_rng(11)
+    shape = spec.stored_shape or spec.input_shape
+
+    def make(count: int) -> Split:
+        rows = min(count, 50)
+        if spec.num_classes is None:
+            inputs = rng.normal(size=(rows, *shape)).astype(np.float32)
+            return Split(inputs=inputs, targets=inputs[:, :2] * 2, num_samples=count)
+        inputs = rng.integers(0, 256, (rows, *shape), np.uint8)
+        return Split(inputs=inputs, targets=rng.integers(0, 10, rows), num_samples=count)
+
+    train = make(spec.train_samples)
+    return Splits(
+        spec=spec,
+        train=train,
+        validation=make(spec.validation_samples),
+        source="test",
+        mean=mean_of(train.inputs, spec),
+    )
+
+
+def build(fields: dict[str, Any], options: dict[str, Any]) -> Any:
+    make = build_training_dataset if "seed" in options else build_validation_dataset
+    return make(make_splits(fields), **options)
+
+
+def digest(batches: Iterator[tuple[Any, Any]]) -> str:
+    """Returns what differs where a bit, a shape or a type of the first batches does."""
+    found = hashlib.sha256()
+    for batch in itertools.islice(batches, NUM_BATCHES):
+        for tensor in batch:
+            found.update(f"{tensor.dtype.name} {tensor.shape}".encode())
+            found.update(tensor.numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_batches_are_the_same_bit_for_bit(name: str) -> None:
+    fields, options, expected = CASES[name]
+    assert digest(iter(build(fields, options))) == expected
+
+
+def test_batches_drawn_within_a_function_are_the_same() -> None:
+    # As an execution of several steps draws them.
+    fields, options, expected = CASES["crops and mirrors"]
+    iterator = iter(build(fields, options))
+
+    @tf.function
+    def execution() -> list[Any]:
+        return [iterator.get_next() for _ in range(3)]
+
+    assert digest(batch for _ in range(4) for batch in execution()) == expected
+
+
+@pytest.mark.parametrize("name", ["shuffled, wraps inside a batch", "validation"])
+def test_batches_too_heavy_for_one_thread_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_pipeline, "LIGHT_BYTES", 0)
+    test_batches_are_the_same_bit_for_bit(name)
+
+
+def test_batches_of_synthetic_data_are_the_same() -> None:
+    batches = build_training_dataset(generate_splits(DatasetSpec(**IMAGES), seed=5), global_batch_size=16, seed=3)
+    assert digest(iter(batches)) == "d85b06f749cc79aa"
+
+
+def test_every_training_batch_is_of_a_size_known_beforehand() -> None:
+    inputs, targets = build(IMAGES, {"global_batch_size": 16, "seed": 3}).element_spec
+    assert (inputs.shape.as_list(), targets.shape.as_list()) == ([16, 6, 6, 3], [16])
+    inputs, targets = build(IMAGES, {"batch_size": 16}).element_spec
+    assert (inputs.shape.as_list(), targets.shape.as_list()) == ([None, 6, 6, 3], [None])
+
+
+def test_a_validation_says_how_many_batches_it_has() -> None:
+    assert (
+        build(IMAGES, {"global_batch_size": 16, "seed": 3}).cardinality().numpy() < 0
+    )  # Keras: not known, or infinite
+    assert build(IMAGES, {"batch_size": 16}).cardinality().numpy() == 2

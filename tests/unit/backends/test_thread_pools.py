@@ -1,0 +1,88 @@
+"""How many threads TensorFlow starts for its devices: counted, and held against what is expected."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from builders import build_placement, build_result
+from runs import DEADLINE_SECONDS, clean_environment
+from tfbench.analysis.run.checks import find_cautions
+from tfbench.backends.tensorflow.thread_pools import count_threads, expect_threads
+from tfbench.records.run import ThreadPools
+
+SHARED = ThreadPools(num_devices=3, intra_op_threads=2, inter_op_threads=2, expected_intra_op_threads=2)
+
+PROGRAM = """
+import json, sys
+import tensorflow as tf
+from tfbench.backends.tensorflow import placement
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.schema import to_plain
+
+devices, intra = json.loads(sys.argv[1])
+tf.config.threading.set_intra_op_parallelism_threads(intra)
+tf.config.threading.set_inter_op_parallelism_threads(3)
+config = DistributionConfig(strategy="mirrored", devices=tuple(f"cpu:{index}" for index in range(devices)))
+resolved = placement.resolve(config, TrainingConfig(global_batch_size=devices, epochs=1))
+print("FACTS" + json.dumps(to_plain(resolved.placement.threads)))
+"""
+
+
+def seen(devices: int, intra_op_threads: int) -> ThreadPools:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, json.dumps([devices, intra_op_threads])],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=True,
+    )
+    return ThreadPools(**json.loads(done.stdout.partition("FACTS")[2]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("devices", "intra_op_threads"), [(1, 0), (5, 4)])
+def test_all_logical_devices_of_a_process_share_one_pool(devices: int, intra_op_threads: int) -> None:
+    threads = seen(devices, intra_op_threads)
+    expected = intra_op_threads or len(os.sched_getaffinity(0))
+    assert threads == ThreadPools(
+        num_devices=devices,
+        intra_op_threads=expected,
+        inter_op_threads=3,
+        expected_intra_op_threads=expected,
+    )
+    assert threads.is_shared
+
+
+def test_threads_are_counted_by_their_names(tmp_path: Path) -> None:
+    for number, name in enumerate(("python", "tf_Compute", "python")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "comm").write_text(f"{name}\n")
+    (tmp_path / "3").mkdir()  # a thread that has ended meanwhile
+    assert count_threads(tmp_path) == {"python": 2, "tf_Compute": 1}
+
+
+def test_a_pool_has_what_was_asked_for_else_what_the_environment_says_else_a_thread_a_core() -> None:
+    cores = len(os.sched_getaffinity(0))
+    assert expect_threads(3, {"TF_NUM_INTRAOP_THREADS": "5"}) == 3
+    assert expect_threads(0, {"TF_NUM_INTRAOP_THREADS": "5"}) == 5
+    assert expect_threads(0, {"TF_NUM_INTRAOP_THREADS": "many"}) == expect_threads(0, {}) == cores
+
+
+def test_devices_that_do_not_share_their_threads_are_a_caution() -> None:
+    def cautions(threads: ThreadPools) -> list[str]:
+        found = find_cautions(build_result(placement=build_placement(threads=threads)))
+        return [caution for caution in found if "pool" in caution]
+
+    assert cautions(SHARED) == []
+    assert cautions(dataclasses.replace(SHARED, num_devices=1, intra_op_threads=7)) == []
+    assert cautions(dataclasses.replace(SHARED, intra_op_threads=6)) == [
+        "3 logical CPU devices should share one pool of 2 threads for their operations; TensorFlow was seen to start "
+        "6, a pool each: this run had other threads than one on a single device. Do not compare them."
+    ]
+    assert "start 5, something else: this run" in cautions(dataclasses.replace(SHARED, intra_op_threads=5))[0]

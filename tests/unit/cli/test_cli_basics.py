@@ -1,0 +1,241 @@
+"""What `list`, `show`, `validate` and `devices` print, and the one message that a mistake gets."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from tfbench.cli import cli
+from tfbench.recipe import files
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def anywhere(in_tmp_path: Path) -> Path:
+    return in_tmp_path
+
+
+def write_recipe(path: Path, text: str) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def shipped_text(name: str) -> str:
+    return files.find_recipe(name).read_text(encoding="utf-8")
+
+
+def test_list_shows_recipes_models_and_data_sets_aligned(tfbench: Cli) -> None:
+    done = tfbench("list")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Recipes\n  cifar10_convnet          CIFAR-10 network of cuda-convnet\n")
+    recipes, models, datasets = (block.splitlines()[1:] for block in done.stdout.split("\n\n")[:3])
+    for lines, name, summary in (
+        (recipes, "mnist_mlp", "MNIST MLP"),
+        (models, "mlp", "Multilayer perceptron: "),
+        (datasets, "mnist", "MNIST: 60,000"),
+    ):
+        (line,) = [line for line in lines if line.split()[0] == name]
+        column = line.index(summary)
+        assert all(other[column - 2 : column] == "  " and other[column] != " " for other in lines)
+
+
+def test_list_shows_a_local_recipe_by_its_path_and_survives_a_broken_one(tfbench: Cli) -> None:
+    write_recipe(Path("recipes/mine.toml"), shipped_text("mnist_mlp").replace("MNIST MLP", "My own"))
+    write_recipe(Path("recipes/broken.toml"), "[recipe\n")
+    stdout = tfbench("list").stdout
+    assert re.search(r"\n  recipes/mine\.toml +My own\n", stdout)
+    assert re.search(r"\n  recipes/broken\.toml +\(not valid: tfbench validate recipes/broken\.toml\)\n", stdout)
+
+
+def test_list_gives_json(tfbench: Cli) -> None:
+    contents = json.loads(tfbench("list", "--format", "json").stdout)
+    recipes, models, datasets = (
+        {entry["name"]: entry for entry in contents[kind]} for kind in ("recipes", "models", "datasets")
+    )
+    assert recipes["sine_lstm"]["title"] == "Sine wave LSTM"
+    assert models["mlp"]["summary"].startswith("Multilayer perceptron: ")
+    assert datasets["mnist"]["summary"].startswith("MNIST: ")
+
+
+def test_show_writes_defaults_and_references_as_a_recipe(tfbench: Cli) -> None:
+    done = tfbench("show", "mnist_mlp", "--toml", "--set", "training.epochs=3", "--set", "model.hidden_units=[7]")
+    assert done.exit_code == 0
+    tables = tomllib.loads(done.stdout)
+    assert tables["training"]["epochs"] == 3
+    assert tables["training"]["optimizer"]["beta_1"] == 0.9
+    assert tables["model"]["hidden_units"] == [7]
+    assert tables["reference"][1]["figures"]["val_accuracy"] == 0.9835
+    assert "# validation_batch_size: not set\n" in done.stdout
+
+
+def test_what_show_writes_can_be_validated(tfbench: Cli) -> None:
+    path = write_recipe(Path("mine.toml"), tfbench("show", "mnist_cnn", "--toml").stdout)
+    assert tfbench("validate", path) == (0, "mine.toml: ok\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "mnist_mpl"], "unknown recipe 'mnist_mpl'. Did you mean 'mnist_mlp'?"),
+        (["show", "nowhere/x.toml"], "nowhere/x.toml: no such file."),
+        (["show", "mnist_mlp", "--set", "training.epochs=-1"], "training.epochs: must be greater than or equal to 1."),
+        (["show", "mnist_mlp", "--set", "epochs=3"], "--set epochs=3: must be SECTION.KEY=VALUE"),
+        (["show", "mnist_mlp", "--set", "model.units=3"], "model.units: unknown key."),
+        (["show"], "Missing argument 'RECIPE'"),
+        (["show", "mnist_mlp", "--format", "xml"], "Invalid value for '--format'"),
+        (["show", "mnist_mlp", "--toml", "--format", "json"], "--toml and --format json exclude each other"),
+        (["validate"], "Missing argument 'RECIPE...'"),
+        (["list", "--all"], "No such option"),
+        (["lst"], "No such command 'lst'"),
+    ],
+)
+def test_a_mistake_gets_exit_code_2_and_one_message(tfbench: Cli, arguments: list[str], message: str) -> None:
+    done = tfbench(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.count("Error: ") == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_mistake_leaves_nothing_behind(tfbench: Cli, in_tmp_path: Path) -> None:
+    tfbench("show", "mnist_mpl")
+    assert list(in_tmp_path.iterdir()) == []
+
+
+def test_validate_checks_every_file_and_names_every_problem(tfbench: Cli) -> None:
+    text = shipped_text("mnist_mlp").replace("epochs = 20 ", "epochs = 0 ").replace('name = "mlp"', 'name = "mpl"')
+    bad = write_recipe(Path("bad.toml"), text)
+    done = tfbench("validate", "sine_lstm", bad, "absent.toml", "mnist_mlp")
+    assert done.exit_code == 2
+    lines = done.stdout.splitlines()
+    assert lines[0] == "sine_lstm: ok"
+    assert {line.split(": ")[1] for line in lines[1:3]} == {"training.epochs", "model.name"}
+    assert lines[3].startswith("absent.toml: no such file.")
+    assert lines[4:] == ["mnist_mlp: ok"]
+
+
+def test_validate_checks_the_points_of_a_sweep_and_names_code(tfbench: Cli) -> None:
+    text = shipped_text("mnist_mlp").partition("[sweep]")[0]
+    path = write_recipe(Path("swept.toml"), f'{text}[sweep]\n"model.name" = ["mlp", "os:system"]\n')
+    named = "model.name: os:system is code from outside of tfbench, which can do whatever you can."
+    assert tfbench("validate", path) == (2, f"{path}: {named} If you trust it, allow it with --allow-code.\n", "")
+    assert tfbench("validate", path, "--allow-code") == (0, f"{path}: ok\n", "")
+    path = write_recipe(Path("swept.toml"), f'{text}[sweep]\n"training.global_batch_size" = [32, -1]\n')
+    done = tfbench("validate", path)
+    assert done.exit_code == 2
+    assert done.stdout.startswith(
+        "swept.toml: swept with global_batch_size=-1, default: training.global_batch_size: must"
+    )
+
+
+def test_validate_gives_json(tfbench: Cli) -> None:
+    done = tfbench("validate", "mnist_mlp", "absent.toml", "--format", "json")
+    assert done.exit_code == 2
+    good, bad = json.loads(done.stdout)
+    assert good == {"recipe": "mnist_mlp", "ok": True, "problems": []}
+    assert not bad["ok"] and len(bad["problems"]) == 1
+
+
+def test_a_recipe_is_completed_by_the_shell() -> None:
+    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
+    names = [item.value for item in completer.get_completions(["show"], "mnist_h") if item.type == "plain"]
+    assert names == ["mnist_hidden100_mlp", "mnist_hidden100_rnn", "mnist_hidden263_rnn"]
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]) -> None:
+    """Stands in for the process that asks TensorFlow."""
+    report = json.dumps({"tensorflow": "2.21.0", "logical_cores": 8} | facts)
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 0, report + "\n", "W0000 1 x.cc:1] chatter on the GPU\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+
+def test_devices_lists_what_tensorflow_sees(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = {"name": "Titan X", "memory_bytes": 12 * 2**30, "driver": "550.54"}
+    answer(monkeypatch, {"gpus": [gpu], "built_with_cuda": True, "cuda": "12.5.1"})
+    assert tfbench("devices") == (
+        0,
+        "cpu    8 logical cores; cpu:0, cpu:1, ... are made as asked for\n"
+        "gpu:0  Titan X, 12.0 GiB, driver 550.54\n"
+        "TensorFlow 2.21.0, built for CUDA 12.5.1\n",
+        "",
+    )
+
+
+def test_devices_says_why_a_gpu_is_not_seen(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, {"pci_gpus": ["0000:01:00.0"]})
+    done = tfbench("devices")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "gpu    none\nTensorFlow 2.21.0, built without CUDA\n\nNot seen: an NVIDIA GPU is in" in done.stdout
+    assert "driver is not loaded" in json.loads(tfbench("devices", "--format", "json").stdout)["problem"]
+
+
+def test_devices_says_when_tensorflow_does_not_answer(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], **options: Any) -> None:
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(subprocess, "run", run)
+    done = tfbench("devices")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: TensorFlow did not answer within 120 s")
+
+
+def test_devices_asks_tensorflow_and_keeps_its_chatter_from_the_user(tfbench: Cli) -> None:
+    done = tfbench("devices", "--format", "json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["logical_cores"] == os.cpu_count()
+    assert report["tensorflow"].startswith("2.")
+
+
+def test_every_command_has_the_name_of_its_module() -> None:
+    names = cli.list_commands(click.Context(cli))
+    assert {"devices", "list", "show", "validate"} <= set(names)
+    assert not [name for name in names if name.startswith("_")]
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("list", "--format", "json"), ("show", "--help")])
+def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-m", "tfbench", *arguments], stdout=full, stderr=subprocess.PIPE)
+    message = b"Error: stdout cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_a_command_that_measures_says_then_where_its_result_is_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tfbench", "calibrate", "--list", "--format", "json", "--store", str(tmp_path)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
+    message = b"Error: stdout cannot be written: No space left on device. The noise floors are still in the store.\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "tfbench", "list"], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.stderr == b""
+
+
+def test_an_error_of_another_file_keeps_its_traceback(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(files, "list_recipes", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        tfbench("list")

@@ -1,0 +1,129 @@
+"""`tfbench diff` and `tfbench show --effective`: how runs are named, and what mistakes get."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from builders import build_request, build_result
+from journals import build_sized_result, write_journal
+from tfbench.analysis.comparison.noise import NoiseFloor, noise_key
+from tfbench.cli import cli
+from tfbench.store.noise_floors import save_noise_floor
+from tfbench.store.store import Store
+
+Cli = Callable[..., Any]
+RUNS = {index: build_sized_result(index) for index in (0, 3)}  # of one network, at batch sizes 32 and 128
+FIRST, SECOND = (run.request.run_id for run in RUNS.values())
+
+
+@pytest.fixture(autouse=True)
+def store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store that holds them."""
+    monkeypatch.setenv("COLUMNS", "80")
+    store = Store(Path("mlruns"))
+    for run in RUNS.values():
+        write_journal(store, run)
+    return store
+
+
+def calibrate(store: Store, index: int) -> None:
+    """Stores a noise floor for one of the runs, of arms that differed by some percent."""
+    key = noise_key(RUNS[index])
+    assert key is not None
+    floor = NoiseFloor(
+        group=f"group{index}",
+        created=1_700_000_000.0,
+        tfbench="0.1.0",
+        key=key,
+        first=(100.0, 101.0, 102.0),
+        second=(101.0, 100.0, 102.0),
+    )
+    save_noise_floor(store, floor)
+
+
+def test_diff_names_what_differs_and_how_to_learn_the_noise_floor(tfbench: Cli) -> None:
+    done = tfbench("diff", FIRST, "@last")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [f"A  mlp-100-b32-0 ({FIRST})", f"B  mlp-100-b128-3 ({SECOND})"]
+    assert lines[3] == "Not like with like: A and B differ in global_batch_size (32 against 128). Their"
+    assert "`tfbench calibrate test`" in done.stdout
+    assert "  training.global_batch_size  32 -> 128" in lines
+
+
+def test_diff_holds_the_speeds_against_the_stored_floors(tfbench: Cli, store: Store) -> None:
+    calibrate(store, 0)
+    written = json.loads(tfbench("diff", FIRST, SECOND, "--format", "json").stdout)
+    assert written["speedup"]["judgement"] == "not judged"
+    calibrate(store, 3)
+    written = json.loads(tfbench("diff", FIRST, SECOND, "--format", "json").stdout)
+    assert written["speedup"]["judgement"] == "faster"  # four times the batch is twice as fast in these journals
+    assert written["results"][0]["ratio"] == pytest.approx(2.0)
+    assert 0 < written["speedup"]["noise_limit"] < 0.1
+    assert "B is 100 % faster than A (95 %, with the" in tfbench("diff", FIRST, SECOND).stdout
+
+
+def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:
+    store.root.rename("elsewhere")
+    assert tfbench("diff", FIRST, SECOND, "--store", "elsewhere").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["diff", FIRST], "Missing argument 'RUN'"),
+        (["diff", FIRST, FIRST], f"{FIRST} and {FIRST} are the same run, {FIRST}. Name two."),
+        (["diff", "@last", SECOND], f"@last and {SECOND} are the same run, {SECOND}. Name two."),
+        (["diff", FIRST, "nothing"], "run 'nothing': not in store mlruns."),
+        (["diff", FIRST, "0000"], "run '0000': 2 runs are meant by it."),
+        (["diff", FIRST, SECOND, "--store", "empty"], "store empty: holds no runs."),
+        (["show", "--effective", "nothing"], "run 'nothing': not in store mlruns."),
+        (["show", "mnist_mlp", "--effective", "@last"], "a run, which has its recipe in it: leave 'mnist_mlp' out."),
+        (["show", "--effective", "@last", "--toml"], "--effective shows a run as it was: leave --toml out."),
+        (
+            ["show", "--effective", "@last", "--set", "training.epochs=1", "--allow-code"],
+            "--effective shows a run as it was: leave --set, --allow-code out.",
+        ),
+        (["show"], "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."),
+        (["show", "mnist_mlp", "--store", "mlruns"], "--store is where --effective looks for its run"),
+    ],
+)
+def test_a_mistake_gets_exit_code_2_and_one_message(tfbench: Cli, arguments: list[str], message: str) -> None:
+    done = tfbench(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_show_prints_what_was_in_effect_in_a_run(tfbench: Cli) -> None:
+    done = tfbench("show", "--effective", FIRST)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"mlp-100-b32-0 ({FIRST})\n  setting ")
+    assert "\n! strategy                one_device        default\n" in done.stdout
+    assert done.stdout.endswith("\nNot as asked for: strategy.\n")
+
+
+def test_show_prints_what_was_in_effect_as_json(tfbench: Cli) -> None:
+    settings = json.loads(tfbench("show", "--effective", "@last", "--format", "json").stdout)["settings"]
+    assert settings["devices"] == {"effective": ["cpu:0"], "asked": None, "differs": False}
+    assert settings["jit_compile"] == {"effective": False, "asked": False, "differs": False}
+
+
+def test_a_run_without_settings_is_one_message(tfbench: Cli, store: Store) -> None:
+    request = build_request(run_id="failed", created=1_700_000_100.0)
+    failed = dataclasses.replace(build_result(request=request), stage="starting", spans=(), epochs=(), usage=None)
+    write_journal(store, failed, without=("ready", "started", "spans"))
+    done = tfbench("show", "--effective", "@last")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: run failed: its effective settings are not known: it ended while starting.")
+
+
+@pytest.mark.parametrize("arguments", [["diff"], ["diff", FIRST], ["show", "--effective"]])
+def test_runs_are_completed_by_the_shell(arguments: list[str]) -> None:
+    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
+    assert [item.value for item in completer.get_completions(arguments, "")] == ["@last", SECOND, FIRST]

@@ -1,0 +1,189 @@
+"""`tfbench profile`: which profiles it makes, what it shows of them, and what it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from profile_runs import KILLED, build_profile_run
+from tfbench.analysis.run.summary import summarize
+from tfbench.errors import DeviceError, TfbenchError
+from tfbench.records.profile import ProfileRequest, Variant
+from tfbench.records.run import RunRequest, TrackedRun
+from tfbench.report.run.console import RunConsole
+from tfbench.runs import requests, session
+from tfbench.runs.limits import RunLimits, RunOutcome
+
+Cli = Callable[..., Any]
+TRACKED = TrackedRun(tracking_uri="sqlite:////mlruns/mlflow.db", experiment_id="1", run_id="m1")
+
+
+class Profiles:
+    """Stands in for the measuring processes."""
+
+    def __init__(self) -> None:
+        self.requests: list[RunRequest] = []
+        self.limits: list[RunLimits] = []
+        self.refusals: dict[str, TfbenchError] = {}  # by kind
+        self.killed: set[str] = set()
+        self.clock = SimpleNamespace(now=1e9, time=lambda: self.clock.now)
+        self.ends: list[float] = []
+
+    @property
+    def kinds(self) -> list[str]:
+        return [request.profile.kind for request in self.requests if request.profile]
+
+    def execute(
+        self, request: RunRequest, state: Any, store: Any, tracker: Any, console: RunConsole, limits: RunLimits
+    ) -> RunOutcome:
+        self.requests.append(request)
+        self.limits.append(limits)
+        kind = self.kinds[-1]
+        if kind in self.refusals:
+            raise self.refusals[kind]
+        ended: dict[str, Any] = {"exit": KILLED, "stage": "timing in turns"} if kind in self.killed else {}
+        result = build_profile_run(request, **ended)
+        summary = summarize(result, warmup_steps=1)
+        console.stage("loading data")
+        console.header(result)
+        console.finish(result, summary, TRACKED, f"mlruns/journals/{request.run_id}.jsonl")
+        self.clock.now += 5.0
+        self.ends.append(self.clock.now)
+        return RunOutcome(result=result, summary=summary, tracked=TRACKED, was_interrupted=kind in self.killed)
+
+
+@pytest.fixture
+def profiles(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Profiles:
+    monkeypatch.setenv("COLUMNS", "120")
+    profiles = Profiles()
+    monkeypatch.setattr(session, "execute_run", profiles.execute)
+    monkeypatch.setattr(requests, "time", profiles.clock)
+    return profiles
+
+
+def profile(tfbench: Cli, *arguments: str) -> Any:
+    return tfbench("profile", "mnist_mlp", "--data", "synthetic", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kinds"),
+    [
+        ((), ["step"]),
+        (("--trace",), ["step", "trace"]),
+        (("--try", "jit_compile=on"), ["variants"]),
+        (("--try", "jit_compile=on", "--trace"), ["step", "trace", "variants"]),
+    ],
+)
+def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(
+    arguments: tuple[str, ...], kinds: list[str], tfbench: Cli, profiles: Profiles
+) -> None:
+    done = profile(tfbench, *arguments)
+    assert (done.exit_code, done.stderr, profiles.kinds) == (0, "", kinds)
+    assert len({request.run_id for request in profiles.requests}) == len(kinds)
+    assert [request.created for request in profiles.requests[1:]] == profiles.ends[:-1]
+
+
+def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -> None:
+    arguments = ("--seconds", "1.5m", "--global-batch-size", "8", "--devices", "cpu:0", "--strategy", "one_device")
+    assert profile(tfbench, *arguments, "--run-timeout", "5m", "--memory-limit", "1GiB").exit_code == 0
+    (request,) = profiles.requests
+    assert request.profile == ProfileRequest(kind="step", seconds=90.0)
+    assert request.name == "mnist_mlp-1000x1000-b8-one_device-cpu:0-profile"
+    assert request.recipe.training.global_batch_size == 8
+    assert profiles.limits == [RunLimits(timeout_seconds=300.0, memory_bytes=2**30)]
+    profile(tfbench)
+    assert profiles.requests[-1].profile == ProfileRequest(kind="step", seconds=20.0)
+
+
+def test_variants_are_read_from_all_lists(tfbench: Cli, profiles: Profiles) -> None:
+    assert profile(tfbench, "--try", "jit_compile=on,steps_per_execution=10", "--try", "mixed_precision").exit_code == 0
+    (request,) = profiles.requests
+    assert request.profile is not None
+    assert all(isinstance(variant, Variant) for variant in request.profile.variants)
+    assert [variant.name for variant in request.profile.variants] == [
+        *("jit_compile=on", "steps_per_execution=10", "mixed_precision")
+    ]
+
+
+@pytest.mark.parametrize(("arguments", "builds"), [((), 5), (("--builds", "3"), 3)])
+def test_variants_are_built_several_times(
+    arguments: tuple[str, ...], builds: int, tfbench: Cli, profiles: Profiles
+) -> None:
+    assert profile(tfbench, "--try", "jit_compile=on", *arguments).exit_code == 0
+    (request,) = profiles.requests
+    assert request.profile is not None
+    assert request.profile.builds == builds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--builds", "3"), "Received: no variant. Name some with --try"),
+        (("--try", "jit_compile=on", "--builds", "1"), "1 is not in the range 2<=x<=100"),
+        (("--seconds", "0"), "must be more than 0"),
+        (("--seconds", "nan"), "must be more than 0"),
+        (("--try", "dataset.data=real"), "--try dataset.data=real"),
+    ],
+)
+def test_what_cannot_be_profiled_is_refused_before_anything_starts(
+    arguments: tuple[str, ...], message: str, tfbench: Cli, profiles: Profiles
+) -> None:
+    done = profile(tfbench, *arguments)
+    assert (done.exit_code, profiles.requests) == (2, [])
+    assert message in done.stderr
+
+
+def test_the_text_names_the_bottleneck_and_repeats_no_head(tfbench: Cli, profiles: Profiles) -> None:
+    text = profile(tfbench, "--trace").stdout
+    assert "Bottleneck: " in text
+    assert text.count("MNIST MLP (mnist_mlp)\n") == 1
+    head, _, rest = text.partition("\nTrace\nloading data\n")
+    assert "phases and layers of the step; about 20 s of rounds" in head
+    assert f"  run           {profiles.requests[1].name} ({profiles.requests[1].run_id})\n" in rest
+    assert "Operations of 5 traced steps" in rest
+
+
+def test_json_is_one_document_with_null_for_what_was_not_asked_for(tfbench: Cli, profiles: Profiles) -> None:
+    done = profile(tfbench, "--trace", "--format", "json")
+    document = json.loads(done.stdout)
+    assert list(document) == ["profile", "trace", "variants"]
+    assert document["variants"] is None
+    assert document["profile"]["step"]["bottleneck"]["name"] == "backward of pool"
+    assert document["profile"]["mlflow"]["run_id"] == "m1"
+    assert document["trace"]["step"] is None
+    assert document["trace"]["readings"]["operations"][0]["name"] == "dense/MatMul"
+    assert document["trace"]["run_id"] == profiles.requests[1].run_id
+    assert "Bottleneck: " in done.stderr
+
+
+def test_cautions_of_machine_and_profile_stand_together_in_json(tfbench: Cli, profiles: Profiles) -> None:
+    document = json.loads(profile(tfbench, "--format", "json").stdout)
+    cautions = document["profile"]["cautions"]
+    assert all(isinstance(caution, str) for caution in cautions)
+    assert not [caution for caution in cautions if "no training step was measured" in caution]
+
+
+def test_a_refused_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None:
+    profiles.refusals["step"] = DeviceError("a profile is of the step of one replica.")
+    done = profile(tfbench, "--trace", "--format", "json")
+    assert (done.exit_code, done.stdout, profiles.kinds) == (2, "", ["step"])
+    assert "a profile is of the step of one replica." in done.stderr
+
+
+def test_a_refusal_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:
+    profiles.refusals["trace"] = DeviceError("no profiler.")
+    done = profile(tfbench, "--trace", "--try", "jit_compile=on", "--format", "json")
+    assert (done.exit_code, profiles.kinds) == (1, ["step", "trace", "variants"])
+    document = json.loads(done.stdout)
+    assert [name for name, value in document.items() if value] == ["profile", "variants"]
+    assert done.stderr.endswith("Error: no trace: no profiler.\n")
+
+
+def test_after_an_interruption_nothing_more_is_begun(tfbench: Cli, profiles: Profiles) -> None:
+    profiles.killed.add("step")
+    done = profile(tfbench, "--trace")
+    assert (done.exit_code, profiles.kinds) == (130, ["step"])
+    assert "KILLED while timing in turns: interrupted by SIGINT\n" in done.stdout

@@ -1,0 +1,242 @@
+"""`tfbench report`: what it takes, what it writes and what it refuses to."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_environment
+from journals import build_sized_result, write_journal
+from sweeps import TWO_ARMS, build_plan, write_sweep
+from tfbench.analysis.run.curves import RunCurves
+from tfbench.cli import report
+from tfbench.errors import TrackingError
+from tfbench.records.journal import read_start
+from tfbench.records.run import TrackedRun
+from tfbench.records.sweep import Cell
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+from tfbench.store.tracking_state import TrackingState
+from tfbench.sweeps import report_contents
+from tfbench.sweeps.comparison import compare_stored, compare_sweep
+from tfbench.sweeps.report_contents import find_differing, gather_contents
+
+Cli = Callable[..., Any]
+PLOTS = ["samples_per_second.png", "speedup_mirrored-cpu-0-cpu-1.png", "ledger.png", "processed_samples.png"]
+
+
+class Tracker:
+    """Keeps the reports that it is given."""
+
+    def __init__(self) -> None:
+        self.logged: list[tuple[str, str, dict[str, str]]] = []
+        self.addresses: list[tuple[str, str]] = []
+        self.error: TrackingError | None = None
+
+    def log_report(self, name: str, html: str, tags: Mapping[str, str], *, created: float) -> TrackedRun:
+        if self.error:
+            raise self.error
+        self.logged.append((name, html, dict(tags)))
+        return TrackedRun(tracking_uri="sqlite:///x", experiment_id="1", run_id="f00")
+
+
+def speed_of(cell: Cell) -> float | str:
+    """The second arm is half as fast, and runs out of memory in the second setting."""
+    if cell.point == (1, 1):
+        return "out of memory: it took 9 GiB"
+    return (1000.0, 500.0)[cell.arm] * (1 + cell.round_number / 100)
+
+
+@pytest.fixture
+def store(in_tmp_path: Path) -> Store:
+    """The store in the current folder, with a sweep in it."""
+    store = Store(Path("mlruns"))
+    write_sweep(store, build_plan(sweep_id="5eed"), speed_of)
+    return store
+
+
+@pytest.fixture
+def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
+    """Stands in for MLflow, whose database is there."""
+    tracker = Tracker()
+    store.database.touch()
+
+    def make_tracker(uri: str, experiment: str, store: Store, named: str | None) -> Tracker:
+        tracker.addresses.append((uri, experiment))
+        return tracker
+
+    monkeypatch.setattr(report, "make_tracker", make_tracker)
+    return tracker
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves the plots out, which take their time."""
+    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
+    monkeypatch.setattr(report_contents, "plot_curves", lambda *runs, **options: {})
+
+
+def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> None:
+    done = tfbench("report", "--sweep", "@last", "--plots", "plots")
+    assert (done.exit_code, done.stderr) == (0, "")
+    text = Path("tfbench-report.html").read_text()
+    assert done.stdout.splitlines()[0].startswith("tfbench-report.html: report on 6 runs, ")
+    names = [*PLOTS, "accuracy_by_time.png"]
+    assert sorted(path.name for path in Path("plots").iterdir()) == sorted(names)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
+    assert text.count("data:image/png;base64,") == len(names)
+    assert "out of memory: it took 9 GiB" in text
+    assert "tfbench sweep test.toml --vary training.global_batch_size=32,64 " in text
+    assert "MLflow" not in done.stdout  # the store has no database
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_older_report_is_replaced_and_no_other_file_is(tfbench: Cli, store: Store) -> None:
+    arguments = ("report", "--sweep", "5e", "-o", "r.html")
+    assert [tfbench(*arguments).exit_code for _ in range(2)] == [0, 0]
+    Path("r.html").write_text("<html>my own page</html>")
+    done = tfbench(*arguments)
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "Error: r.html: is there already, and is no report of tfbench. Use --force to overwrite it, or -o for another "
+        "file.\n"
+    )
+    assert Path("r.html").read_text() == "<html>my own page</html>"
+    assert tfbench(*arguments, "--force").exit_code == 0
+    assert Path("r.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_cannot_be_written_is_said(tfbench: Cli, store: Store) -> None:
+    done = tfbench("report", "--sweep", "@last", "-o", "nowhere/r.html")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "Error: nowhere/r.html: cannot be written: No such file or directory.\n",
+    )
+    done = tfbench("report", "--sweep", "@last", "-o", "mlruns")
+    assert done.exit_code == 2
+    assert "mlruns: is no file that could be replaced: Is a directory." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name the runs, or a sweep (--sweep @last), or take all of them (--all)."),
+        (("--all", "--sweep", "@last"), "name the runs, or a sweep"),
+        (("--sweep", "@last", "--recipe", "x"), "--recipe chooses among --all."),
+        (("--sweep", "nine"), "sweep 'nine': not in store mlruns."),
+        (("--sweep", "@last", "--baseline", "mirored"), "--baseline 'mirored': no such arm."),
+        (("--all", "--recipe", "other"), "no runs to compare."),
+    ],
+)
+def test_runs_are_chosen_as_for_compare(tfbench: Cli, store: Store, arguments: tuple[str, ...], message: str) -> None:
+    for command in ("report", "compare"):
+        done = tfbench(command, *arguments)
+        assert done.exit_code == 2
+        assert message in done.stderr
+    assert not Path("tfbench-report.html").exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_report_is_kept_in_mlflow_beside_the_runs(tfbench: Cli, store: Store, tracker: Tracker) -> None:
+    done = tfbench("report", "--sweep", "@last")
+    assert done.stdout.splitlines()[-2:] == [
+        "MLflow: run report-5eed (f00), file report.html.",
+        "`tfbench ui --sweep 5eed` shows it among the runs of the sweep.",
+    ]
+    ((name, text, tags),) = tracker.logged
+    assert (name, tags) == ("report-5eed", {"tfbench.sweep": "5eed"})
+    assert text == Path("tfbench-report.html").read_text()
+    assert tracker.addresses == [(store.tracking_uri, "tfbench")]
+    tfbench("report", "--sweep", "@last", "--no-mlflow")
+    assert len(tracker.logged) == 1
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_reports_of_the_same_runs_have_the_same_name(tfbench: Cli, store: Store, tracker: Tracker) -> None:
+    first, second = store.run_ids()[:2]
+    for runs in ((first, second), (second, first), (first,)):
+        assert tfbench("report", *runs).exit_code == 0
+    names = [name for name, _, _ in tracker.logged]
+    assert names[0] == names[1] != names[2]
+    assert all(tags == {} for _, _, tags in tracker.logged)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_server_gets_the_report_only_if_it_is_told_to(tfbench: Cli, store: Store, tracker: Tracker) -> None:
+    newest = store.run_ids()[-1]
+    store.write_state(newest, TrackingState(tracking_uri="http://127.0.0.1:9", experiment="mine"))
+    tfbench("report", "--sweep", "@last")
+    assert tracker.logged == []
+    tfbench("report", "--sweep", "@last", "--mlflow")
+    assert tracker.addresses == [("http://127.0.0.1:9", "mine")]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_trouble_with_mlflow_is_a_warning(tfbench: Cli, store: Store, tracker: Tracker) -> None:
+    tracker.error = TrackingError("MLflow at x: is down.")
+    done = tfbench("report", "--sweep", "@last")
+    assert (done.exit_code, done.stderr) == (0, "Warning: the report is not in MLflow: MLflow at x: is down.\n")
+    assert Path("tfbench-report.html").exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_any_runs_make_a_report_with_a_command_each(in_tmp_path: Path) -> None:
+    store = Store(Path("mlruns"))
+    for index in (0, 2, 6):
+        environment = build_environment(keras="3.13.0" if index == 6 else "3.12.0", load_average=0.1 * index)
+        write_journal(store, build_sized_result(index, environment=environment))
+    comparison = compare_stored(store, store.run_ids())
+    contents = gather_contents(store, comparison, None, created=1.0)
+    assert contents.environment is not None
+    assert contents.environment.keras == "3.13.0"  # of the newest run
+    assert contents.differing == {"keras": {"3.12.0": 2, "3.13.0": 1}}
+    assert len(contents.commands) == 3
+    assert contents.commands[0].startswith("tfbench export 0000")
+    assert not contents.needs_recipe_file
+    assert 'name = "mlp"' in contents.recipe_toml
+
+
+def test_the_curves_are_of_the_runs_of_median_speed_at_the_corners(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[RunCurves] = []
+    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
+    monkeypatch.setattr(report_contents, "plot_curves", lambda runs, *rest, **options: drawn.extend(runs) or {})
+    plan, results = read_sweep(store, "5eed")
+    contents = gather_contents(store, compare_sweep(store, plan, results), plan, created=1.0)
+    assert [(curves.setting, curves.arm) for curves in drawn] == [
+        ("global_batch_size=32", TWO_ARMS[0].label),
+        ("global_batch_size=32", TWO_ARMS[1].label),
+        ("global_batch_size=64", TWO_ARMS[0].label),
+    ]
+    # Of two rounds the slower: a first step of 1 s, 1000 steps at 1010 samples/s, and a validation of 0.5 s.
+    assert drawn[0].samples[-1] == (pytest.approx(1.5 + 32_000 / 1010), 32_032.0)
+    assert contents.commands[1] == "tfbench report --sweep @last"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_sweep_of_which_nothing_was_measured_makes_a_report(tfbench: Cli, in_tmp_path: Path) -> None:
+    write_sweep(Store(Path("mlruns")), build_plan(arms=TWO_ARMS[:1]), lambda cell: "timed out: it took longer")
+    assert tfbench("report", "--sweep", "@last").exit_code == 0
+    assert "timed out" in Path("tfbench-report.html").read_text()
+
+
+def test_what_differs_between_environments_is_counted() -> None:
+    found = find_differing(
+        [{"a": 1, "b": {"c": "x"}, "load_average": 1.0}, {"a": 1, "b": {"c": "y"}}, {"a": None, "b": {"c": "y"}}]
+    )
+    assert found == {"a": {"1": 2, "unknown": 1}, "b.c": {"y": 2, "x": 1}}
+
+
+def test_only_the_beginning_of_a_journal_is_read(in_tmp_path: Path) -> None:
+    path = write_journal(Store(Path("mlruns")), build_sized_result(0))
+    with path.open("ab") as file:
+        file.write(b"torn")
+    assert [record["kind"] for record in read_start(path)] == ["request", "worker", "ready"]
+    path.write_text("{")
+    with pytest.raises(TrackingError, match="is no tfbench journal"):
+        read_start(path)
+    with pytest.raises(TrackingError, match="cannot be read"):
+        read_start(path.with_name("none.jsonl"))

@@ -1,0 +1,249 @@
+"""`tfbench scale`: what it plans, what it makes, what it shows, and what it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from builders import build_placement, build_result
+from tfbench.analysis.comparison.brief import make_brief
+from tfbench.cli import cli, devices
+from tfbench.cli._runs import RunMaker
+from tfbench.errors import DeviceError, RecipeError
+from tfbench.machine.devices import DeviceFacts
+from tfbench.records.machine import Gpu
+from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary
+from tfbench.records.sweep import SweepPlan, replica_arms, replica_counts
+from tfbench.report.commands import sweep_command
+from tfbench.runs import session
+from tfbench.runs.limits import RunOutcome
+from tfbench.store import briefs
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps.scale import choose_kind, parse_replicas
+
+Cli = Callable[..., Any]
+Runs = list[RunRequest]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Runs:
+    """Lets runs train at 1000 samples/s for each replica to the power of a half; a fourth replica fails."""
+    monkeypatch.setenv("COLUMNS", "120")
+    made, kept = Runs(), {}
+
+    def execute(request: RunRequest, *rest: Any) -> RunOutcome:
+        made.append(request)
+        recipe = request.recipe
+        count, batch = len(recipe.distribution.devices), recipe.training.global_batch_size
+        metrics: dict[str, float | None] = {
+            "samples_per_second": 1000.0 * count**0.5,
+            "num_replicas": count,
+            "num_parameters": 1000,
+            "num_trainable_parameters": 1000,
+            "global_batch_size": batch,
+        }
+        placement = build_placement(
+            strategy=recipe.distribution.strategy,
+            devices=recipe.distribution.devices,
+            num_replicas=count,
+            global_batch_size=batch,
+            per_replica_batch_size=batch // count,
+        )
+        result = build_result(
+            request=request,
+            placement=placement,
+            model=ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
+            exit=RunExit(status="FAILED" if count == 4 else "FINISHED", reason="no memory" if count == 4 else ""),
+        )
+        summary = Summary(metrics=metrics)
+        kept[request.run_id] = make_brief(result, summary, journal_bytes=0)
+        return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
+
+    monkeypatch.setattr(session, "execute_run", execute)
+    monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
+    monkeypatch.setattr(RunMaker, "show_sweep", lambda maker, plan, results: None)  # in MLflow
+    return made
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Gives the machine so many GPUs."""
+
+    def give(number: int) -> None:
+        facts = DeviceFacts(tensorflow="2.21", logical_cores=2, gpus=(Gpu(name="A GPU"),) * number)
+        monkeypatch.setattr(devices, "ask_devices", lambda: facts)
+
+    return give
+
+
+def plan_of(runs: Runs) -> SweepPlan:
+    return read_sweep(Store(Path("mlruns")), runs[0].tags["tfbench.sweep"])[0]
+
+
+def scale(tfbench: Cli, *arguments: str) -> Any:
+    return tfbench("scale", "mnist_mlp", "--data", "synthetic", *arguments)
+
+
+def test_strong_scaling_divides_one_batch_and_is_a_sweep(tfbench: Cli, made: Runs, gpus: Callable[[int], None]) -> None:
+    gpus(2)
+    done = scale(tfbench, "--replicas", "1,2")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert len(made) == 6
+    assert {request.recipe.training.global_batch_size for request in made} == {100}
+    assert {request.recipe.measurement.seconds for request in made} == {5.0}
+    assert [request.tags["tfbench.arm"] for request in made[:3]] == [
+        *["one_device gpu:0", "mirrored gpu:0,gpu:1"],
+        "mirrored gpu:0,gpu:1",  # the arms take turns at being first
+    ]
+    text = done.stdout
+    assert "\n  batch     100 samples a step in every arm (strong scaling)\n" in text
+    assert "\nStrong scaling: 100 samples a step in every arm, divided among the replicas\n" in text
+    assert "\n- 2 replicas help: 1.41 times the speed of one [1.41, 1.41], of 2 at best, an efficiency of 71 %." in text
+    again = tfbench("compare", "--sweep", "@last")
+    assert again.exit_code == 0
+    assert again.stdout in text
+    plan = plan_of(made)
+    assert f"`tfbench ui --sweep {plan.sweep_id}` opens it in MLflow.\n" in text
+    assert (plan.per_replica_batch_size, replica_counts(plan)) == (None, (1, 2))
+    assert sweep_command(plan) == (
+        "tfbench scale mnist_mlp --replicas 1,2 --devices gpu --repeats 3 --seconds 5 --set dataset.data=synthetic"
+    )
+
+
+def test_weak_scaling_gives_each_replica_the_same_batch(tfbench: Cli, made: Runs) -> None:
+    arguments = ("--replicas", "3,2", "--devices", "cpu", "--weak", "--per-replica-batch-size", "32", "--repeats", "2")
+    done = scale(tfbench, *arguments, "--seconds", "1")
+    assert (done.exit_code, done.stderr) == (0, "")
+    sizes = {request.tags["tfbench.arm"]: request.recipe.training.global_batch_size for request in made}
+    assert sizes == {"one_device cpu:0": 32, "mirrored cpu:0,cpu:1": 64, "mirrored cpu:0,cpu:1,cpu:2": 96}
+    assert all("training.global_batch_size" in request.overrides for request in made)
+    text = " ".join(done.stdout.split())
+    assert "batch 32 samples a step for each replica (weak scaling)" in text
+    assert "Weak scaling: 32 samples a step for each replica, so that the global batch grows with them" in text
+    assert "The arms differ in their global batch size on purpose" in text
+    assert "is no statement about more hardware" in text
+    assert "Not like with like" not in text
+    assert "taste" not in text  # what it names is a sweep
+    assert sweep_command(plan_of(made)) == (
+        "tfbench scale mnist_mlp --replicas 1,2,3 --devices cpu --weak --per-replica-batch-size 32 --repeats 2 "
+        "--seconds 1 --set dataset.data=synthetic"
+    )
+
+
+def test_the_recipes_batch_is_that_of_each_replica_unless_another_is_named(tfbench: Cli, made: Runs) -> None:
+    assert scale(tfbench, "--replicas", "2", "--devices", "cpu", "--weak", "--repeats", "1").exit_code == 0
+    assert sorted(request.recipe.training.global_batch_size for request in made) == [100, 200]
+    made.clear()
+    arguments = ("--replicas", "2", "--devices", "cpu", "--global-batch-size", "64", "--repeats", "1")
+    assert scale(tfbench, *arguments).exit_code == 0
+    assert {request.recipe.training.global_batch_size for request in made} == {64}
+
+
+def test_a_number_that_fails_is_a_result_and_the_document_has_all(tfbench: Cli, made: Runs) -> None:
+    done = scale(tfbench, "--replicas", "1,2,4", "--devices", "cpu", "--format", "json")
+    assert done.exit_code == 1
+    document = json.loads(done.stdout)
+    assert (document["num_failed"], document["scaling"]["kind"]) == (1, "strong")
+    assert [point["num_replicas"] for point in document["scaling"]["points"]] == [1, 2]
+    assert [(one["num_replicas"], one["reason"]) for one in document["scaling"]["missing"]] == [(4, "no memory")]
+    assert "strong scaling" in done.stderr
+
+
+def test_a_sweep_over_replicas_goes_on_as_any_other(tfbench: Cli, made: Runs) -> None:
+    scale(tfbench, "--replicas", "2", "--devices", "cpu", "--weak", "--repeats", "1")
+    path = next(Path("mlruns/sweeps").glob("*.jsonl"))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-2]))  # killed before the second run had begun
+    made.clear()
+    done = tfbench("sweep", "--resume", "@last")
+    assert done.exit_code == 0
+    assert [request.recipe.training.global_batch_size for request in made] == [200]
+    assert "\nWeak scaling: 100 samples a step for each replica" in done.stdout
+
+
+def test_a_dry_run_tells_the_plan_and_makes_nothing(tfbench: Cli, made: Runs, gpus: Callable[[int], None]) -> None:
+    gpus(0)
+    done = scale(tfbench, "--replicas", "1,2,4", "--dry-run", "--time-budget", "2m", "--run-timeout", "1m")
+    assert done.exit_code == 0
+    assert "arm       mirrored cpu:0,cpu:1,cpu:2,cpu:3\n" in done.stdout  # without a GPU, logical CPUs
+    assert "3 arms x 3 rounds = 9 runs" in done.stdout
+    assert made == []
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Missing option '--replicas'"),
+        (["--replicas", "1"], "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1."),
+        (["--replicas", "1,two"], "Received: 1,two."),
+        (["--replicas", "0,2"], "Received: 0,2."),
+        (["--replicas", "1,128"], "--replicas: at most 64 logical CPUs. Received: 128."),
+        (
+            ["--replicas", "1,3,6"],
+            "training.global_batch_size: must be divisible by num_replicas. Received: 100 with 3 replicas. Use 99 or "
+            "102.\ntraining.global_batch_size: must be divisible by num_replicas. Received: 100 with 6 replicas. Use "
+            "96 or 102.",
+        ),
+        (["--replicas", "2", "--set", "training.jit_compile=true"], "XLA cannot compile a step over several replicas"),
+        (
+            ["--replicas", "2", "--weak", "--per-replica-batch-size", "40000"],
+            "global_batch_size: must be at most 60000",
+        ),
+        (["--replicas", "2", "--weak", "--per-replica-batch-size", "0"], "training.global_batch_size"),
+        (
+            ["--replicas", "2", "--per-replica-batch-size", "10"],
+            "--per-replica-batch-size is of --weak scaling; the global batch is --global-batch-size.",
+        ),
+        (
+            ["--replicas", "2", "--weak", "--global-batch-size", "10"],
+            "--global-batch-size is of --strong scaling; a replica's is --per-replica-batch-size.",
+        ),
+        (["--replicas", "2", "--repeats", "0"], "--repeats: must be from 1 to 1000. Received: 0."),
+        (["--replicas", "2", "--seconds", "0"], "measurement.seconds"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_runs(
+    tfbench: Cli, made: Runs, in_tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    done = scale(tfbench, "--devices", "cpu", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr and done.stderr.count("Error: ") == 1
+    assert made == []
+    assert list(in_tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "num_gpus", "found"),
+    [("gpu", 0, "no GPU"), ("gpu", 1, "1 GPU"), (None, 1, "1 GPU"), (None, 3, "3 GPUs")],
+)
+def test_more_gpus_than_there_are_are_refused(asked: str | None, num_gpus: int, found: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        choose_kind(asked, (1, 2, 4), num_gpus)
+    assert str(error.value) == (
+        f"--replicas: TensorFlow sees {found}. Received: 4. `tfbench devices` says why one that is in the machine is "
+        "not seen; with --devices cpu replicas are logical devices of the processor, which share its cores."
+    )
+
+
+def test_replicas_are_placed_on_gpus_if_there_are_any() -> None:
+    assert [choose_kind(None, (1, 2), number) for number in (0, 2)] == ["cpu", "gpu"]
+    assert [choose_kind(kind, (1, 2), 2) for kind in ("cpu", "gpu")] == ["cpu", "gpu"]
+
+
+def test_one_replica_is_always_among_those_that_are_measured() -> None:
+    assert [parse_replicas(text) for text in ("4,2", "1,2,2", " 8 ")] == [(1, 2, 4), (1, 2), (1, 8)]
+    with pytest.raises(RecipeError):
+        parse_replicas("2,,4")
+    assert [arm.label for arm in replica_arms("gpu", (1, 2))] == ["one_device gpu:0", "mirrored gpu:0,gpu:1"]
+
+
+@pytest.mark.usefixtures("in_tmp_path")
+def test_its_recipe_is_completed_by_the_shell() -> None:
+    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
+    names = [item.value for item in completer.get_completions(["scale"], "mnist_ml") if item.type == "plain"]
+    assert names == ["mnist_mlp"]

@@ -1,0 +1,234 @@
+"""`tfbench sweep`: what it plans, what it makes, what it shows, and what it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from searches import KEY, PlantedRuns
+from tfbench.analysis.comparison.brief import make_brief
+from tfbench.cli._runs import RunMaker
+from tfbench.records.run import RunRequest, TrackedRun
+from tfbench.runs import session
+from tfbench.runs.limits import RunOutcome
+from tfbench.store import briefs
+
+Cli = Callable[..., Any]
+ARMS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
+SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *ARMS)
+TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., PlantedRuns]:
+    """Lets `tfbench sweep` make planted runs, whose briefs are read as if they were in the store."""
+    monkeypatch.setenv("COLUMNS", "120")
+    kept: dict[str, Any] = {}
+
+    def use(fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> PlantedRuns:
+        runs = PlantedRuns(fates)
+
+        def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> RunOutcome:
+            store.journals.mkdir(parents=True, exist_ok=True)
+            store.write_state(request.run_id, state)
+            runs.places.append((state.tracking_uri, state.experiment))
+            outcome = runs(request, *rest)
+            kept[request.run_id] = make_brief(outcome.result, outcome.summary, journal_bytes=0)
+            console.finish(outcome.result, outcome.summary, TRACKED, "")
+            return outcome
+
+        monkeypatch.setattr(session, "execute_run", execute)
+        monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
+        monkeypatch.setattr(RunMaker, "show_sweep", lambda maker, plan, results: None)  # in MLflow
+        return runs
+
+    return use
+
+
+def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake()
+    done = tfbench(*SWEEP, "--repeats", "2")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
+    lines = done.stdout.splitlines()
+    sweep_id = runs.requests[0].tags["tfbench.sweep"]
+    assert lines[:6] == [
+        f"Sweep {sweep_id} of mnist_mlp",
+        "  vary      training.global_batch_size = 32, 64",
+        "  arm       default cpu:0",
+        "  arm       mirrored cpu:0,cpu:1",
+        "  runs      2 settings x 2 arms x 2 rounds = 8 runs",
+        "  time      about 1:44, until runs tell better",
+    ]
+    made = [line for line in lines if line.startswith("[")]
+    assert len(made) == len(runs.requests) == 8
+    assert made[0].startswith("[1/8, 1:44 left] global_batch_size=32, default cpu:0, round 1: ")
+    assert made[0].endswith(f" samples/s ({runs.requests[0].run_id})")
+    assert "Verdict" in lines
+    assert "taste" not in done.stdout
+
+
+def test_the_checks_after_a_run_are_made_in_the_first_round_only(
+    tfbench: Cli, fake: Callable[..., PlantedRuns]
+) -> None:
+    runs = fake()
+    tfbench(*SWEEP, "--repeats", "3")
+    rounds = [(request.tags["tfbench.round"], request.recipe.measurement.checks) for request in runs.requests]
+    assert set(rounds) == {("1", True), ("2", False), ("3", False)}
+
+
+def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake()
+    done = tfbench("sweep", "--quick")
+    assert done.exit_code == 0
+    recipes = [request.recipe for request in runs.requests]
+    assert len(recipes) == 12
+    assert {(recipe.name, recipe.dataset.data, recipe.measurement.checks) for recipe in recipes} == {
+        ("mnist_hidden100_mlp", "synthetic", False)
+    }
+    assert {recipe.measurement.seconds for recipe in recipes} == {0.5}
+    assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
+    assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
+    text = " ".join(done.stdout.split())
+    assert "This was a taste: 0.5 s of each run on synthetic data." in text
+    varied = "--vary training.global_batch_size=32,512"
+    assert f'tfbench sweep mnist_hidden100_mlp {varied} --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"' in text
+
+
+def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake()
+    arguments = ("--vary", "model.units=3,4", "--arm", "default cpu:0", "--repeats", "1", "--seconds", "3")
+    done = tfbench("sweep", "sine_lstm", "--quick", *arguments)
+    assert done.exit_code == 0, done.stderr
+    assert [request.recipe.model.options["units"] for request in runs.requests] == [3, 4]
+    assert {(request.recipe.name, request.recipe.measurement.seconds) for request in runs.requests} == {
+        ("sine_lstm", 3.0)
+    }
+    assert "taste" not in done.stdout
+
+
+def test_a_full_sweep_trains_all_epochs(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake()
+    assert tfbench(*SWEEP, "--full", "--repeats", "1").exit_code == 0
+    assert not any(request.recipe.measurement.is_limited for request in runs.requests)
+
+
+def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    fake(lambda batch, strategy: "FAILED" if (batch, strategy) == (64, "mirrored") else None)
+    done = tfbench(*SWEEP, "--repeats", "2", "--format", "json")
+    assert done.exit_code == 1
+    document = json.loads(done.stdout)
+    assert (document["num_runs"], document["num_left"], document["num_failed"]) == (8, 0, 1)
+    outcomes = [[entry["outcome"] for entry in row["entries"]] for row in document["rows"]]
+    assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
+    assert "mirrored cpu:0,cpu:1, round 1: FAILED: out of memory" in done.stderr
+    assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
+
+
+def test_a_sweep_that_was_interrupted_goes_on(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
+    done = tfbench(*SWEEP, "--repeats", "2")
+    assert done.exit_code == 130
+    assert "6 of 8 runs were not made: interrupted.\n`tfbench sweep --resume " in done.stdout
+    runs = fake()
+    done = tfbench("sweep", "--resume", "@last")
+    assert done.exit_code == 0
+    assert "= 8 runs, of which 6 are left\n" in done.stdout
+    assert len(runs.requests) == 6
+
+
+def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
+    tfbench: Cli, fake: Callable[..., PlantedRuns]
+) -> None:
+    uri = "http://bench:5000"
+    fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
+    tfbench(*SWEEP, "--repeats", "1", "--tracking-uri", uri, "--experiment", "mine")
+    runs = fake(lambda batch, strategy: None)
+    done = tfbench("sweep", "--resume", "@last")
+    assert (done.exit_code, runs.places) == (2, [])
+    assert f"{uri}: is where the store has runs tracked, and you have not named it." in done.stderr
+    again = ("sweep", "--resume", "@last", "--tracking-uri", uri)
+    for options, place in (((), (uri, "mine")), (("--experiment", "other"), (uri, "other")), ((), (uri, "other"))):
+        runs = fake(lambda batch, strategy: "STOPPED")
+        assert tfbench(*again, *options).exit_code == 130
+        assert runs.places == [place]
+
+
+@pytest.mark.parametrize("run_id", ["5", "[]", '"../../x"', "null"])
+def test_an_id_that_is_none_does_not_keep_a_sweep_from_going_on(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], run_id: str
+) -> None:
+    fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
+    tfbench(*SWEEP)
+    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
+    with record.open("a", encoding="utf-8") as file:
+        file.write(f'{{"kind":"begun","time":1,"cell":0,"run_id":{run_id}}}\n')
+    assert tfbench("sweep", "--resume", "@last", "--dry-run").exit_code == 0
+
+
+CODE = (("model.name=mlp,os:system", "model.name: os:system"), ("dataset.name=mnist,os:stat", "dataset.name: os:stat"))
+
+
+@pytest.mark.parametrize(("varied", "named"), CODE)
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_code_at_any_point_is_refused_before_the_first_is_measured(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], varied: str, named: str, options: tuple[str, ...]
+) -> None:
+    runs = fake()
+    done = tfbench("sweep", "mnist_mlp", "--vary", varied, *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: {named} is code from outside of tfbench")
+    assert (runs.requests, list(Path().iterdir())) == ([], [])
+    assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
+
+
+def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+    runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
+    tfbench(*SWEEP)
+    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
+    record.write_text(record.read_text(encoding="utf-8").replace('"name":"mlp"', '"name":"os:system"'), "utf-8")
+    num_runs = len(runs.requests)
+    for options in ((), ("--dry-run",)):
+        done = tfbench("sweep", "--resume", "@last", *options)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "model.name: os:system is code from outside of tfbench" in done.stderr
+    assert len(runs.requests) == num_runs
+
+
+def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:
+    done = tfbench(*SWEEP, "--dry-run")
+    assert done.exit_code == 0
+    assert "2 settings x 2 arms x 3 rounds = 12 runs" in done.stdout
+    assert list(in_tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none."),
+        (("mnist_mlp", "--full", "--seconds", "3"), "--full trains to the recipe's epochs, --seconds limits a run"),
+        (("mnist_mlp", "--repeats", "0"), "--repeats: must be from 1 to 1000. Received: 0."),
+        (("mnist_mlp", "--resume", "@last"), "--resume goes on with the plan of its sweep: leave RECIPE"),
+        (("--resume", "@last", "--time-budget", "5m"), "--resume goes on with the plan of its sweep: leave RECIPE"),
+        (("--resume", "@last", "--run-timeout", "5m"), "--resume goes on with the plan of its sweep: leave RECIPE"),
+        (
+            ("mnist_mlp", "--vary", f"{KEY}=31,32", *ARMS),
+            "global_batch_size: must be divisible by num_replicas. Received: 31 with 2 replicas. Use 30 or 32.",
+        ),
+        (("--resume", "@last", "--data", "real"), "--resume goes on with the plan of its sweep: leave RECIPE"),
+        (("--resume", "@last"), "sweep '@last': not in store mlruns."),
+        (("mnist_mlp", "--vary", "distribution.strategy=default"), "Arms vary the distribution: --arm."),
+        (("mnist_mlp", "--vary", f"{KEY}=32,70000"), "must be at most 60000, the training samples of mnist"),
+        (("mnist_mlp", "--run-timeout", "0"), "must be more than 0, such as 90s, 10m or 1.5h"),
+        (("mnist_mlp", "--seconds", "0"), "measurement.seconds"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(
+    tfbench: Cli, in_tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = tfbench("sweep", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert list(in_tmp_path.iterdir()) == []

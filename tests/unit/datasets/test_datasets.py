@@ -1,0 +1,118 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfbench.datasets import cifar10, sine
+from tfbench.datasets.sources.splits import Split, is_plausible
+from tfbench.datasets.sources.tfds import load_tfds
+from tfbench.errors import DatasetError, RecipeError
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.schema import build
+
+SPEC = DatasetSpec(
+    input_shape=(28, 28, 1),
+    input_dtype="uint8",
+    target_shape=(),
+    num_classes=10,
+    train_samples=4,
+    validation_samples=2,
+)
+
+
+@pytest.mark.parametrize("name", registry.list_names("datasets"))
+def test_every_data_set_says_its_sizes_without_loading_anything(name: str) -> None:
+    module = registry.load("datasets", name)
+    spec = module.describe(module.Config())
+    assert spec.train_samples > 0
+    assert spec.validation_samples > 0
+
+
+def test_sine_windows_hold_the_wave_and_its_next_values() -> None:
+    splits = sine.load_splits(sine.Config(), None)
+
+    def wave(point: int) -> float:
+        return 0.8 * math.sin(2 * 6 * math.pi * point / 99)
+
+    assert splits.train.inputs.shape == splits.train.targets.shape == (80, 10, 1)
+    assert splits.train.inputs[3, :, 0] == pytest.approx([wave(p) for p in range(3, 13)], abs=1e-6)
+    assert splits.train.targets[3, :, 0] == pytest.approx([wave(p) for p in range(4, 14)], abs=1e-6)
+    # Training windows go on at the first point after the last.
+    assert splits.train.targets[79, :, 0] == pytest.approx([wave(p) for p in range(10)], abs=1e-6)
+    # Validation windows end with the wave: the last target of the last sample is the last point.
+    assert len(splits.validation.inputs) == 10
+    assert splits.validation.targets[-1, -1, 0] == pytest.approx(wave(99), abs=1e-6)
+
+
+def test_sine_needs_room_for_a_validation_sample() -> None:
+    with pytest.raises(RecipeError, match=r"^dataset: num_points must leave room .* Received: 100 with 90 \+ 10\.$"):
+        build(sine.Config, {"train_points": 90}, "dataset")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "problem"),
+    [
+        (np.zeros((4, 28, 28, 1), np.uint8), [0, 9, 1, 2], None),
+        (
+            np.zeros((4, 32, 32, 3), np.uint8),
+            [0, 1, 2, 3],
+            "expected inputs of shape (28, 28, 1), uint8; found (32, 32, 3), uint8",
+        ),
+        (np.zeros((4, 28, 28, 1), np.uint8), [0, 1, 2], "found 4 inputs, but 3 targets"),
+        (np.zeros((4, 28, 28, 1), np.uint8), [0, 10, 1, 2], "expected labels 0 to 9, found 0 to 10"),
+    ],
+)
+def test_says_what_is_wrong_with_loaded_samples(
+    inputs: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", targets: list[int], problem: str | None
+) -> None:
+    split = Split(inputs=inputs, targets=np.array(targets), num_samples=4)
+    assert is_plausible(split, SPEC) == problem
+
+
+def load(folder: object) -> None:
+    load_tfds("mnist", SPEC, str(folder), splits=("train", "test"), host="https://data.example.org")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: object) -> None:
+    with pytest.raises(DatasetError, match=r"^data set mnist: the folder .*/absent does not exist\. Name the folder"):
+        load(f"{tmp_path}/absent")
+
+
+def test_missing_data_that_cannot_be_fetched_names_the_folder_and_the_way_out(tmp_path: object) -> None:
+    with pytest.raises(DatasetError) as caught:
+        load(tmp_path)
+    message = str(caught.value)
+    assert message.startswith(
+        f"data set mnist: not found in {tmp_path}/mnist/3.0.1, and it cannot be fetched: https://"
+    )
+    assert "--data-dir or TFBENCH_DATA_DIR" in message
+    assert message.endswith("--data synthetic.")
+
+
+def test_cifar10_is_whole_and_scaled_to_one_unless_told_otherwise() -> None:
+    spec = cifar10.describe(cifar10.Config())
+    assert (spec.input_shape, spec.stored_shape, spec.mirrors, spec.views) == ((32, 32, 3), None, False, 1)
+    assert (spec.input_scale, spec.mean) == (1 / 255, "none")
+
+
+def test_cifar10_as_cuda_convnet_sees_it() -> None:
+    config = cifar10.Config(crop=24, mirror=True, scaling="mean_image", views=9)
+    spec = cifar10.describe(config)
+    assert (spec.input_shape, spec.stored_shape, spec.mirrors, spec.views) == ((24, 24, 3), (32, 32, 3), True, 9)
+    assert (spec.input_scale, spec.mean) == (1.0, "image")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"views": 9}, "dataset: views = 9 needs a crop, such as crop = 24."),
+        ({"crop": 32}, "dataset.crop: must be less than 32. Received: 32."),
+        ({"scaling": "mean"}, "dataset.scaling: must be one of unit, mean_image. Received: 'mean'."),
+    ],
+)
+def test_cifar10_options_that_do_not_fit_are_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        build(cifar10.Config, options, "dataset")
+    assert str(caught.value).startswith(problem)

@@ -1,0 +1,65 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfbench.datasets import features
+from tfbench.errors import RecipeError
+from tfbench.recipe import registry
+from tfbench.schema import build
+
+
+def test_targets_are_the_same_function_of_the_inputs_in_training_and_validation() -> None:
+    config = features.Config(num_samples=3000, validation_samples=300)
+    splits = features.load_splits(config, None)
+    assert splits.train.inputs.shape == (3000, 1, 4)
+    assert splits.train.targets.shape == (3000, 1)
+    assert splits.train.targets.dtype == splits.train.inputs.dtype == np.float32
+    assert 0.6 < splits.train.targets.std() < 1.4
+    # Near inputs have near targets: the nearest training sample tells most of a validation sample's target.
+    distances = ((splits.validation.inputs[:, None, 0] - splits.train.inputs[None, :, 0]) ** 2).sum(-1)
+    error = splits.validation.targets - splits.train.targets[distances.argmin(1)]
+    assert np.var(error) < 0.5 * np.var(splits.validation.targets)
+
+
+def test_a_straight_line_does_not_fit() -> None:
+    splits = features.load_splits(features.Config(num_samples=3000), None)
+    inputs = np.c_[splits.train.inputs[:, 0], np.ones(3000)]
+    residual = splits.train.targets - inputs @ np.linalg.lstsq(inputs, splits.train.targets, rcond=None)[0]
+    assert np.var(residual) > 0.2 * np.var(splits.train.targets)
+
+
+def test_noise_is_added_to_the_targets_alone() -> None:
+    quiet = features.load_splits(features.Config(num_samples=4000), None)
+    noisy = features.load_splits(features.Config(num_samples=4000, noise=0.5), None)
+    assert np.array_equal(quiet.train.inputs, noisy.train.inputs)
+    assert np.std(noisy.train.targets - quiet.train.targets) == pytest.approx(0.5, rel=0.1)
+
+
+def test_the_seed_decides() -> None:
+    one, same, other = (features.load_splits(features.Config(seed=seed), None) for seed in (1, 1, 2))
+    assert np.array_equal(one.train.targets, same.train.targets)
+    assert not np.array_equal(one.train.targets, other.train.targets)
+    assert not np.array_equal(one.train.inputs[:10], one.validation.inputs[:10])
+
+
+@pytest.mark.parametrize("time_steps", [1, 3])
+@pytest.mark.parametrize(("model", "options"), [("mlp", {"hidden_units": (100,)}), ("simple_rnn", {})])
+def test_feed_forward_and_recurrent_networks_take_the_same_samples(
+    model: str, options: dict[str, Any], time_steps: int
+) -> None:
+    spec = features.describe(features.Config(time_steps=time_steps))
+    module = registry.load("models", model)
+    network = module.build_model(module.Config(**options), spec)
+    assert network.output_shape == (None, *spec.target_shape)
+    if time_steps == 1:
+        assert network.count_params() == {"mlp": 601, "simple_rnn": 10_601}[model]
+
+
+def test_more_than_fits_in_memory_is_refused() -> None:
+    with pytest.raises(RecipeError) as caught:
+        build(features.Config, {"num_features": 1_000_000}, "dataset")
+    assert str(caught.value) == (
+        "dataset: (num_samples + validation_samples) * time_steps * num_features must be at most 2,147,483,648 values. "
+        "Received: 11,000,000,000."
+    )

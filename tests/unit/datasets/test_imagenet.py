@@ -1,0 +1,189 @@
+"""ImageNet-shaped data from folders of tiny images, made here."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbench.backends.tensorflow.input_pipeline import (
+    broken_samples_named,
+    build_training_dataset,
+    build_validation_dataset,
+)
+from tfbench.datasets import imagenet
+from tfbench.datasets.sources.image_files import decode
+from tfbench.errors import DatasetError, RecipeError
+from tfbench.schema import build
+
+SMALL = imagenet.Config(complete=False, num_classes=2, image_size=6, stored_size=8)
+
+
+def write_image(path: Path, brightness: int) -> None:
+    """Writes a grey image of 10 rows and 12 columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = np.full((10, 12, 3), brightness, np.uint8)
+    encode = tf.io.encode_png if path.suffix == ".png" else tf.io.encode_jpeg
+    path.write_bytes(encode(image).numpy())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of two classes: 3 + 2 training images of brightness 10 to 50, and one validation image of each."""
+    for number, name in enumerate(["tench/b.JPEG", "tench/a.jpg", "tench/c.jpeg", "crane/a.png", "crane/b.jpg"]):
+        write_image(tmp_path / "train" / name, 10 * (number + 1))
+    (tmp_path / "train" / "tench" / "notes.txt").write_text("no image")
+    write_image(tmp_path / "val" / "tench" / "x.jpg", 200)
+    write_image(tmp_path / "val" / "crane" / "x.jpg", 100)
+    return tmp_path
+
+
+def load_error(config: imagenet.Config, data_dir: Path | None) -> str:
+    with pytest.raises(DatasetError) as caught:
+        imagenet.load_splits(config, str(data_dir) if data_dir else None)
+    return str(caught.value)
+
+
+def test_classes_are_the_folders_in_the_order_of_their_names(folder: Path) -> None:
+    splits = imagenet.load_splits(SMALL, str(folder))
+    brightness_of = {"a.png": 40, "b.jpg": 50, "a.jpg": 20, "b.JPEG": 10, "c.jpeg": 30}
+    names = [Path(path.decode()).name for path in splits.train.inputs]
+    assert names == ["a.png", "b.jpg", "a.jpg", "b.JPEG", "c.jpeg"]
+    assert splits.train.targets.tolist() == [0, 0, 1, 1, 1]
+    assert splits.source == f"image files, {folder}, 5 + 2 images"
+    assert (splits.spec.train_samples, splits.spec.validation_samples) == (5, 2)
+    ((images, labels),) = build_validation_dataset(splits, batch_size=5, split="train")
+    assert labels.numpy().tolist() == [0, 0, 1, 1, 1]
+    assert images.shape == (5, 6, 6, 3)
+    expected = np.array([brightness_of[name] for name in names])[:, None] - np.array([123.68, 116.779, 103.939])
+    np.testing.assert_allclose(images.numpy()[:, 3, 3], expected, atol=1.5)  # JPEG
+
+
+def test_validation_images_keep_their_labels(folder: Path) -> None:
+    splits = imagenet.load_splits(SMALL, str(folder))
+    ((images, labels),) = build_validation_dataset(splits, batch_size=2)
+    brightness = np.round(images.numpy()[:, 0, 0, 0] + 123.68)
+    assert dict(zip(labels.numpy().tolist(), brightness.tolist(), strict=True)) == {0: 100, 1: 200}
+    assert splits.validation.labels().tolist() == labels.numpy().tolist()
+
+
+def test_files_are_gone_on_with_exactly(folder: Path) -> None:
+    splits = imagenet.load_splits(SMALL, str(folder))
+    whole = build_training_dataset(splits, global_batch_size=3, seed=2).take(6)
+    rest = build_training_dataset(splits, global_batch_size=3, seed=2, first_step=2).take(4)
+    whole_batches = [(images.numpy(), labels.numpy()) for images, labels in whole]
+    assert len({tuple(labels) for _, labels in whole_batches}) > 1
+    for (images, labels), (other_images, other_labels) in zip(whole_batches[2:], rest, strict=True):
+        assert np.array_equal(images, other_images)
+        assert np.array_equal(labels, other_labels)
+
+
+def test_an_image_is_its_central_square_resized() -> None:
+    stripes = np.zeros((8, 16, 3), np.uint8)
+    stripes[:, :4, 0] = stripes[:, 4:8, 1] = stripes[:, 8:12, 2] = stripes[:, 12:] = 255  # red, green, blue, white
+    square = decode(tf.io.encode_png(stripes), 4).numpy()
+    assert square.shape == (4, 4, 3)
+    assert square[:, 0].tolist() == [[0, 255, 0]] * 4
+    assert square[:, 3].tolist() == [[0, 0, 255]] * 4
+    assert decode(tf.io.encode_png(stripes[:, :, :1]), 4).shape == (4, 4, 3)  # grey becomes colour
+    assert decode(tf.io.encode_png(stripes.transpose(1, 0, 2)), 4).numpy()[0].tolist() == [[0, 255, 0]] * 4
+
+
+@pytest.mark.parametrize("contents", [b"", b"not an image", None])
+def test_a_broken_image_ends_a_run_with_its_name(folder: Path, contents: bytes | None) -> None:
+    path = folder / "train" / "tench" / "a.jpg"
+    path.write_bytes(path.read_bytes()[:300] if contents is None else contents)
+    splits = imagenet.load_splits(SMALL, str(folder))
+    with pytest.raises(DatasetError) as caught, broken_samples_named(splits.source):
+        list(build_training_dataset(splits, global_batch_size=5, seed=1).take(1))
+    assert str(caught.value) == (
+        f"{path}: cannot be read as an image; it is missing, cut off or of another format. Replace or remove it. "
+        f"Data: {splits.source}."
+    )
+
+
+def test_an_image_that_went_missing_is_named(folder: Path) -> None:
+    splits = imagenet.load_splits(SMALL, str(folder))
+    (folder / "val" / "crane" / "x.jpg").unlink()
+    message = r"^/.*/val/crane/x\.jpg: cannot be read as an image"
+    with pytest.raises(DatasetError, match=message), broken_samples_named(splits.source):
+        list(build_validation_dataset(splits, batch_size=2))
+
+
+def test_a_folder_is_taken_for_the_complete_set_only_if_it_is(folder: Path) -> None:
+    assert load_error(imagenet.Config(folder=str(folder)), None) == (
+        f"data set imagenet: {folder}/train: expected 1000 classes, found 2. "
+        "--set dataset.num_classes=2 takes them for what they are."
+    )
+    for number in range(998):
+        write_image(folder / "train" / f"n{number:08}" / "a.png", 0)
+    assert load_error(imagenet.Config(complete=True), folder) == (
+        f"data set imagenet: {folder}/train: expected 1,281,167 images, found 1,003. "
+        "dataset.complete = false takes them for what they are."
+    )
+
+
+def test_a_class_without_images_is_named(folder: Path) -> None:
+    (folder / "train" / "crane" / "a.png").unlink()
+    (folder / "train" / "crane" / "b.jpg").unlink()
+    assert load_error(SMALL, folder) == (
+        f"{folder}/train/crane: holds no image (.jpg, .jpeg, .png). Remove it, or fill it."
+    )
+
+
+def test_a_validation_class_that_is_not_trained_is_named(folder: Path) -> None:
+    write_image(folder / "val" / "stork" / "x.jpg", 1)
+    assert load_error(SMALL, folder) == (
+        f"{folder}/val/stork: a class that has no training images. Rename or remove the folder, or add the class to "
+        "the training folder, which has 2."
+    )
+
+
+def test_a_folder_of_another_form_is_named(tmp_path: Path) -> None:
+    assert load_error(SMALL, tmp_path) == (
+        f"{tmp_path}/train: No such file or directory. "
+        "Expected a folder that holds one folder a class, with the images in it."
+    )
+
+
+def test_validation_needs_images(folder: Path) -> None:
+    for path in (folder / "val").glob("*/*"):
+        path.unlink()
+        path.parent.rmdir()
+    assert load_error(SMALL, folder) == (
+        f"{folder}/val: holds no class folders. Expected one folder a class, with the images in it."
+    )
+
+
+def test_without_a_source_the_ways_to_name_one_are_told() -> None:
+    message = load_error(imagenet.Config(), None)
+    assert message.startswith(
+        "data set imagenet: no source. Name the folder that holds train/ and val/ with --data-dir"
+    )
+    assert message.endswith("--data synthetic.")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"image_size": 300}, "image_size must be at most stored_size. Received: 300 with 256."),
+        ({"image_size": 256, "views": 10}, "views = 10 needs an image_size below stored_size = 256."),
+        ({"folder": "a", "tfds": "b"}, "folder and tfds cannot both be set. Received: a and b."),
+        (
+            {"num_classes": 10, "complete": True},
+            "num_classes must be 1000 for the complete set. Received: 10. Set complete = false for other images.",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        build(imagenet.Config, options, "dataset")
+    assert str(caught.value) == f"dataset: {problem}"
+
+
+def test_a_network_for_whole_images_of_256_pixels_gets_them() -> None:
+    spec = imagenet.describe(imagenet.Config(image_size=256))
+    assert spec.input_shape == (256, 256, 3)
+    assert spec.stored_shape is None
+    assert spec.mirrors

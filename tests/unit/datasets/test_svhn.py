@@ -1,0 +1,219 @@
+"""SVHN from files in its publisher's form, small but for the images that must be left for validation."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+
+from tfbench.datasets import svhn
+from tfbench.datasets.sources import svhn as svhn_source
+from tfbench.errors import DatasetError
+
+COUNTS = {"train": 4_050, "extra": 2_030, "test": 7}
+FIRST_NUMBER = {"train": 0, "extra": 10_000, "test": 20_000}
+AS_FOUND = svhn.Config(complete=False)
+
+
+def build_part(part: str) -> dict[str, Any]:
+    """Builds X and y as published; red at row 3, column 5 and green there hold the image's number, blue its digit."""
+    count = COUNTS[part]
+    numbers = np.arange(count) + FIRST_NUMBER[part]
+    images = np.full((32, 32, 3, count), 100 if part == "train" else 40, np.uint8)
+    images[3, 5, 0], images[3, 5, 1], images[3, 5, 2] = numbers % 256, numbers // 256, numbers % 10
+    labels = np.where(numbers % 10 == 0, 10, numbers % 10).astype(np.uint8)
+    return {"X": images, "y": labels[:, None]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the three files, in its svhn/."""
+    root = tmp_path_factory.mktemp("data")
+    (root / "svhn").mkdir()
+    for part, name in svhn_source.FILES.items():
+        scipy.io.savemat(root / "svhn" / name, build_part(part), do_compression=True)
+    return root
+
+
+@pytest.fixture
+def damaged(folder: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Returns a function that makes a copy of the folder with one file replaced, and says which."""
+
+    def replace(name: str, contents: bytes | dict[str, Any]) -> Path:
+        for path in (folder / "svhn").iterdir():
+            if path.name != name:
+                (tmp_path / path.name).symlink_to(path)
+        if isinstance(contents, bytes):
+            (tmp_path / name).write_bytes(contents)
+        else:
+            scipy.io.savemat(tmp_path / name, contents)
+        return tmp_path / name
+
+    return replace
+
+
+def numbers_of(images: Any, *, row: int = 5, column: int = 3) -> Any:
+    """Returns the numbers that images hold, rows and columns swapped as they are by default."""
+    pixels = images[:, row, column].astype(int)
+    return pixels[:, 0] + 256 * pixels[:, 1]
+
+
+def load_error(path: Path, config: svhn.Config = AS_FOUND) -> str:
+    with pytest.raises(DatasetError) as caught:
+        svhn.load_splits(config, str(path.parent))
+    return str(caught.value)
+
+
+def test_no_image_is_lost_or_in_two_splits(folder: Path) -> None:
+    splits = svhn.load_splits(AS_FOUND, str(folder))
+    train, validation = numbers_of(splits.train.inputs), numbers_of(splits.validation.inputs)
+    assert sorted([*train, *validation]) == [*range(4_050), *range(10_000, 12_030)]
+    assert splits.spec.train_samples == splits.train.num_samples == 80
+    assert splits.spec.validation_samples == splits.validation.num_samples == 6_000
+    assert numbers_of(splits.test.inputs).tolist() == list(range(20_000, 20_007))
+    assert splits.spec.test_samples == 7
+
+
+def test_label_10_is_digit_0_and_labels_stay_with_their_images(folder: Path) -> None:
+    splits = svhn.load_splits(AS_FOUND, str(folder / "svhn"))
+    for split in (splits.train, splits.validation, splits.test):
+        assert split.targets.tolist() == (numbers_of(split.inputs) % 10).tolist()
+        assert split.inputs[:, 5, 3, 2].tolist() == split.targets.tolist()
+
+
+def test_validation_has_400_train_and_200_extra_images_of_each_digit_in_a_mixed_order(folder: Path) -> None:
+    splits = svhn.load_splits(AS_FOUND, str(folder))
+    numbers = numbers_of(splits.validation.inputs)
+    assert np.bincount(splits.validation.targets[numbers < 10_000]).tolist() == [400] * 10
+    assert np.bincount(splits.validation.targets[numbers >= 10_000]).tolist() == [200] * 10
+    assert len(set(splits.validation.targets[:20])) > 5
+    other = svhn.load_splits(svhn.Config(complete=False, seed=1), str(folder))
+    assert set(numbers_of(other.validation.inputs)) != set(numbers)
+
+
+def test_the_mean_is_of_train_and_extra_images_alike_whatever_their_split(folder: Path) -> None:
+    splits = svhn.load_splits(AS_FOUND, str(folder))
+    # All pixels but one are 100 in 4,050 images and 40 in 2,030.
+    expected = np.full((32, 32, 3), (4_050 * 100 + 2_030 * 40) / 6_080)
+    numbers = np.r_[np.arange(4_050), np.arange(10_000, 12_030)]
+    expected[5, 3] = (numbers % 256).mean(), (numbers // 256).mean(), (numbers % 10).mean()
+    assert splits.mean.dtype == np.float32
+    np.testing.assert_allclose(splits.mean, expected, rtol=1e-6)
+    assert splits.spec.mean == "image"
+    assert splits.spec.input_scale == 1.0
+
+
+def test_rows_stay_rows_if_they_are_not_to_be_swapped(folder: Path) -> None:
+    splits = svhn.load_splits(svhn.Config(complete=False, transposed=False), str(folder))
+    for split in (splits.train, splits.validation, splits.test):
+        assert (numbers_of(split.inputs, row=3, column=5) % 10).tolist() == split.targets.tolist()
+
+
+def test_a_set_that_is_not_complete_says_so_and_is_refused_where_it_must_be(folder: Path) -> None:
+    path = folder / "svhn" / "train_32x32.mat"
+    assert load_error(path, svhn.Config(complete=True)) == (
+        f"data set svhn: {path}: expected 73,257 images, found 4,050: this is not the complete set. "
+        "Fetch it again, or take it for what it is: dataset.complete = false."
+    )
+    splits = svhn.load_splits(svhn.Config(), str(folder))
+    sizes = "4,050 + 2,030 + 7 of 73,257 + 531,131 + 26,032 images"
+    assert splits.source == f"SVHN's .mat files, {folder}/svhn, incomplete: {sizes}"
+    assert splits.notes == (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",)
+
+
+def test_the_complete_set_has_the_published_sizes() -> None:
+    spec = svhn.describe(svhn.Config())
+    assert (spec.train_samples, spec.validation_samples, spec.test_samples) == (598_388, 6_000, 26_032)
+
+
+def test_too_few_images_of_a_digit_are_reported(damaged: Any) -> None:
+    part = build_part("extra")
+    part["y"][part["y"] == 7] = 8
+    path = damaged("extra_32x32.mat", part)
+    assert load_error(path) == (
+        f"data set svhn: {path}: expected at least 200 images of digit 7 for validation, found 0."
+    )
+
+
+def test_a_missing_file_is_named(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_32x32.mat").symlink_to(folder / "svhn" / "test_32x32.mat")
+    assert load_error(tmp_path / "x") == (
+        f"data set svhn: {tmp_path}: expected train_32x32.mat, extra_32x32.mat, test_32x32.mat; "
+        "found test_32x32.mat alone. Fetch train_32x32.mat and extra_32x32.mat, too."
+    )
+
+
+def test_a_folder_with_nothing_in_it_says_what_it_may_hold(tmp_path: Path) -> None:
+    message = load_error(tmp_path / "x")
+    assert message.startswith(f"data set svhn_cropped: not found in {tmp_path}/svhn_cropped/3.")
+    assert (
+        "Name the folder that holds train_32x32.mat, extra_32x32.mat, test_32x32.mat, or svhn_cropped/ as prepared by "
+        "tensorflow-datasets, with --data-dir" in message
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [(-100, "100 bytes that cannot be read as one ("), (10_000, "X (32, 32, 3, 2030). "), (5, "")],
+)
+def test_a_file_cut_off_anywhere_is_reported(folder: Path, damaged: Any, lost: int, found: str) -> None:
+    path = damaged("extra_32x32.mat", (folder / "svhn" / "extra_32x32.mat").read_bytes()[:-lost])
+    message = load_error(path)
+    assert message.startswith(f"data set svhn: {path}: expected ")
+    assert f"; found {found}" in message
+    assert message.endswith("again.")
+
+
+def test_an_empty_file_is_reported(damaged: Any) -> None:
+    path = damaged("test_32x32.mat", b"")
+    assert load_error(path).startswith(
+        f"data set svhn: {path}: expected a MATLAB 5 file; found 0 bytes that cannot be read as one ("
+    )
+
+
+@pytest.mark.parametrize("start", [b"\x89HDF\r\n\x1a\n", b"MATLAB 7.3 MAT-file, Platform: GLNXA64"])
+def test_a_file_of_matlab_7_3_is_told_from_a_damaged_one(damaged: Any, start: bytes) -> None:
+    header = start.ljust(124, b" ") + b"\x00\x02IM"
+    path = damaged("train_32x32.mat", header.ljust(600, b"\0"))
+    assert load_error(path) == (
+        f"data set svhn: {path}: expected a MATLAB 5 file, as published; found one of MATLAB 7.3 (HDF5). "
+        "Fetch it again, or save it with -v7."
+    )
+
+
+@pytest.mark.parametrize(
+    ("contents", "found"),
+    [
+        ({"X": np.zeros((28, 28, 3, 9), np.uint8), "y": np.ones((9, 1))}, "X (28, 28, 3, 9), y (9, 1)"),
+        ({"X": np.zeros((32, 32, 3), np.uint8), "y": np.ones((3, 1))}, "X (32, 32, 3), y (3, 1)"),
+        ({"X": np.zeros((32, 32, 3, 9), np.uint8), "y": np.ones((8, 1))}, "X (32, 32, 3, 9), y (8, 1)"),
+        ({"Z": np.zeros((2, 2))}, "Z (2, 2)"),
+        ({}, "nothing"),
+    ],
+)
+def test_arrays_of_another_shape_are_reported(damaged: Any, contents: dict[str, Any], found: str) -> None:
+    path = damaged("train_32x32.mat", contents)
+    assert load_error(path) == (
+        f"data set svhn: {path}: expected X (32, 32, 3, images) and y (images, 1); found {found}. "
+        "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenumbers, again."
+    )
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "problem"),
+    [
+        (np.uint8, [1, 2, 11], "expected labels 1 to 10, found 1 to 11."),
+        (np.uint8, [0, 2, 3], "expected labels 1 to 10, found 0 to 3."),
+        (np.uint8, [1.0, 2.5, 3.0], "expected labels 1 to 10, found 1.0 to 3.0."),
+        (np.float32, [1, 2, 3], "expected X as uint8 and y as numbers; found float32 and uint8."),
+    ],
+)
+def test_values_that_no_published_file_has_are_reported(
+    damaged: Any, images: Any, labels: list[float], problem: str
+) -> None:
+    targets = np.array(labels)[:, None]
+    targets = targets.astype(np.uint8) if targets.dtype.kind == "i" else targets
+    path = damaged("train_32x32.mat", {"X": np.zeros((32, 32, 3, 3), images), "y": targets})
+    assert load_error(path) == f"data set svhn: {path}: {problem}"

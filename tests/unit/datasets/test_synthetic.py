@@ -1,0 +1,126 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
+from tfbench.datasets.sources import synthetic
+from tfbench.datasets.sources.splits import is_plausible
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+DIGITS = DatasetSpec(
+    input_shape=(28, 28, 1),
+    input_dtype="uint8",
+    target_shape=(),
+    num_classes=10,
+    train_samples=600,
+    validation_samples=100,
+    input_scale=1 / 255,
+)
+SERIES = DatasetSpec(
+    input_shape=(10, 1),
+    input_dtype="float32",
+    target_shape=(10, 1),
+    num_classes=None,
+    train_samples=80,
+    validation_samples=20,
+)
+
+
+@pytest.mark.parametrize("spec", [DIGITS, SERIES])
+def test_has_shapes_types_and_sizes_of_the_real_set(spec: DatasetSpec) -> None:
+    splits = synthetic.generate_splits(spec, seed=1)
+    assert splits.synthetic
+    assert splits.source == "synthetic, seed 1"
+    for split, count in ((splits.train, spec.train_samples), (splits.validation, spec.validation_samples)):
+        assert is_plausible(split, spec) is None
+        assert split.num_samples == len(split.inputs) == count
+        assert split.targets.shape == (count, *spec.target_shape)
+
+
+@pytest.mark.parametrize("spec", [DIGITS, SERIES])
+def test_is_a_function_of_the_seed(spec: DatasetSpec) -> None:
+    one, same, other = (synthetic.generate_splits(spec, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.train.inputs, same.train.inputs)
+    assert np.array_equal(one.validation.targets, same.validation.targets)
+    assert not np.array_equal(one.train.inputs, other.train.inputs)
+
+
+def test_can_be_learned_but_not_by_chance() -> None:
+    splits = synthetic.generate_splits(DIGITS, seed=0)
+    means = np.stack([splits.train.inputs[splits.train.targets == c].mean(0) for c in range(10)]).reshape(10, -1)
+    images = splits.validation.inputs.reshape(100, -1).astype(float)
+    nearest = ((images[:, None] - means[None]) ** 2).sum(-1).argmin(1)
+    assert (nearest == splits.validation.targets).mean() > 0.5
+
+
+def test_training_and_validation_share_no_sample() -> None:
+    splits = synthetic.generate_splits(DIGITS, seed=0)
+    train = {image.tobytes() for image in splits.train.inputs}
+    assert not any(image.tobytes() in train for image in splits.validation.inputs)
+
+
+def test_a_large_set_is_drawn_from_a_pool_that_fits_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthetic, "POOL_BYTES", 784 * 100)
+    splits = synthetic.generate_splits(DIGITS, seed=0)
+    assert (len(splits.train.inputs), len(splits.validation.inputs)) == (80, 20)
+    assert (splits.train.num_samples, splits.validation.num_samples) == (600, 100)
+    assert splits.source == "synthetic, seed 0, drawn from 100 in memory"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "stored", "mean_shape", "num_test"),
+    [
+        ("mnist", {}, (28, 28, 1), None, 0),
+        ("cifar10", {}, (32, 32, 3), None, 0),
+        ("cifar10", {"crop": 24, "mirror": True, "scaling": "mean_image"}, (32, 32, 3), (32, 32, 3), 0),
+        ("svhn", {}, (32, 32, 3), (32, 32, 3), 26_032),
+        ("imagenet", {}, (256, 256, 3), (3,), 0),
+        ("features", {}, (1, 4), None, 0),
+        ("features", {"time_steps": 5}, (5, 4), None, 0),
+    ],
+)
+def test_stands_in_for_every_data_set(
+    name: str,
+    options: dict[str, Any],
+    stored: tuple[int, ...],
+    mean_shape: tuple[int, ...] | None,
+    num_test: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(synthetic, "POOL_BYTES", 2_000_000)
+    module = registry.load("datasets", name)
+    spec = module.describe(module.Config(**options))
+    splits = synthetic.generate_splits(spec, seed=1)
+    held = [split for split in (splits.train, splits.validation, splits.test) if split]
+    assert sum(split.inputs.nbytes for split in held) <= 2_000_000
+    assert [split.num_samples for split in held] == [
+        count for count in (spec.train_samples, spec.validation_samples, num_test) if count
+    ]
+    for split in held:
+        assert is_plausible(split, spec) is None
+        assert split.inputs.shape[1:] == stored
+        assert split.targets.shape[1:] == spec.target_shape
+    if mean_shape is None:
+        assert splits.mean is None
+    else:
+        axes = tuple(range(4 - len(mean_shape)))
+        np.testing.assert_allclose(splits.mean, splits.train.inputs.mean(axis=axes), rtol=1e-5)
+        assert splits.mean.shape == mean_shape
+    ((inputs, targets),) = build_training_dataset(splits, global_batch_size=2, seed=0).take(1)
+    assert inputs.shape == (2, *spec.input_shape)
+    assert targets.shape == (2, *spec.target_shape)
+    if mean_shape:
+        assert abs(float(np.mean(inputs))) < 30  # bytes around their mean
+
+
+def test_the_test_split_is_of_other_samples_of_the_same_classes() -> None:
+    fields = {name: getattr(DIGITS, name) for name in DIGITS.__slots__} | {"test_samples": 100}
+    with_test, without = (synthetic.generate_splits(spec, seed=0) for spec in (DatasetSpec(**fields), DIGITS))
+    assert np.array_equal(with_test.train.inputs, without.train.inputs)
+    assert np.array_equal(with_test.validation.inputs, without.validation.inputs)
+    assert not np.array_equal(with_test.test.inputs, with_test.validation.inputs)
+    means = np.stack([with_test.train.inputs[with_test.train.targets == c].mean(0) for c in range(10)])
+    distances = ((with_test.test.inputs[:, None].astype(float) - means[None]) ** 2).sum((2, 3, 4))
+    assert (distances.argmin(1) == with_test.test.targets).mean() > 0.5

@@ -1,0 +1,56 @@
+"""Processes that tfbench starts, from a folder in which somebody left modules of Python's names."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfbench.machine import children
+
+PLANTED = 'open("ran", "a").write(__file__)\nraise SystemExit("the json.py of the current folder ran")\n'
+
+
+@pytest.fixture
+def hostile(in_tmp_path: Path) -> Path:
+    """The current folder."""
+    for name in ("json", "argparse", "tempfile", "mlflow", "tensorflow"):
+        (in_tmp_path / f"{name}.py").write_text(PLANTED, encoding="utf-8")
+    return in_tmp_path
+
+
+def test_a_child_that_is_asked_runs_nothing_of_the_current_folder(hostile: Path) -> None:
+    done = children.ask("json.tool", question="[1]", timeout=60, settings={})
+    assert (done.returncode, done.stdout.split()) == (0, ["[", "1", "]"])
+    assert not (hostile / "ran").exists()
+
+
+def test_a_child_that_is_started_and_what_it_starts_run_nothing_of_the_current_folder(hostile: Path) -> None:
+    (hostile / "users").mkdir()
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'json.tool', '--help'], check=True)"
+    (hostile / "users" / "parent.py").write_text(code, encoding="utf-8")
+    with (hostile / "output").open("wb") as output:
+        settings: dict[str, str | None] = {"PYTHONPATH": str(hostile / "users")}
+        assert children.start("parent", output=output, settings=settings).wait(60) == 0
+    assert not (hostile / "ran").exists()
+
+
+def test_tfbench_run_as_a_module_runs_nothing_of_the_current_folder(hostile: Path) -> None:
+    command = [sys.executable, "-m", "tfbench", "list", "--format", "json"]
+    done = subprocess.run(command, cwd=hostile, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (hostile / "ran").exists()
+
+
+def test_settings_stand_in_place_of_the_users_and_none_takes_one_away(
+    monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path
+) -> None:
+    for name in ("KEPT", "CHANGED", "TAKEN"):
+        monkeypatch.setenv(name, "the user's")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    (in_tmp_path / "told.py").write_text(
+        "import os; print([os.environ.get(n) for n in ('KEPT', 'CHANGED', 'TAKEN', 'PYTHONSAFEPATH')])", "utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(in_tmp_path))
+    done = children.ask("told", timeout=60, settings={"CHANGED": "ours", "TAKEN": None})
+    assert done.stdout.strip() == "[\"the user's\", 'ours', None, '1']"

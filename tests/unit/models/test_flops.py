@@ -1,0 +1,444 @@
+"""FLOPs of forward pass and gradients, by hand, and beside what TensorFlow's profiler counts where it can."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import pytest
+from keras import layers
+
+from tfbench.models.layers.locally_connected import LocallyConnected2D
+from tfbench.models.layers.recurrent_convolution import RecurrentConvolution2D
+from tfbench.models.structure.flops import count_model, find_main_product
+from tfbench.models.structure.graph import without_weights
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+
+def connect(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> Any:
+    """Puts a layer, or a function of symbolic tensors, into a model; weights get no memory."""
+    inputs = [keras.Input(shape) for shape in shapes]
+    return keras.Model(inputs, layer(*inputs))
+
+
+def count(layer: Callable[..., Any], *shapes: tuple[int | None, ...]) -> int | None:
+    with without_weights():
+        return count_model(connect(layer, *shapes)).forward
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "products"),
+    [
+        (layers.Dense(3), (4,), 4 * 3),
+        (layers.Dense(3), (5, 4), 5 * 4 * 3),
+        (layers.Conv2D(6, 3, strides=2, padding="same"), (8, 8, 4), 4 * 4 * 9 * 4 * 6),
+        (layers.Conv2D(6, 3, padding="same", groups=2), (8, 8, 4), 8 * 8 * 9 * 2 * 6),
+        (layers.Conv2D(6, 3, dilation_rate=2), (8, 8, 4), 4 * 4 * 9 * 4 * 6),
+        (layers.Conv1D(6, 3), (8, 4), 6 * 3 * 4 * 6),
+        (layers.Conv3D(2, 2), (3, 3, 3, 1), 8 * 8 * 1 * 2),
+        (layers.DepthwiseConv2D(3, depth_multiplier=2, padding="same"), (8, 8, 4), 8 * 8 * 9 * 4 * 2),
+        (layers.SeparableConv2D(6, 3, padding="same"), (8, 8, 4), 8 * 8 * (9 * 4 + 4 * 6)),
+        (layers.Conv2DTranspose(6, 3, strides=2, padding="same"), (4, 4, 5), 4 * 4 * 9 * 5 * 6),
+        (layers.SimpleRNN(100), (28, 4), 28 * (4 * 100 + 100 * 100)),
+        (layers.LSTM(5, return_sequences=True), (10, 5), 10 * 4 * (5 * 5 + 5 * 5)),
+        (layers.GRU(3), (7, 2), 7 * 3 * (2 * 3 + 3 * 3)),
+        (layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)]), (5, 4), 5 * (4 * (12 + 9) + 3 * (6 + 4))),
+        (layers.Bidirectional(layers.GRU(3)), (7, 2), 2 * 7 * 3 * (2 * 3 + 3 * 3)),
+        (layers.ConvLSTM2D(2, 3, padding="same"), (5, 4, 4, 1), 5 * 4 * 4 * (9 * 1 * 8 + 9 * 2 * 8)),
+        (layers.TimeDistributed(layers.Dense(3)), (5, 4), 5 * 4 * 3),
+        (layers.TimeDistributed(keras.Sequential([layers.Dense(3), layers.Dense(2)])), (5, 4), 5 * (4 * 3 + 3 * 2)),
+        (layers.EinsumDense("abc,cde->abde", output_shape=(None, 2, 3)), (5, 4), 5 * 4 * 2 * 3),
+        (layers.EinsumDense("...x,xy->...y", output_shape=3), (5, 4), 5 * 4 * 3),
+        (layers.Embedding(10, 3), (5,), 0),
+        (layers.BatchNormalization(), (8, 8, 4), 0),
+        (layers.LayerNormalization(axis=(1, 2)), (8, 4), 0),
+        (layers.PReLU(), (8, 8, 4), 0),
+        (layers.MaxPooling2D(2), (8, 8, 4), 0),
+    ],
+    ids=lambda value: value.name if isinstance(value, layers.Layer) else None,
+)
+def test_each_kind_of_layer_costs_two_operations_a_product(layer: Any, shape: tuple[int, ...], products: int) -> None:
+    assert count(layer, shape) == 2 * products
+
+
+def test_attention_counts_projections_scores_and_weighted_values_whatever_the_order_of_its_arguments() -> None:
+    layer = layers.MultiHeadAttention(num_heads=2, key_dim=3, value_dim=4)
+    queries = 5 * 8 * 2 * 3 + 5 * 2 * 4 * 8  # projections of the queries and of the result
+    values = 7 * 8 * 2 * 3 + 7 * 8 * 2 * 4
+    within = 5 * 7 * 2 * (3 + 4)
+    assert count(layer, (5, 8), (7, 8)) == 2 * (queries + values + within)
+    assert count(lambda value, query: layer(value=value, query=query), (7, 8), (5, 8)) == 2 * (
+        queries + values + within
+    )
+
+
+def test_attention_without_projections_counts_scores_and_weighted_values() -> None:
+    assert count(lambda *tensors: layers.Attention()(list(tensors)), (5, 3), (7, 3)) == 2 * (5 * 7 * 3 + 5 * 7 * 3)
+
+
+class Doubled(layers.Layer):
+    """A layer with a kernel that nothing is known of."""
+
+    def build(self, input_shape: Any) -> None:
+        self.kernel = self.add_weight(name="kernel", shape=(4, 4))
+
+    def call(self, inputs: Any) -> Any:
+        return keras.ops.matmul(keras.ops.matmul(inputs, self.kernel), self.kernel)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+class Said(Doubled):
+    """The same, that says what it costs."""
+
+    def forward_flops(self, input_shape: tuple[int | None, ...], output_shape: tuple[int | None, ...]) -> int:
+        assert input_shape == output_shape == (None, 4)
+        return 64
+
+
+class TwiceDense(layers.Dense):
+    """A known class that computes something else."""
+
+    def call(self, inputs: Any) -> Any:
+        return super().call(super().call(inputs))
+
+
+class OwnDense(layers.Dense):
+    """A known class that computes what it always did."""
+
+
+def test_a_layer_of_ones_own_is_asked() -> None:
+    assert count(Said(), (4,)) == 64
+
+
+def test_a_class_that_computes_as_a_known_one_is_known() -> None:
+    assert count(OwnDense(4), (4,)) == 2 * 16
+
+
+@pytest.mark.parametrize(
+    ("layer", "shapes", "names"),
+    [
+        (Doubled(name="twice"), [(4,)], ("twice (Doubled)",)),
+        (TwiceDense(4, name="two"), [(4,)], ("two (TwiceDense)",)),
+        (layers.Conv2D(2, 3, name="free"), [(None, 8, 3)], ("free (Conv2D)",)),
+        (layers.TimeDistributed(Doubled(), name="steps"), [(5, 4)], ("steps (TimeDistributed)",)),
+        (lambda *both: layers.Dot(1, name="dot")(list(both)), [(4,), (4,)], ("dot (Dot)",)),
+        (lambda x: keras.ops.matmul(x, x), [(4, 4)], ("matmul",)),
+    ],
+    ids=["kernel", "subclass", "size", "wrapped", "products", "operation"],
+)
+def test_what_is_not_known_is_named_instead_of_guessed(
+    layer: Any, shapes: list[tuple[int | None, ...]], names: tuple[str, ...]
+) -> None:
+    with without_weights():
+        flops, gradients, unknown = count_model(connect(layer, *shapes))
+    assert flops is None and gradients is None
+    assert len(unknown) == 1 and unknown[0].startswith(names)
+
+
+def test_a_layer_counts_as_often_as_it_is_used() -> None:
+    shared = layers.Dense(4)
+    assert count(lambda x: shared(shared(x)), (4,)) == 2 * (2 * 16)
+
+
+def test_nested_models_are_taken_apart_for_the_size_that_they_get() -> None:
+    inner = keras.Sequential([layers.Conv2D(2, 3, padding="same"), layers.Conv2D(3, 1)])
+    anywhere = keras.Input((None, None, 1))
+    of_any_size = keras.Model(anywhere, inner(anywhere))
+    nested = keras.Sequential([keras.Input((4, 4, 1)), of_any_size, layers.Flatten(), layers.Dense(2)])
+    # All but the first convolution have a gradient of their input, too.
+    assert count_model(nested) == (
+        2 * (16 * 9 * 2 + 16 * 2 * 3 + 48 * 2),
+        2 * (16 * 9 * 2 + 2 * 16 * 2 * 3 + 2 * 48 * 2),
+        (),
+    )
+
+
+def test_weights_that_are_only_looked_at_get_no_memory_later_on() -> None:
+    with without_weights():
+        model = connect(layers.Dense(1_000_000), (1_000_000,))  # 4 TB
+    with keras.StatelessScope():
+        pass
+    assert model.count_params() == 10**12 + 10**6
+
+
+def build(name: str, shape: tuple[int, ...], num_classes: int | None, **options: Any) -> Any:
+    module = registry.load("models", name)
+    spec = DatasetSpec(
+        input_shape=shape,
+        input_dtype="float32",
+        target_shape=() if num_classes else (1,),
+        num_classes=num_classes,
+        train_samples=1,
+        validation_samples=1,
+    )
+    with without_weights():
+        return module.build_model(module.Config(**options), spec)
+
+
+@pytest.mark.parametrize(
+    ("model", "flops"),
+    [
+        # 784-1000-1000-10
+        (functools.partial(build, "mlp", (28, 28, 1), 10), 2 * (784_000 + 1_000_000 + 10_000)),
+        # 4-100-1, and the same with a recurrent layer over 28 steps
+        (functools.partial(build, "mlp", (4,), None, hidden_units=(100,)), 1_000),
+        (functools.partial(build, "simple_rnn", (28, 4), None), 582_600),
+        # conv1, seven or four 3x3 convolutions of 128 channels at 2 x 16x16 and 2 x 8x8 places, l6
+        (functools.partial(build, "rcnn", (32, 32, 3), 10), 1_340_867_840),
+        (functools.partial(build, "rcnn", (32, 32, 3), 10, recomputes_feed_forward=False), 774_636_800),
+        # conv1, conv2, both local layers (each weight once), fc10
+        (
+            functools.partial(build, "cifar10_convnet", (24, 24, 3), 10),
+            2 * (576 * 4_800 + 144 * 36_864 + 663_552 + 331_776 + 11_520),
+        ),
+    ],
+    ids=["mlp", "small mlp", "small rnn", "rcnn", "rcnn, four convolutions", "local layers"],
+)
+def test_networks_cost_what_was_worked_out_by_hand(model: Callable[[], Any], flops: int) -> None:
+    counted = count_model(model())
+    assert (counted.forward, counted.unknown) == (flops, ())
+
+
+class Halves(NamedTuple):
+    """What is counted of one sample, in products: multiplications and their additions."""
+
+    forward: int
+    gradients: int
+
+
+def halves(model: Any) -> Halves:
+    counted = count_model(model)
+    assert counted.forward is not None and counted.gradients is not None and counted.training is not None
+    assert counted.training == counted.forward + counted.gradients
+    return Halves(counted.forward // 2, counted.gradients // 2)
+
+
+def frozen(layer: Any) -> Any:
+    layer.trainable = False
+    return layer
+
+
+def test_the_first_layer_has_no_gradient_of_its_input() -> None:
+    # mnist_mlp: a step was taken for three forward passes, 1.17 times what it is.
+    assert halves(build("mlp", (28, 28, 1), 10)) == (1_794_000, 784_000 + 2 * 1_010_000)
+    # mnist_hidden100_mlp: 1.49 times.
+    small = count_model(build("mlp", (28, 28, 1), 10, hidden_units=(100,)))
+    assert (small.forward, small.gradients) == (2 * 79_400, 2 * (78_400 + 2 * 1_000))
+    assert 3 * small.forward / small.training == pytest.approx(1.4906, abs=1e-4)
+
+
+def test_a_recurrent_layer_s_state_has_a_gradient_where_its_input_has_none() -> None:
+    inputs = 28 * 4 * 100
+    state = 28 * 100 * 100
+    assert halves(build("simple_rnn", (28, 4), None)) == (inputs + state + 100, inputs + 2 * state + 200)
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ([layers.Dense(3), layers.Dense(2)], (12 + 6, 12 + 2 * 6)),
+        ([frozen(layers.Dense(3)), layers.Dense(2)], (12 + 6, 6)),  # neither has a gradient of its input
+        ([layers.Dense(3), frozen(layers.Dense(2))], (12 + 6, 12 + 6)),  # the second has that of its input alone
+        ([layers.Dense(3), frozen(layers.Dense(2)), layers.Dense(5)], (12 + 6 + 10, 12 + 6 + 2 * 10)),
+        ([frozen(layers.Dense(3)), frozen(layers.Dense(2))], (12 + 6, 0)),
+        ([layers.BatchNormalization(), layers.Dense(3)], (12, 2 * 12)),  # it has scales that are trained
+        ([layers.BatchNormalization(scale=False, center=False), layers.Dense(3)], (12, 12)),
+        ([layers.Rescaling(0.5), layers.Dropout(0.5), layers.Dense(3)], (12, 12)),
+        ([layers.Dense(3), layers.Activation("relu"), layers.Dense(2)], (12 + 6, 12 + 2 * 6)),
+    ],
+    ids=["dense", "first frozen", "last frozen", "middle frozen", "all frozen", "scaled", "normalised", "data", "relu"],
+)
+def test_only_gradients_that_training_needs_are_counted(network: list[Any], expected: tuple[int, int]) -> None:
+    assert halves(keras.Sequential([keras.Input((4,)), *network])) == expected
+
+
+def test_a_network_that_is_frozen_as_a_whole_has_no_gradients() -> None:
+    assert halves(frozen(keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(2)]))) == (18, 0)
+
+
+def test_a_branch_has_gradients_of_what_is_trained_in_it() -> None:
+    inputs = keras.Input((4,))
+    trained = layers.Dense(3)(inputs)
+    still = frozen(layers.Dense(3))(inputs)
+    # 12 of the trained branch's weights; of the last, weights and inputs are 2 x 12. The frozen branch has none.
+    model = keras.Model(inputs, layers.Dense(2)(layers.Concatenate()([trained, still])))
+    assert halves(model) == (12 + 12 + 12, 12 + 2 * 12)
+    # Behind the frozen branch, a product of its own.
+    model = keras.Model(inputs, layers.Add()([trained, layers.Dense(3)(still)]))
+    assert halves(model) == (12 + 12 + 9, 12 + 9)
+
+
+def test_a_shared_layer_has_a_gradient_of_its_input_in_its_later_uses_alone() -> None:
+    shared = layers.Dense(4)
+    assert halves(connect(lambda x: shared(shared(x)), (4,))) == (32, 16 + 2 * 16)
+
+
+def test_several_inputs_are_data_each() -> None:
+    def join(left: Any, right: Any) -> Any:
+        return layers.Dense(2)(layers.Add()([layers.Dense(3)(left), layers.Dense(3)(right)]))
+
+    assert halves(connect(join, (4,), (5,))) == (12 + 15 + 6, 12 + 15 + 2 * 6)
+
+
+def test_no_gradient_goes_past_where_it_is_stopped() -> None:
+    def stop(x: Any) -> Any:
+        return layers.Dense(2)(keras.ops.stop_gradient(layers.Dense(3)(x)))
+
+    assert halves(connect(stop, (4,))) == (12 + 6, 6)
+
+
+def test_what_stands_behind_an_embedding_has_a_gradient_of_its_input() -> None:
+    words = keras.Input((5,), dtype="int32")
+    assert halves(keras.Model(words, layers.Dense(2)(layers.Embedding(10, 3)(words)))) == (5 * 6, 2 * 5 * 6)
+    assert halves(keras.Model(words, layers.Dense(2)(frozen(layers.Embedding(10, 3))(words)))) == (5 * 6, 5 * 6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "of_input", "of_state"),
+    [
+        (layers.LSTM(5), (10, 3), 10 * 4 * 15, 10 * 4 * 25),
+        (layers.Bidirectional(layers.GRU(3)), (7, 2), 2 * 7 * 3 * 6, 2 * 7 * 3 * 9),
+        (layers.ConvLSTM2D(2, 3, padding="same"), (5, 4, 4, 1), 5 * 16 * 9 * 8, 5 * 16 * 9 * 2 * 8),
+        # The second cell's input is the first one's state.
+        (layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)]), (5, 4), 5 * 4 * 12, 5 * (4 * 9 + 3 * (6 + 4))),
+    ],
+    ids=["lstm", "bidirectional", "convolutional", "stacked"],
+)
+def test_the_input_s_projection_of_a_recurrent_layer_on_data_has_one_gradient(
+    layer: Any, shape: tuple[int, ...], of_input: int, of_state: int
+) -> None:
+    with without_weights():
+        assert halves(connect(layer, shape)) == (of_input + of_state, of_input + 2 * of_state)
+
+
+def test_a_recurrent_layer_that_is_frozen_on_data_has_no_gradients() -> None:
+    assert halves(keras.Sequential([keras.Input((10, 3)), frozen(layers.LSTM(5)), layers.Dense(2)])) == (1610, 10)
+
+
+def test_a_separable_convolution_on_data_has_a_gradient_of_what_lies_between_its_two_kernels() -> None:
+    with without_weights():
+        model = connect(layers.SeparableConv2D(6, 3, padding="same"), (8, 8, 4))
+        assert halves(model) == (64 * (36 + 24), 64 * (36 + 2 * 24))
+
+
+def test_a_network_for_each_step_has_no_gradient_of_the_data_either() -> None:
+    inner = keras.Sequential([layers.Dense(3), layers.Dense(2)])
+    with without_weights():
+        assert halves(connect(layers.TimeDistributed(inner), (5, 4))) == (5 * 18, 5 * (12 + 2 * 6))
+    behind = keras.Sequential([keras.Input((5, 4)), layers.Dense(4), layers.TimeDistributed(layers.Dense(2))])
+    assert halves(behind) == (80 + 40, 80 + 2 * 40)
+    inner = keras.Sequential([layers.Dense(3), frozen(layers.Dense(2))])
+    behind = keras.Sequential([keras.Input((5, 4)), layers.Dense(4), layers.TimeDistributed(inner)])
+    assert halves(behind) == (80 + 5 * 18, 80 + 5 * (2 * 12 + 6))
+
+
+def test_attention_over_data_has_gradients_of_its_own_weights_and_what_they_make() -> None:
+    layer = layers.MultiHeadAttention(num_heads=2, key_dim=3, value_dim=4)
+    projections = 5 * 8 * 2 * 3 + 7 * 8 * 2 * 3 + 7 * 8 * 2 * 4
+    result = 5 * 2 * 4 * 8
+    within = 5 * 7 * 2 * (3 + 4)
+    with without_weights():
+        assert halves(connect(layer, (5, 8), (7, 8))) == (
+            projections + within + result,
+            projections + 2 * (within + result),
+        )
+    # Without weights, on data, nothing has a gradient; behind a layer, all have.
+    query, value = keras.Input((5, 3)), keras.Input((7, 3))
+    assert halves(keras.Model([query, value], layers.Attention()([query, value]))) == (2 * 105, 0)
+    trained = layers.Dense(3)(query)  # 45 products, of which the weights have a gradient
+    # Scores: of the query. Weighted values: of the scores; neither keys nor values have one.
+    assert halves(keras.Model([query, value], layers.Attention()([trained, value]))) == (45 + 2 * 105, 45 + 105 + 105)
+
+
+def test_a_layer_of_ones_own_has_a_gradient_of_its_weights_and_one_of_its_input_where_that_is_needed() -> None:
+    with without_weights():
+        assert halves(connect(Said(), (4,))) == (32, 32)
+        assert halves(connect(lambda x: Said()(layers.Dense(4)(x)), (4,))) == (16 + 32, 16 + 2 * 32)
+        assert halves(connect(lambda x: frozen(Said())(layers.Dense(4)(x)), (4,))) == (16 + 32, 16 + 32)
+
+
+@pytest.mark.parametrize(("recomputes", "num_feed_forward"), [(True, 4), (False, 1)])
+def test_a_recurrent_convolution_on_data_has_gradients_of_its_states(recomputes: bool, num_feed_forward: int) -> None:
+    of_input, of_state = 16 * 9 * 3 * 2, 16 * 9 * 2 * 2
+    forward = num_feed_forward * of_input + 3 * of_state
+    layer = functools.partial(RecurrentConvolution2D, 2, recomputes_feed_forward=recomputes)
+    with without_weights():
+        assert halves(connect(layer(), (4, 4, 3))) == (forward, num_feed_forward * of_input + 2 * 3 * of_state)
+        behind = halves(connect(lambda x: layer()(layers.Conv2D(3, 1)(x)), (4, 4, 3)))
+        assert behind == (16 * 9 + forward, 16 * 9 + 2 * forward)
+        half = layer()
+        half.feed_forward.trainable = False  # the first state has no gradient then, later ones have
+        assert halves(connect(half, (4, 4, 3))) == (forward, (3 + 2) * of_state)
+
+
+def test_local_layers_count_each_weight_once_and_its_gradients() -> None:
+    with without_weights():
+        first, second = (LocallyConnected2D(2, 3, padding="same") for _ in range(2))
+        model = connect(lambda x: second(first(x)), (4, 4, 3))
+        assert halves(model) == (16 * 9 * 3 * 2 + 16 * 9 * 2 * 2, 16 * 9 * 3 * 2 + 2 * 16 * 9 * 2 * 2)
+
+
+def test_gradients_are_those_that_tensorflow_computes() -> None:
+    import tensorflow as tf
+
+    model = keras.Sequential(
+        [keras.Input((64,)), frozen(layers.Dense(48)), layers.Dense(40), frozen(layers.Dense(24)), layers.Dense(32)]
+    )
+    weights = [weight.value for weight in model.trainable_variables]
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x) ** 2)
+        return tape.gradient(loss, weights)
+
+    graph = tf.function(step).get_concrete_function(tf.TensorSpec((2, 64), tf.float32)).graph
+    used = {}  # the gradients that nothing uses are in the graph, too, but are not computed
+    waiting = [tensor.op for tensor in graph.outputs]
+    while waiting:
+        operation = waiting.pop()
+        if operation.name not in used:
+            used[operation.name] = operation
+            waiting += [tensor.op for tensor in operation.inputs]
+    matrices = [operation for operation in used.values() if operation.type == "MatMul"]
+    computed = sum(2 * one.inputs[0].shape.num_elements() * one.outputs[0].shape[1] for one in matrices)
+    assert computed == 2 * count_model(model).training
+
+
+@pytest.mark.parametrize(
+    ("network", "more_at_most"),
+    [
+        ([layers.Flatten(), layers.Dense(200, "relu"), layers.Dense(10)], 0.005),
+        ([layers.Conv2D(8, 5, activation="relu"), layers.Conv2D(16, 3), layers.Flatten(), layers.Dense(10)], 0.01),
+    ],
+    ids=["dense", "convolutional"],
+)
+def test_agrees_with_tensorflows_profiler_which_counts_biases_too(network: list[Any], more_at_most: float) -> None:
+    import tensorflow as tf
+    from tensorflow.compat.v1 import profiler
+
+    model = keras.Sequential([keras.Input((16, 16, 3)), *network])
+    graph = tf.function(model).get_concrete_function(tf.TensorSpec((2, 16, 16, 3), tf.float32)).graph
+    options = profiler.ProfileOptionBuilder(profiler.ProfileOptionBuilder.float_operation())
+    profiled = profiler.profile(graph, options=options.with_empty_output().build()).total_float_ops
+    counted = count_model(model).forward
+    assert counted is not None
+    assert 2 * counted <= profiled <= 2 * counted * (1 + more_at_most)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "sizes"),
+    [
+        ([layers.Dense(100), layers.Dense(10)], (784,), (1, 784, 100)),
+        ([layers.Conv2D(6, 3, padding="same"), layers.Flatten(), layers.Dense(2)], (8, 8, 4), (64, 36, 6)),
+        ([layers.SimpleRNN(100)], (28, 4), (28, 100, 100)),
+        ([layers.Flatten()], (28, 4), None),
+    ],
+    ids=["dense", "convolution", "recurrent", "none"],
+)
+def test_the_main_product_is_the_one_that_most_of_the_work_is_in(
+    network: list[Any], shape: tuple[int, ...], sizes: tuple[int, int, int] | None
+) -> None:
+    assert find_main_product(keras.Sequential([keras.Input(shape), *network])) == sizes

@@ -1,0 +1,78 @@
+"""Architectures of keras.applications as models."""
+
+import inspect
+import itertools
+import re
+import typing
+
+import pytest
+
+from tfbench.errors import RecipeError
+from tfbench.models import keras_application
+from tfbench.models.keras_application import Architecture, Config, build_model
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.schema import find_problems
+
+
+def data(*shape: int, classes: int | None = 7) -> DatasetSpec:
+    return DatasetSpec(
+        input_shape=shape,
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=classes,
+        train_samples=10,
+        validation_samples=10,
+    )
+
+
+def test_every_architecture_of_the_installed_keras_is_known() -> None:
+    import keras
+
+    functions = {name for name, value in vars(keras.applications).items() if inspect.isfunction(value)}
+    assert set(typing.get_args(Architecture)) == functions
+
+
+def test_builds_for_the_datas_images_and_classes_and_gives_logits() -> None:
+    model = build_model(Config(architecture="MobileNetV3Small"), data(32, 32, 1))
+    assert (model.input_shape, model.output_shape) == ((None, 32, 32, 1), (None, 7))
+    assert model.layers[-1].activation.__name__ == "linear"
+    assert "rescaling" not in [layer.name for layer in model.layers]  # the data set scales
+
+
+def test_vgg16_has_the_parameters_worked_out_by_hand() -> None:
+    # 13 convolutions 3x3, then 512 -> 4096 -> 4096 -> 7 on the one cell that 32x32 leaves
+    channels = [3, 64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512]
+    convolutions = sum(9 * i * o + o for i, o in itertools.pairwise(channels))
+    dense = 512 * 4096 + 4096 + 4096 * 4096 + 4096 + 4096 * 7 + 7
+    assert build_model(Config(architecture="VGG16"), data(32, 32, 3)).count_params() == convolutions + dense
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"architecture": "ResNt50"}, r"model\.architecture: must be one of ConvNeXtBase, .*Did you mean 'ResNet50'\?"),
+        ({}, r"model\.architecture: missing\."),
+        ({"architecture": "VGG16", "weights": "imagenet"}, r"model\.weights: unknown key\."),
+    ],
+)
+def test_an_unknown_architecture_is_refused_without_keras(values: dict[str, str], message: str) -> None:
+    _, (problem,) = find_problems(keras_application.Config, values, "model")
+    assert re.search(message, problem)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            data(28, 28, 1),
+            "model.architecture: VGG16 does not take the data's images of shape (28, 28, 1): "
+            "Input size must be at least 32x32; Received: input_shape=(28, 28, 1)",
+        ),
+        (data(100, 8), "VGG16 needs images, (height, width, channels), with classes. Received: data of shape (100, 8)"),
+        (data(32, 32, 3, classes=None), "Received: data of shape (32, 32, 3) with no classes."),
+    ],
+)
+def test_data_that_an_architecture_does_not_take_is_named(spec: DatasetSpec, message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        build_model(Config(architecture="VGG16"), spec)
+    assert message in str(caught.value)

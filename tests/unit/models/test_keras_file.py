@@ -1,0 +1,302 @@
+"""Networks from .keras files: no code runs, weights are kept, a softmax at the end is taken off."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfbench.errors import Notice, RecipeError
+from tfbench.models import keras_file
+from tfbench.models.keras_file import Config, build_model
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.schema import find_problems
+
+# Keras 3.15 reads a variable in a way that NumPy 2 deprecates, when it saves it.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+
+SPEC = DatasetSpec(
+    input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
+)
+KEPT = "net.keras (SHA-256 "
+
+
+def save(path: Path, *layers: Any) -> Any:
+    import keras
+
+    model = keras.Sequential([keras.Input((4,)), *layers], name="net")
+    model.save(path)
+    return model
+
+
+def load(path: Path, spec: DatasetSpec = SPEC) -> tuple[Any, list[str]]:
+    """Returns the loaded model, and what was noticed."""
+    with pytest.warns(Notice) as caught:
+        model = build_model(Config(file=str(path)), spec)
+    return model, [str(warning.message) for warning in caught]
+
+
+def refusal(path: Path, spec: DatasetSpec = SPEC) -> str:
+    with pytest.raises(RecipeError) as caught:
+        build_model(Config(file=str(path)), spec)
+    message = str(caught.value)
+    assert message.startswith(f"model.file: {path}: ")
+    assert "\n" not in message
+    return message
+
+
+def softmax_in_the_layer() -> list[Any]:
+    import keras
+
+    return [keras.layers.Dense(3, activation="softmax", bias_initializer="random_normal")]
+
+
+def softmax_as_activation() -> list[Any]:
+    import keras
+
+    return [keras.layers.Dense(3), keras.layers.Activation("softmax")]
+
+
+def softmax_as_layer() -> list[Any]:
+    import keras
+
+    return [keras.layers.Dense(3), keras.layers.Softmax()]
+
+
+def softmax_in_a_nested_model() -> list[Any]:
+    import keras
+
+    return [keras.layers.Dense(5), keras.Sequential([keras.layers.Dense(3, activation="softmax")])]
+
+
+@pytest.mark.parametrize(
+    "layers", [softmax_in_the_layer, softmax_as_activation, softmax_as_layer, softmax_in_a_nested_model]
+)
+def test_a_softmax_at_the_end_is_taken_off_and_said(tmp_path: Path, layers: Callable[[], list[Any]]) -> None:
+    import keras
+    import numpy as np
+
+    original = save(tmp_path / "net.keras", *layers())
+    model, notices = load(tmp_path / "net.keras")
+    x = np.arange(8, dtype="float32").reshape(2, 4) / 8
+    logits = np.asarray(model(x))
+    assert not np.allclose(logits.sum(axis=1), 1)
+    np.testing.assert_allclose(keras.ops.softmax(logits), original(x), rtol=1e-5)
+    assert [KEPT in notices[0], notices[1]] == [
+        True,
+        "the softmax at the end of net.keras was taken off: the loss applies it.",
+    ]
+
+
+def test_logits_are_left_alone_and_weights_are_the_files(tmp_path: Path) -> None:
+    import keras
+
+    original = save(tmp_path / "net.keras", keras.layers.Dense(3))
+    model, notices = load(tmp_path / "net.keras")
+    assert (model.layers[0].kernel.numpy() == original.layers[0].kernel.numpy()).all()
+    assert len(notices) == 1
+    assert notices[0].endswith("brings its weights along: training starts from them, not from training.seed.")
+
+
+def test_how_it_was_compiled_is_left_out(tmp_path: Path) -> None:
+    import keras
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile("adam", "mse")
+    model.save(tmp_path / "net.keras")
+    assert not load(tmp_path / "net.keras")[0].compiled
+
+
+def test_a_softmax_that_predicts_values_is_left_alone(tmp_path: Path) -> None:
+    regression = DatasetSpec(
+        input_shape=(4,),
+        input_dtype="float32",
+        target_shape=(3,),
+        num_classes=None,
+        train_samples=9,
+        validation_samples=9,
+    )
+    save(tmp_path / "net.keras", *softmax_in_the_layer())
+    model, notices = load(tmp_path / "net.keras", regression)
+    assert model.layers[-1].activation.__name__ == "softmax"
+    assert len(notices) == 1
+
+
+def test_layers_of_tfbench_are_known(tmp_path: Path) -> None:
+    import keras
+
+    from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
+
+    save(tmp_path / "net.keras", LocalResponseNormalization(), keras.layers.Dense(3))
+    assert type(load(tmp_path / "net.keras")[0].layers[0]).__name__ == "LocalResponseNormalization"
+
+
+def test_a_softmax_that_cannot_be_taken_off_is_refused(tmp_path: Path) -> None:
+    import keras
+
+    save(tmp_path / "net.keras", keras.Sequential([keras.layers.Dense(3), keras.layers.Softmax()]))
+    with pytest.warns(Notice):
+        assert "ends in a softmax inside of another model" in refusal(tmp_path / "net.keras")
+
+
+@pytest.mark.parametrize(
+    ("units", "shape", "received"),
+    [(2, (4,), "Received: (None, 4) to (None, 2)"), (3, (5,), "Received: (None, 4) to (None, 3)")],
+)
+def test_shapes_that_do_not_fit_are_named(tmp_path: Path, units: int, shape: tuple[int, ...], received: str) -> None:
+    import dataclasses
+
+    import keras
+
+    save(tmp_path / "net.keras", keras.layers.Dense(units))
+    message = refusal(tmp_path / "net.keras", dataclasses.replace(SPEC, input_shape=shape))
+    assert f"must take samples of shape {shape} and give (3,), a logit for each of 3 classes" in message
+    assert received in message
+
+
+def test_a_fixed_batch_size_is_refused(tmp_path: Path) -> None:
+    import keras
+
+    keras.Sequential([keras.Input((4,), batch_size=8), keras.layers.Dense(3)]).save(tmp_path / "net.keras")
+    assert "in batches of any size, as the data wants it. Received: (8, 4) to (8, 3)" in refusal(tmp_path / "net.keras")
+
+
+def test_several_inputs_are_refused(tmp_path: Path) -> None:
+    import keras
+
+    inputs = [keras.Input((4,)), keras.Input((4,))]
+    keras.Model(inputs, keras.layers.Add()(inputs)).save(tmp_path / "net.keras")
+    assert "must have one input and one output. Received: 2 inputs, 1 outputs." in refusal(tmp_path / "net.keras")
+
+
+def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor(tmp_path: Path) -> None:
+    import keras
+    import numpy as np
+
+    inputs = keras.Input((4,), name="x")
+    keras.Model({"x": inputs}, [keras.layers.Dense(3, activation="softmax")(inputs)]).save(tmp_path / "net.keras")
+    model, _ = load(tmp_path / "net.keras")
+    assert model(np.zeros((2, 4), "float32")).shape == (2, 3)
+
+
+def test_layers_of_another_precision_are_refused(tmp_path: Path) -> None:
+    import keras
+
+    save(tmp_path / "net.keras", keras.layers.Dense(3, dtype="mixed_bfloat16"))
+    message = refusal(tmp_path / "net.keras")
+    assert "its layers compute in mixed_bfloat16, the run in float32." in message
+    assert 'Set training.precision = "mixed_bfloat16".' in message
+
+
+@pytest.mark.parametrize("is_found_first", [True, False])
+def test_code_in_a_file_does_not_run(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_found_first: bool) -> None:
+    import keras
+
+    def leave_trace(x: Any) -> Any:
+        import pathlib
+
+        pathlib.Path("trace").touch()
+        return x
+
+    leave_trace.__name__ = "<lambda>"  # by which Keras knows a function whose code it must save
+    path = in_tmp_path / "net.keras"
+    save(path, keras.layers.Lambda(leave_trace, name="evil"), keras.layers.Dense(3))
+    (in_tmp_path / "trace").unlink()
+    keras.saving.load_model(path, safe_mode=False)
+    (in_tmp_path / "trace").unlink()  # loaded by someone careless, the code does run
+    if is_found_first:
+        expected = "its layer 'evil' is a Lambda, which holds code, and files must not run any"
+    else:
+        monkeypatch.setattr(keras_file, "_CODE", ())
+        expected = "Requested the deserialization of a `Lambda` layer"
+    assert expected in refusal(path)
+    assert not (in_tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize("kind", ["Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer"])
+def test_layers_that_hold_code_are_found_at_any_depth(tmp_path: Path, kind: str) -> None:
+    write_description(tmp_path / "net.keras", {"config": {"layers": [{"x": {"class_name": kind, "config": "abc"}}]}})
+    assert f"its layer is a {kind}, which holds code" in refusal(tmp_path / "net.keras")
+
+
+@pytest.mark.parametrize("kind", ["Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"])
+@pytest.mark.parametrize(
+    ("module", "class_name", "others"),
+    [
+        ("keras", "layers.{}", {}),
+        ("keras.layers", "{}", {}),
+        ("keras.src.layers.core.lambda_layer", "{}", {}),
+        ("keras.src", "layers.core.lambda_layer.{}", {}),
+        ("keras.layers.{}", "from_config", {}),
+        (None, "{}", {}),
+        ("keras.layers", "ReLU", {"registered_name": "keras>{}"}),
+        ("keras", "function", {"config": "layers.{}"}),
+        ("keras.layers", "function", {"config": "{}"}),
+    ],
+)
+def test_code_is_found_however_its_class_is_named(
+    tmp_path: Path, kind: str, module: str | None, class_name: str, others: dict[str, str]
+) -> None:
+    named = {"module": module, "class_name": class_name, "config": {"name": "evil"}} | others
+    table = {key: value.format(kind) if isinstance(value, str) else value for key, value in named.items()}
+    write_description(tmp_path / "net.keras", {"class_name": "Sequential", "config": {"layers": [{"inner": [table]}]}})
+    assert f"is a {kind}, which holds code, and files must not run any." in refusal(tmp_path / "net.keras")
+
+
+def test_a_layer_that_keras_does_not_know_is_named(tmp_path: Path) -> None:
+    import keras
+
+    class Unheard(keras.layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            return inputs
+
+    save(tmp_path / "net.keras", Unheard(), keras.layers.Dense(3))
+    message = refusal(tmp_path / "net.keras")
+    assert "cannot be loaded by Keras" in message
+    assert "TypeError: Could not locate class 'Unheard'. Make sure custom classes" in message
+    assert "Full object config" not in message
+    assert 'A network with layers of your own is built by a function: name = "module:function".' in message
+
+
+def test_what_is_no_keras_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "net.keras"
+    assert refusal(path).endswith("cannot be read: No such file or directory.")
+    path.write_bytes(b"")
+    assert 'is no file as model.save("net.keras") writes it' in refusal(path)
+    path.write_bytes(b"\x89HDF\r\n\x1a\n" * 100)
+    assert 'is no file as model.save("net.keras") writes it' in refusal(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "x")
+    assert "There is no item named 'config.json' in the archive" in refusal(path)
+    write_description(path, "no table")
+    assert "cannot be loaded by Keras" in refusal(path)
+    write_description(path, {"class_name": "Sequential", "config": {"name": "x", "layers": []}, "module": "keras"})
+    assert "Expected a model.weights.h5" in refusal(path)
+    path.unlink()
+    path.mkdir()
+    assert refusal(path).endswith("cannot be read: Is a directory.")
+
+
+def test_a_cut_off_file_is_named(tmp_path: Path) -> None:
+    import keras
+
+    path = tmp_path / "net.keras"
+    save(path, keras.layers.Dense(3))
+    path.write_bytes(path.read_bytes()[:-100])
+    assert 'is no file as model.save("net.keras") writes it' in refusal(path)
+
+
+@pytest.mark.parametrize("file", ["net.h5", "net", "net.keras/", "saved_model.pb"])
+def test_other_formats_are_refused_without_keras(file: str) -> None:
+    _, (problem,) = find_problems(Config, {"file": file}, "model")
+    assert problem == (
+        f"model: file must end in .keras: other formats can hold code. Received: {file}. "
+        'model.save("net.keras") writes one.'
+    )
+
+
+def write_description(path: Path, description: Any) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("config.json", json.dumps(description))

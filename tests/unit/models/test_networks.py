@@ -1,0 +1,453 @@
+"""The published networks: sizes of every layer worked out by hand, and what each option changes."""
+
+import math
+from typing import Any
+
+import pytest
+
+from tfbench.errors import RecipeError
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+
+def images(size: int, *, channels: int = 3, num_classes: int = 10) -> DatasetSpec:
+    return DatasetSpec(
+        input_shape=(size, size, channels),
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=num_classes,
+        train_samples=8,
+        validation_samples=8,
+    )
+
+
+DIGITS, SMALL, CROPPED, LARGE = images(28, channels=1), images(32), images(24), images(224, num_classes=1000)
+
+
+def build(name: str, spec: DatasetSpec, **options: Any) -> Any:
+    module = registry.load("models", name)
+    return module.build_model(module.Config(**options), spec)
+
+
+def sizes(model: Any) -> dict[str, int]:
+    """Returns the values that each layer gives out for one sample."""
+    return {layer.name: math.prod(layer.output.shape[1:]) for layer in model.layers}
+
+
+def map_widths(model: Any) -> dict[str, int]:
+    return {layer.name: layer.output.shape[1] for layer in model.layers if len(layer.output.shape) == 4}
+
+
+def count_trainable(model: Any) -> int:
+    return sum(math.prod(variable.shape) for variable in model.trainable_variables)
+
+
+def predict(model: Any, inputs: Any, *, training: bool = False) -> Any:
+    return model(inputs, training=training).numpy()
+
+
+def noise(*shape: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+# LeNet-5
+
+
+def test_lenet5_on_cifar10_has_the_published_layers() -> None:
+    model = build("lenet5", SMALL)
+    # 25*3*6+6, 25*6*16+16, 16*16*120+120, 2*2*120*84+84, 84*10+10
+    assert model.count_params() == 456 + 2_416 + 30_840 + 40_404 + 850 == 74_966
+    named = {name: size for name, size in sizes(model).items() if "flatten" not in name}
+    assert named == {
+        "conv1": 28 * 28 * 6,
+        "pool1": 14 * 14 * 6,
+        "conv2": 10 * 10 * 16,
+        "pool2": 5 * 5 * 16,
+        "conv3": 2 * 2 * 120,
+        "fc4": 84,
+        "fc5": 10,
+    }
+    assert [model.get_layer(name).activation.__name__ for name in ("conv1", "conv2", "conv3", "fc4", "fc5")] == [
+        *["sigmoid"] * 4,
+        "linear",
+    ]
+
+
+def test_lenet5_on_mnist_leaves_one_value_a_filter() -> None:
+    model = build("lenet5", DIGITS)
+    assert sizes(model)["conv3"] == 120
+    # 25*1*6+6, 25*6*16+16, 16*16*120+120, 120*84+84, 84*10+10
+    assert model.count_params() == 156 + 2_416 + 30_840 + 10_164 + 850 == 44_426
+
+
+# ResNet
+
+
+def count_bottleneck(inside: int, *, given: int, projects: bool) -> int:
+    """1x1, 3x3, 1x1 without biases, four values a channel of batch normalisation, and the projection likewise."""
+    outside = 4 * inside
+    own = given * inside + 9 * inside * inside + inside * outside + 4 * (inside + inside + outside)
+    return own + (given * outside + 4 * outside if projects else 0)
+
+
+def count_resnet(blocks: tuple[int, ...], *, outputs: int) -> int:
+    total = 49 * 3 * 64 + 4 * 64 + 2048 * outputs + outputs
+    for inside, given, number in zip((64, 128, 256, 512), (64, 256, 512, 1024), blocks, strict=True):
+        total += count_bottleneck(inside, given=given, projects=True)
+        total += (number - 1) * count_bottleneck(inside, given=4 * inside, projects=False)
+    return total
+
+
+# Keras's own ResNet152 has 60,419,944 with 1000 outputs; a bias at each of its 155 convolutions is what is not here:
+# 64 + (3 * 384 + 256) + (8 * 768 + 512) + (36 * 1536 + 1024) + (3 * 3072 + 2048) = 75,712.
+RESNET152 = 60_344_232
+
+
+def test_resnet152_has_as_many_parameters_as_its_formula_says() -> None:
+    assert 64 + (3 * 384 + 256) + (8 * 768 + 512) + (36 * 1536 + 1024) + (3 * 3072 + 2048) == 75_712
+    assert count_resnet((3, 8, 36, 3), outputs=1000) == 60_419_944 - 75_712 == RESNET152
+
+
+@pytest.mark.slow
+def test_resnet152_is_built_with_that_many() -> None:
+    model = build("resnet", SMALL, num_outputs=1000)
+    assert model.count_params() == RESNET152
+    with_weights = [layer for layer in model.layers if hasattr(layer, "kernel") and "projection" not in layer.name]
+    assert len(with_weights) == 152
+
+
+def test_resnet_of_one_block_a_stage_follows_the_formula() -> None:
+    model = build("resnet", SMALL, blocks=(1, 1, 1, 1), num_outputs=1000)
+    assert model.count_params() == count_resnet((1, 1, 1, 1), outputs=1000)
+    assert not any(layer.use_bias for layer in model.layers if hasattr(layer, "kernel_size"))
+
+
+def test_resnet_halves_its_maps_in_the_first_1x1_of_a_stage() -> None:
+    model = build("resnet", SMALL, blocks=(1, 2, 1, 1), first_width=1)
+    widths = map_widths(model)
+    assert [widths[name] for name in ("conv1", "pool1")] == [16, 8]
+    assert [widths[f"res{stage}_1_add"] for stage in (2, 3, 4, 5)] == [8, 4, 2, 1]
+    strides = {
+        layer.name: layer.strides[0]
+        for layer in model.layers
+        if layer.name.startswith("res3_") and hasattr(layer, "strides")
+    }
+    assert strides == {
+        "res3_1_projection": 2,
+        "res3_1_conv1": 2,
+        "res3_1_conv2": 1,
+        "res3_1_conv3": 1,
+        "res3_2_conv1": 1,
+        "res3_2_conv2": 1,
+        "res3_2_conv3": 1,
+    }
+
+
+def test_resnet_normalises_as_chainer_does() -> None:
+    layer = build("resnet", SMALL, blocks=(1, 1, 1, 1), first_width=1).get_layer("conv1_bn")
+    assert (layer.momentum, layer.epsilon) == (0.9, 2e-5)
+
+
+def test_resnet_takes_the_data_sets_classes_or_more_outputs() -> None:
+    tiny = {"blocks": (1, 1, 1, 1), "first_width": 1}
+    assert build("resnet", SMALL, **tiny).output_shape == (None, 10)
+    assert build("resnet", SMALL, **tiny, num_outputs=11).output_shape == (None, 11)
+    with pytest.raises(RecipeError) as caught:
+        build("resnet", SMALL, **tiny, num_outputs=9)
+    assert str(caught.value) == "model.num_outputs: must be at least 10, the classes of the data set. Received: 9."
+
+
+# The network written from scratch
+
+
+def test_scratch_cnn_has_the_published_layers() -> None:
+    model = build("scratch_cnn", DIGITS)
+    # 9*1*10+10, 14*14*10*100+100, 100*10+10
+    assert model.count_params() == 100 + 196_100 + 1_010 == 197_210
+    named = {name: size for name, size in sizes(model).items() if "flatten" not in name}
+    assert named == {"conv": 28 * 28 * 10, "pool": 14 * 14 * 10, "middle": 100, "output": 10}
+
+
+def test_scratch_cnn_starts_weights_and_biases_alike() -> None:
+    model = build("scratch_cnn", DIGITS, dense_units=1000, weight_width=0.5)
+    middle = model.get_layer("middle")
+    assert middle.kernel.numpy().std() == pytest.approx(0.5, rel=0.01)
+    assert middle.bias.numpy().std() == pytest.approx(0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("backward", ["mask_multiply", "index_scatter", "printed_scatter"])
+def test_scratch_cnn_hands_its_pooling_the_way_back(backward: str) -> None:
+    layer = build("scratch_cnn", DIGITS, pooling_backward=backward).get_layer("pool")
+    assert layer.get_config()["backward"] == backward
+
+
+# Recurrent CNN
+
+
+def test_rcnn_has_the_published_parameters() -> None:
+    model = build("rcnn", SMALL)
+    # 25*3*128+128, four times two convolutions of 9*128*128+128, five times scale and shift, 64*10+10
+    assert 2 * (9 * 128 * 128 + 128) == 295_168
+    assert count_trainable(model) == 9_728 + 4 * 295_168 + 1_280 + 650 == 1_192_330
+    assert model.count_params() == 1_192_330 + 1_280  # the moving averages
+    widths = map_widths(model)
+    names = (
+        "conv1",
+        "bnorm1",
+        "pool1",
+        "rcl2",
+        "bnorm2",
+        "rcl3",
+        "bnorm3",
+        "pool3",
+        "rcl4",
+        "bnorm4",
+        "rcl5",
+        "bnorm5",
+    )
+    assert [widths[name] for name in names] == [32, 32, *[16] * 5, *[8] * 5]
+    assert [layer.name for layer in model.layers if layer.name in names] == list(names)
+    assert sizes(model)["gmax"] == 64
+    assert (model.get_layer("bnorm1").momentum, model.get_layer("bnorm1").epsilon) == (0.9, 2e-5)
+
+
+def test_rcnn_takes_mnist_and_any_number_of_channels() -> None:
+    model = build("rcnn", DIGITS, channels=32)
+    # 28 -> 14 -> 7; 25*1*32+32, 9*32*32+32 eight times, five times scale and shift, 49*10+10
+    assert sizes(model)["gmax"] == 49
+    assert count_trainable(model) == 832 + 8 * 9_248 + 320 + 500 == 75_636
+
+
+def test_rcnn_pools_over_channels_or_over_positions() -> None:
+    over_positions = build("rcnn", SMALL, channels=4, global_pooling="spatial_max")
+    assert sizes(over_positions)["gmax"] == 4
+    assert over_positions.get_layer("l6").count_params() == 4 * 10 + 10
+
+
+def test_rcnn_gives_the_same_whether_it_recomputes_or_not() -> None:
+    import numpy as np
+
+    first = build("rcnn", SMALL, channels=4)
+    second = build("rcnn", SMALL, channels=4, recomputes_feed_forward=False)
+    second.set_weights(first.get_weights())
+    inputs = noise(2, 32, 32, 3)
+    np.testing.assert_allclose(predict(first, inputs), predict(second, inputs), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "option", [{"num_feedback_steps": 1}, {"rectifies_first": True}, {"rectifies_each_step": False}]
+)
+def test_rcnns_feedback_changes_values_but_no_sizes(option: dict[str, Any]) -> None:
+    import numpy as np
+
+    first, second = build("rcnn", SMALL, channels=4), build("rcnn", SMALL, channels=4, **option)
+    second.set_weights(first.get_weights())
+    inputs = noise(2, 32, 32, 3)
+    assert np.abs(predict(first, inputs) - predict(second, inputs)).max() > 1e-3
+
+
+def test_rcnn_rectifies_the_last_step_in_any_case() -> None:
+    import numpy as np
+
+    first = build("rcnn", SMALL, channels=4, num_feedback_steps=1)
+    second = build("rcnn", SMALL, channels=4, num_feedback_steps=1, rectifies_each_step=False)
+    second.set_weights(first.get_weights())
+    inputs = noise(2, 32, 32, 3)
+    np.testing.assert_allclose(predict(first, inputs), predict(second, inputs), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_rcnn_may_normalise_by_the_batch_in_inference_too(always: bool) -> None:
+    import numpy as np
+
+    model = build("rcnn", SMALL, channels=4, batch_statistics_always=always)
+    inputs = noise(4, 32, 32, 3)
+    together, alone = predict(model, inputs)[:2], predict(model, inputs[:2])
+    # By the batch, what a sample gives depends on the samples beside it.
+    assert np.allclose(together, alone, atol=1e-5) is not always
+
+
+def test_rcnn_normalises_in_one_place_or_in_none() -> None:
+    for normalization, inside in (("lrn", "lrn"), ("none", None)):
+        model = build("rcnn", SMALL, channels=8, normalization=normalization)
+        assert not [layer for layer in model.layers if layer.name.startswith("bnorm")]
+        assert model.get_layer("rcl2").get_config()["normalization"] == inside
+    assert build("rcnn", SMALL, channels=8).get_layer("rcl2").get_config()["normalization"] is None
+
+
+def test_rcnn_drops_out_after_all_layers_but_the_last_recurrent_one() -> None:
+    def dropouts(rate: float) -> list[tuple[str, float]]:
+        model = build("rcnn", SMALL, channels=2, dropout_rate=rate)
+        return [(layer.name, layer.rate) for layer in model.layers if "dropout" in layer.name]
+
+    assert dropouts(0.0) == []
+    assert dropouts(0.5) == [(f"dropout{number}", 0.5) for number in (1, 2, 3, 4)]
+
+
+# cuda-convnet's CIFAR-10 network
+
+
+def test_cifar10_convnet_has_the_layers_of_the_slides() -> None:
+    model = build("cifar10_convnet", CROPPED)
+    kernels = {layer.name: math.prod(layer.kernel.shape) for layer in model.layers if hasattr(layer, "kernel")}
+    assert kernels == {
+        "conv1": 4_800,
+        "conv2": 36_864,
+        "local3": 663_552,
+        "local4": 331_776,
+        "fc10": 11_520,
+    }
+    assert sum(kernels.values()) == 1_048_512
+    # One bias a filter; one a filter and position in the local layers.
+    assert model.count_params() == 1_048_512 + 64 + 64 + 36 * 32 + 36 * 32 + 10 == 1_050_954
+    named = {name: size for name, size in sizes(model).items() if "flatten" not in name}
+    assert named == {
+        "conv1": 36_864,
+        "pool1": 9_216,
+        "conv2": 9_216,
+        "pool2": 2_304,
+        "local3": 1_152,
+        "local4": 1_152,
+        "fc10": 10,
+    }
+    assert 1_728 + 1 + sum(named.values()) + 10 == 61_653  # with data, label and probabilities, as the slides count
+
+
+def test_cifar10_convnets_public_file_has_a_5x5_convolution() -> None:
+    # 102,400 weights instead of 36,864
+    assert build("cifar10_convnet", CROPPED, conv2_kernel=5).count_params() == 1_050_954 - 36_864 + 102_400
+
+
+def test_cifar10_convnet_starts_each_layer_with_its_own_deviation() -> None:
+    model = build("cifar10_convnet", CROPPED)
+    names = ("conv1", "conv2", "local3", "local4", "fc10")
+    found = [model.get_layer(name).kernel.numpy().std() for name in names]
+    assert found == pytest.approx([1e-4, 0.01, 0.04, 0.04, 0.01], rel=0.05)
+    assert not any(model.get_layer(name).bias.numpy().any() for name in names)
+
+
+# cuda-convnet2's ImageNet network
+
+
+def test_imagenet_alexnet_has_the_layers_of_the_slides() -> None:
+    model = build("imagenet_alexnet", LARGE)
+    kernels = {layer.name: math.prod(layer.kernel.shape) for layer in model.layers if hasattr(layer, "kernel")}
+    assert kernels == {
+        "conv1": 23_232,
+        "conv2": 307_200,
+        "conv3": 663_552,
+        "conv4": 884_736,
+        "conv5": 589_824,
+        "fc4096a": 51_380_224,
+        "fc4096b": 16_777_216,
+        "fc1000": 4_096_000,
+    }
+    assert sum(kernels.values()) == 74_721_984
+    biases = 64 + 192 + 384 + 256 + 256 + 4096 + 4096 + 1000
+    assert model.count_params() == 74_721_984 + biases == 74_732_328
+    shown = ("conv", "rnorm", "pool", "fc", "dropout")
+    named = {name: size for name, size in sizes(model).items() if name.startswith(shown)}
+    assert named == {
+        "conv1": 254_016,
+        "rnorm1": 254_016,
+        "pool1": 61_504,
+        "conv2": 184_512,
+        "rnorm2": 184_512,
+        "pool2": 43_200,
+        "conv3": 86_400,
+        "conv4": 57_600,
+        "conv5": 57_600,
+        "pool3": 12_544,
+        "fc4096a": 4_096,
+        "dropout1": 4_096,
+        "fc4096b": 4_096,
+        "dropout2": 4_096,
+        "fc1000": 1_000,
+    }
+    assert 150_528 + 1 + sum(named.values()) + 1_000 == 1_364_817  # with data, label and probabilities
+    starts = {name: (model.get_layer(name).kernel.numpy(), model.get_layer(name).bias.numpy()) for name in kernels}
+    deviations = {name: float(kernel.std()) for name, (kernel, _) in starts.items()}
+    assert deviations == pytest.approx(
+        dict.fromkeys(kernels, 0.01) | dict.fromkeys(("conv3", "conv4", "conv5"), 0.03), rel=0.05
+    )
+    assert {name: {float(value) for value in bias} for name, (_, bias) in starts.items()} == {
+        **{name: {0.0} for name in ("conv1", "conv3")},
+        **{name: {1.0} for name in ("conv2", "conv4", "conv5", "fc4096a", "fc4096b")},
+        "fc1000": {-7.0},
+    }
+
+
+TINY_ALEXNET: dict[str, Any] = {"filters": (2, 2, 2, 2, 2), "dense_units": 8}
+
+
+@pytest.mark.parametrize(
+    ("first_map", "size", "widths"),
+    [("63_padded", 224, (63, 31, 15, 7)), ("63_uncropped", 256, (63, 31, 15, 7)), ("55_cropped", 224, (55, 27, 13, 6))],
+)
+def test_imagenet_alexnets_first_map_can_be_chosen(first_map: str, size: int, widths: tuple[int, ...]) -> None:
+    found = map_widths(build("imagenet_alexnet", images(size), first_map=first_map, **TINY_ALEXNET))
+    assert tuple(found[name] for name in ("conv1", "pool1", "pool2", "pool3")) == widths
+
+
+def test_imagenet_alexnet_rectifies_after_the_first_and_the_last_pooling() -> None:
+    model = build("imagenet_alexnet", images(224), **TINY_ALEXNET)
+    names = [layer.name.split("_")[0] if "re_lu" not in layer.name else "relu" for layer in model.layers]
+    assert [names[names.index(pool) + 1] for pool in ("pool1", "pool2", "pool3")] == ["relu", "conv3", "relu"]
+    activations = [model.get_layer(f"conv{number}").activation.__name__ for number in (1, 2, 3, 4, 5)]
+    assert activations == ["linear", "relu", "relu", "relu", "linear"]
+    config = model.get_layer("rnorm1").get_config()
+    assert {key: config[key] for key in ("size", "bias", "alpha", "beta")} == {
+        "size": 5,
+        "bias": 2.0,
+        "alpha": 2e-5,
+        "beta": 0.75,
+    }
+
+
+def test_imagenet_alexnet_says_which_images_it_needs() -> None:
+    with pytest.raises(RecipeError) as caught:
+        build("imagenet_alexnet", images(224), first_map="63_uncropped")
+    assert str(caught.value) == (
+        'model.first_map: "63_uncropped" needs images of 256x256. Received: 224x224. '
+        "Change it, or the size that [dataset] asks for."
+    )
+
+
+# All of them
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "options"),
+    [
+        ("lenet5", DIGITS, {"filters": (1, 1, 1), "dense_units": 2}),
+        ("resnet", SMALL, {"blocks": (1, 1, 1, 1), "first_width": 1}),
+        ("scratch_cnn", DIGITS, {"filters": 1, "dense_units": 2}),
+        ("rcnn", DIGITS, {"channels": 2, "num_feedback_steps": 1, "dropout_rate": 0.5}),
+        ("rcnn", DIGITS, {"channels": 2, "num_feedback_steps": 1, "normalization": "lrn"}),
+        ("cifar10_convnet", CROPPED, {"filters": (1, 1, 1, 1)}),
+        ("imagenet_alexnet", images(224), TINY_ALEXNET),
+    ],
+)
+def test_one_step_changes_every_weight(name: str, spec: DatasetSpec, options: dict[str, Any]) -> None:
+    import keras
+    import numpy as np
+
+    keras.utils.set_random_seed(0)
+    model = build(name, spec, **options)
+    before = [variable.numpy() for variable in model.trainable_variables]
+    model.compile(
+        optimizer=keras.optimizers.Adam(0.01),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        run_eagerly=True,  # one step: tracing it would take longer
+    )
+    loss = model.train_on_batch(noise(4, *spec.input_shape), np.arange(4))
+    assert np.isfinite(loss)
+    after = [variable.numpy() for variable in model.trainable_variables]
+    unchanged = [
+        variable.path
+        for variable, old, new in zip(model.trainable_variables, before, after, strict=True)
+        if np.array_equal(old, new)
+    ]
+    assert unchanged == []

@@ -1,0 +1,369 @@
+"""From TOML and overrides to a recipe, and every mistake a user can make on the way."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_recipe
+from tfbench.errors import RecipeError, UnknownNameError
+from tfbench.recipe import files, tables
+from tfbench.recipe.optimizers import AdadeltaConfig, AdamConfig
+
+MINIMAL = """
+[recipe]
+title = "Mine"
+source = "me"
+
+[model]
+name = "mlp"
+
+[dataset]
+name = "mnist"
+
+[training]
+global_batch_size = 32
+epochs = 2
+optimizer = { name = "adam" }
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def problem_with(tmp_path: Path, **overrides: Any) -> str:
+    """Returns the one problem that an override makes, without the words in front that say whose it is."""
+    path = write(tmp_path, MINIMAL)
+    with pytest.raises(RecipeError) as caught:
+        files.load_recipe(path, {key.replace("__", "."): value for key, value in overrides.items()})
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith("command line: ")
+    return line.removeprefix("command line: ")
+
+
+def test_writes_the_defaults_out(tmp_path: Path) -> None:
+    recipe = files.load_recipe(write(tmp_path, MINIMAL))
+    assert recipe.name == "mine"
+    assert recipe.model.options["hidden_units"] == [1000, 1000]
+    assert recipe.training.optimizer == AdamConfig()
+    assert recipe.distribution.strategy == "default"
+    assert recipe.dataset.data == "real"
+
+
+def test_tables_build_the_same_recipe_again(tmp_path: Path) -> None:
+    recipe = files.load_recipe(write(tmp_path, MINIMAL))
+    assert tables.from_tables(tables.to_tables(recipe), name="mine", source="again") == recipe
+
+
+def test_command_line_wins_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL.replace('"adam"', '"adam", epsilon = 1e-8'))
+    recipe = files.load_recipe(path, {"training.epochs": 9, "training.optimizer.learning_rate": 0.5})
+    assert recipe.training.epochs == 9
+    assert recipe.training.global_batch_size == 32
+    assert recipe.training.optimizer == AdamConfig(learning_rate=0.5, epsilon=1e-8)
+
+
+def test_a_run_is_limited_unless_the_recipe_or_the_command_line_limits_it(tmp_path: Path) -> None:
+    def limits(text: str, **overrides: Any) -> tuple[int | None, float | None]:
+        values = {f"measurement.{key}": value for key, value in overrides.items()}
+        measurement = files.load_recipe(write(tmp_path, text), values, steady_seconds=5.0).measurement
+        return measurement.steps, measurement.seconds
+
+    assert limits(MINIMAL) == (None, 5.0)
+    assert limits(MINIMAL, steps=20) == (20, None)
+    assert limits(f"{MINIMAL}[measurement]\nseconds = 2.0\n") == (None, 2.0)
+    assert limits(f"{MINIMAL}[measurement]\nwarmup_steps = 20\n") == (None, 5.0)
+
+
+def test_an_override_makes_a_table_that_the_file_does_not_have(tmp_path: Path) -> None:
+    overrides = {"training.optimizer.name": "adadelta", "measurement.steps": 5}
+    recipe = files.load_recipe(write(tmp_path, MINIMAL), overrides)
+    assert recipe.training.optimizer == AdadeltaConfig()
+    assert recipe.measurement.steps == 5
+
+
+def test_missing_file_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"^recipes/mnist_mpl\.toml: no such file\. Did you mean 'mnist_mlp'\?"):
+        files.find_recipe("recipes/mnist_mpl.toml")
+
+
+def test_unknown_shipped_recipe_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown recipe 'mnist_mpl'\. Did you mean 'mnist_mlp'\?"):
+        files.find_recipe("mnist_mpl")
+
+
+def test_a_shipped_recipe_is_found_by_name_in_any_folder(in_tmp_path: Path) -> None:
+    assert files.load_recipe(files.find_recipe("mnist_mlp")).name == "mnist_mlp"
+
+
+def test_lists_shipped_recipes_by_name_and_local_ones_by_path(in_tmp_path: Path) -> None:
+    (in_tmp_path / "recipes").mkdir()
+    write(in_tmp_path / "recipes", MINIMAL)
+    names = list(files.list_recipes())
+    assert "mnist_mlp" in names
+    assert "recipes/mine.toml" in names
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="cannot be read: Is a directory"):
+        files.load_recipe(tmp_path)
+
+
+def test_broken_toml_is_located(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"mine\.toml: is not valid TOML: .*line 2"):
+        files.load_recipe(write(tmp_path, "\n[training\n"))
+
+
+def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'[recipe]\ntitle = "\xff\xfe"\n')
+    with pytest.raises(RecipeError, match="is not UTF-8 text"):
+        files.load_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("training__epochs", 0, "training.epochs: must be greater than or equal to 1. Received: 0."),
+        ("training__epochs", -1, "training.epochs: must be greater than or equal to 1. Received: -1."),
+        ("training__epochs", 1.5, "training.epochs: must be a valid integer. Received: 1.5."),
+        ("training__epochs", True, "training.epochs: must be a valid integer. Received: True."),
+        ("training__epochs", "3", "training.epochs: must be a valid integer. Received: '3'."),
+        ("training__epochs", 10**9, "training.epochs: must be less than or equal to 1000000. Received: 1000000000."),
+        ("training__global_batch_size", 0, "training.global_batch_size: must be greater than or equal to 1."),
+        ("training__global_batch_size", 10**9, "training.global_batch_size: must be less than or equal to 16777216."),
+        ("training__optimizer__learning_rate", float("nan"), "must be a finite number. Received: nan."),
+        ("training__optimizer__learning_rate", float("inf"), "must be a finite number. Received: inf."),
+        ("training__optimizer__learning_rate", 0, "must be greater than 0. Received: 0."),
+        ("training__optimizer__learning_rate", -0.1, "must be greater than 0. Received: -0.1."),
+        ("training__optimizer__name", "adm", "must be one of adam, sgd, adadelta, rmsprop. Received: 'adm'."),
+        ("training__optimizer__name", "adm", "Did you mean 'adam'?"),
+        ("training__optimizer__momentum", 0.5, "unknown key."),
+        ("training__optimizer", "adam", "training.optimizer"),
+        ("training__btach", 1, "training.btach: unknown key."),
+        ("training__epoch", 1, "training.epoch: unknown key. Did you mean 'epochs'? Known keys: global_batch_size,"),
+        (
+            "training__loss",
+            "mse",
+            "training.loss: must be one of sparse_categorical_crossentropy, mean_squared_error, ",
+        ),
+        (
+            "training__loss",
+            "mean_squared_error",
+            "must be sparse_categorical_crossentropy, since the data set mnist has 10",
+        ),
+        ("training__seed", -1, "training.seed: must be greater than or equal to 0."),
+        ("training__jit_compile", "yes", "training.jit_compile: must be a valid boolean. Received: 'yes'."),
+        ("distribution__strategy", "miror", "distribution.strategy: must be one of default, one_device, mirrored."),
+        ("distribution__strategy", "miror", "Did you mean 'mirrored'?"),
+        ("measurement__seconds", 0, "measurement.seconds: must be greater than 0. Received: 0."),
+        ("model__name", "mpl", "model.name: unknown model 'mpl'. Did you mean 'mlp'?"),
+        ("model__name", 5, "model.name: must be a string. Received: 5."),
+        (
+            "model__hidden_unit",
+            [1],
+            "model.hidden_unit: unknown key. Did you mean 'hidden_units'? Known keys: hidden_units,",
+        ),
+        ("model__hidden_units", [0], "model.hidden_units.0: must be greater than or equal to 1. Received: 0."),
+        ("model__hidden_units", 5, "model.hidden_units: must be a valid tuple. Received: 5."),
+        ("dataset__name", "mnits", "dataset.name: unknown data set 'mnits'. Did you mean 'mnist'?"),
+        ("dataset__data", "fake", "dataset.data: must be one of real, synthetic. Received: 'fake'."),
+        ("dataset__size", 5, "dataset.size: unknown key. Known keys: none."),
+        ("recipe__title", "", "recipe.title: "),
+        ("trainning__epochs", 1, "trainning: unknown table. Did you mean 'training'?"),
+    ],
+)
+def test_refuses_a_wrong_value_with_one_line(tmp_path: Path, key: str, value: object, message: str) -> None:
+    assert message in problem_with(tmp_path, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("recipe", "recipe: missing table [recipe]."),
+        ("training", "training: missing table [training]."),
+        ("model", "model: missing table [model]."),
+        ("dataset", "dataset: missing table [dataset]."),
+    ],
+)
+def test_refuses_a_recipe_without_a_table(tmp_path: Path, table: str, message: str) -> None:
+    text = re.sub(rf"\[{table}\][^\[]*", "", MINIMAL)
+    with pytest.raises(RecipeError) as caught:
+        files.load_recipe(write(tmp_path, text))
+    assert str(caught.value).endswith(f": {message}")
+
+
+def test_refuses_a_recipe_without_a_required_key(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"training\.epochs: missing\."):
+        files.load_recipe(write(tmp_path, MINIMAL.replace("epochs = 2\n", "")))
+
+
+def test_refuses_a_value_where_a_table_belongs(tmp_path: Path) -> None:
+    text = 'recipe = 1\nmodel = 2\ndataset = 3\ntraining = 4\nreference = "x"\n'
+    with pytest.raises(RecipeError) as caught:
+        files.load_recipe(write(tmp_path, text))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    assert sum("must be a table. Received: " in line for line in lines) == 4
+    assert "reference: must be an array of tables, each written [[reference]]." in lines[-1]
+
+
+def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
+    text = MINIMAL.replace("epochs = 2", "epochs = 0").replace('"mlp"', '"mpl"').replace('"mnist"', '"mnits"')
+    with pytest.raises(RecipeError) as caught:
+        files.load_recipe(write(tmp_path, text + "[extra]\n"), {"distribution.strategy": "x"})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    assert sorted("mine.toml: " in line for line in lines) == [False, True, True, True, True]
+    assert [line for line in lines if line.startswith("command line: distribution.strategy: ")]
+
+
+def test_refuses_jit_compile_under_determinism(tmp_path: Path) -> None:
+    problem = problem_with(tmp_path, training__jit_compile=True, training__deterministic=True)
+    assert "jit_compile cannot be true with deterministic = true" in problem
+
+
+def test_refuses_a_wrong_reference(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"reference\.0\.figures\.loss: must be a valid number"):
+        text = '[[reference]]\nhardware = "h"\ndevices = "cpu"\nsource = "s"\nfigures = { loss = "low" }\n'
+        files.load_recipe(write(tmp_path, MINIMAL + text))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("training.epochs=3", "training.epochs", 3),
+        ("model.hidden_units=[4000, 4000]", "model.hidden_units", [4000, 4000]),
+        ("training.optimizer.learning_rate = 1e-2", "training.optimizer.learning_rate", 0.01),
+        ("distribution.strategy=mirrored", "distribution.strategy", "mirrored"),
+        ("distribution.devices=['gpu:0']", "distribution.devices", ["gpu:0"]),
+        ('recipe.title="a = b"', "recipe.title", "a = b"),
+        ("training.jit_compile=true", "training.jit_compile", True),
+    ],
+)
+def test_reads_an_override(text: str, key: str, value: object) -> None:
+    assert tables.parse_override(text) == (key, value)
+
+
+@pytest.mark.parametrize("text", ["training.epochs", "epochs=3", "=3", "a..b=1", "a b.c=1", ""])
+def test_refuses_an_override_without_key_and_value(text: str) -> None:
+    with pytest.raises(RecipeError, match=r"must be SECTION\.KEY=VALUE, for example"):
+        tables.parse_override(text)
+
+
+@pytest.mark.parametrize("text", ["training.epochs=", "model.hidden_units=[1"])
+def test_refuses_an_override_whose_value_is_no_toml(text: str) -> None:
+    with pytest.raises(RecipeError, match="the value is not valid TOML"):
+        tables.parse_override(text)
+
+
+def test_refuses_an_override_below_a_value(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"--set training\.epochs\.x: training\.epochs is no table"):
+        files.load_recipe(write(tmp_path, MINIMAL), {"training.epochs.x": 1})
+
+
+def load_with(folder: Path, model: str, **overrides: Any) -> tables.Recipe:
+    path = write(folder, MINIMAL.replace('name = "mlp"', model))
+    return files.load_recipe(path, {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+def test_a_saved_network_lies_beside_its_recipe_or_in_the_current_folder_for_the_command_line(
+    in_tmp_path: Path,
+) -> None:
+    for folder in ("a", "a/nets", "b"):
+        Path(folder).mkdir()
+        Path(folder, "net.keras").touch()
+    Path("b/linked.keras").symlink_to("net.keras")
+    in_file = load_with(in_tmp_path / "a", 'file = "nets/../net.keras"')
+    assert (in_file.model.name, in_file.model.options) == ("keras_file", {"file": f"{in_tmp_path}/a/net.keras"})
+    assert load_with(in_tmp_path / "a", 'name = "keras_file"\nfile = "net.keras"') == in_file
+    typed = load_with(in_tmp_path / "a", 'file = "net.keras"', model__file="b/linked.keras")
+    assert typed.model.options == {"file": f"{in_tmp_path}/b/linked.keras"}
+    assert tables.from_tables(tables.to_tables(typed), name="mine", source="again") == typed
+
+
+def test_a_saved_network_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=rf"mine\.toml: model\.file: no such file: {tmp_path}/net\.keras\."):
+        load_with(tmp_path, 'file = "net.keras"')
+    with pytest.raises(RecipeError, match=r"command line: model\.file: no such file: /nowhere/net\.keras\."):
+        load_with(tmp_path, 'name = "mlp"', model__file="/nowhere/net.keras")
+    with pytest.raises(RecipeError, match=r"mine\.toml: model: file must end in \.keras"):
+        load_with(tmp_path, 'file = "net.h5"')
+
+
+def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another(tmp_path: Path) -> None:
+    model = 'name = "mlp"\nhidden_units = [3]'
+    (tmp_path / "net.keras").touch()
+    assert load_with(tmp_path, model, model__name="simple_rnn").model.options["units"] == 100
+    assert load_with(tmp_path, model, model__name="a.b:c", model__width=2).model.options == {"width": 2}
+    assert load_with(tmp_path, model, model__file=str(tmp_path / "net.keras")).model.name == "keras_file"
+    assert load_with(tmp_path, model, model__name="mlp").model.options["hidden_units"] == [3]
+    synthetic = MINIMAL.replace('"mnist"', '"sine"\nnum_points = 200\ndata = "synthetic"')
+    recipe = files.load_recipe(write(tmp_path, synthetic), {"dataset.name": "mnist"})
+    assert (recipe.dataset.options, recipe.dataset.data) == ({}, "synthetic")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("model__name", "nets:", "model.name: must be written as \"package.module:function\". Received: 'nets:'."),
+        ("model__name", "a-b:c", "must be written as"),
+        ("model__name", "a.b:c.d", "must be written as"),
+        ("model__name", "a:b:c", "must be written as"),
+        ("model__name", "../nets:build", "must be written as"),
+        ("model__name", "import:c", "must be written as"),
+        ("dataset__name", ":load", "dataset.name: must be written as"),
+    ],
+)
+def test_refuses_a_function_whose_name_is_none(tmp_path: Path, key: str, value: str, message: str) -> None:
+    assert message in problem_with(tmp_path, **{key: value})
+
+
+def test_refuses_what_cannot_be_an_argument_of_a_function(tmp_path: Path) -> None:
+    model = 'name = "a:b"\nday = 2024-05-01\n"two words" = 1\nsize = inf'
+    with pytest.raises(RecipeError) as caught:
+        load_with(tmp_path, model)
+    assert [line.partition("mine.toml: ")[2] for line in str(caught.value).splitlines()] == [
+        "model.day: must be a string, finite number, boolean, or an array or table of such. "
+        "Received: datetime.date(2024, 5, 1).",
+        "model.two words: must be the name of an argument. Received: 'two words'.",
+        "model.size: must be a string, finite number, boolean, or an array or table of such. Received: inf.",
+    ]
+
+
+def test_refuses_synthetic_data_in_the_shape_of_data_that_only_code_knows(tmp_path: Path) -> None:
+    problem = problem_with(tmp_path, dataset__name="my.data:load", dataset__data="synthetic")
+    assert problem == (
+        "dataset.data: cannot be synthetic, since only the code of my.data:load knows its shapes and sizes. "
+        "Received: 'synthetic'. Use \"real\"."
+    )
+
+
+def test_a_table_of_layers_is_read(tmp_path: Path) -> None:
+    layers = '[[model.layer]]\ntype = "flatten"\n[[model.layer]]\ntype = "dense"\nunits = 10\n'
+    recipe = load_with(tmp_path, f'name = "layers"\n{layers}')
+    assert [layer["type"] for layer in recipe.model.options["layer"]] == ["flatten", "dense"]
+    with pytest.raises(
+        RecipeError, match=r"mine\.toml: model\.layer\.1\.dense\.unit: unknown key\. Did you mean 'units'"
+    ):
+        load_with(tmp_path, f'name = "layers"\n{layers.replace("units", "unit")}')
+
+
+def test_published_layers_are_named_by_direction_and_layer() -> None:
+    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}
+    with pytest.raises(
+        RecipeError, match=r"reference\.0\.layer_seconds\.pool: must be forward/LAYER or backward/LAYER"
+    ):
+        build_recipe(reference=[reference | {"layer_seconds": {"pool": 1.0}}])
+    recipe = build_recipe(reference=[reference | {"layer_seconds": {"backward/pool": 1.0}, "not_comparable": "other"}])
+    assert tables.from_tables(tables.to_tables(recipe), name="test", source="test") == recipe
+
+
+def test_what_later_versions_know_of_a_reference_is_left_out_where_it_says_nothing() -> None:
+    recipe = build_recipe(reference=[{"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}])
+    (reference,) = tables.to_tables(recipe)["reference"]
+    assert set(reference) == {"hardware", "devices", "source", "figures", "curve", "verified", "notes"}

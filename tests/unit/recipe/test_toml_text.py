@@ -1,0 +1,97 @@
+"""What is written as TOML reads back as the same."""
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from tfbench.errors import RecipeError
+from tfbench.recipe import files
+from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.toml_text import format_toml, parse_toml, parse_value
+
+
+def test_writes_tables_then_tables_inside_them() -> None:
+    tables = {
+        "training": {"optimizer": {"name": "adam", "epsilon": 1e-8}, "epochs": 3, "steps": None},
+        "a b": {"x": []},
+    }
+    assert format_toml(tables) == (
+        "[training]\nepochs = 3\n# steps: not set\n\n"
+        '[training.optimizer]\nname = "adam"\nepsilon = 1e-08\n\n'
+        '["a b"]\nx = []\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        'a "b" \\ c',
+        "line\nline\ttab",
+        "ü 数 🎉",
+        "\x00\x1b\x7f",
+        0,
+        -5,
+        10**15,
+        1e-8,
+        1e300,
+        2.0,
+        True,
+        False,
+        [[1], [2, 3]],
+    ],
+)
+def test_values_read_back(value: object) -> None:
+    assert tomllib.loads(format_toml({"a": {"x": value}})) == {"a": {"x": value}}
+
+
+def test_empty_tables_read_back() -> None:
+    tables: dict[str, Any] = {"expect": {"bands": {}}, "sweep": {}, "model": {"layer": [{}, {"x": {}}]}}
+    assert parse_toml(format_toml(tables)) == tables
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x = ", "is not valid TOML: "),
+        ("x = " + "1" * 5000, "holds an integer of more than 64 bits"),
+        ("x = 9223372036854775808", "holds an integer of more than 64 bits"),
+        ("x = 0x" + "f" * 5000, "holds an integer of more than 64 bits"),
+        ("x = " + "[" * 2000 + "]" * 2000, "holds arrays or tables of more than 32 levels"),
+        ("x = " + "[" * 33 + "]" * 33, "holds arrays or tables of more than 32 levels"),
+        ("a." * 40 + "b = 1", "holds arrays or tables of more than 32 levels"),
+        ('x = "a\\u0000"', "holds a NUL character, which no path can have"),
+        ('"a\\u0000" = 1', "holds a NUL character, which no path can have"),
+    ],
+)
+def test_what_no_recipe_can_hold_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_toml(text)
+    assert str(caught.value).startswith(problem)
+
+
+def test_a_value_is_one_value() -> None:
+    assert parse_value("[1, 2]") == [1, 2]
+    with pytest.raises(RecipeError, match="there is more than one value"):
+        parse_value("1\nother = 2")
+
+
+def test_arrays_of_tables_inside_of_tables_read_back() -> None:
+    layers = [{"type": "conv", "inputs": ["data"], "name": None}, {"type": "dense", "more": {"x": [[{"y": 1}]]}}]
+    text = format_toml({"model": {"layer": layers, "name": "layers"}})
+    assert text.startswith('[model]\nname = "layers"\n\n[[model.layer]]\ntype = "conv"\n')
+    del layers[0]["name"]
+    assert tomllib.loads(text) == {"model": {"name": "layers", "layer": layers}}
+
+
+def test_arrays_of_tables_read_back() -> None:
+    tables: dict[str, Any] = {"reference": [{"a": 1, "figures": {"x": 1.5}}, {"a": 2, "figures": {"x y": 2.5}}]}
+    assert tomllib.loads(format_toml(tables)) == tables
+
+
+@pytest.mark.parametrize("name", [path.stem for path in files.shipped_folder().glob("*.toml")])
+def test_a_recipe_reads_back(name: str) -> None:
+    recipe = files.load_recipe(files.find_recipe(name))
+    text = format_toml(recipe_tables.to_tables(recipe))
+    assert recipe_tables.from_tables(tomllib.loads(text), name=name, source="text") == recipe

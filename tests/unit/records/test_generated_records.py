@@ -1,0 +1,194 @@
+"""Whatever a journal or a sweep's record holds: no traceback, and the runs beside it stay usable."""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, note
+from matplotlib.figure import Figure
+
+from generated import counted, examples
+from journals import build_sized_result, make_database, write_journal
+from mutations import Mutation, mutate, mutations
+from profile_runs import build_profile_run, write_profile_journal
+from sweeps import TWO_ARMS, build_plan, write_sweep
+from tfbench.analysis.run.summary import summarize
+from tfbench.records.run import RunRequest
+from tfbench.records.sweep import Cell
+from tfbench.runs import session
+from tfbench.runs.limits import RunOutcome
+from tfbench.store.store import Store
+
+Cli = Callable[..., Any]
+
+UNREADABLE = "could not be read, and all else was done without"
+NUMBERS = itertools.count(1000)
+GOOD = tuple(build_sized_result(index).request.run_id for index in (100, 101))
+MORE_RECORDS = (
+    {"kind": "stage", "time": 1_700_000_000.0, "name": "building the model"},
+    {"kind": "note", "time": 1_700_000_000.0, "text": "a note"},
+    {"kind": "snapshot", "time": 1_700_000_000.0, "epoch": 1},
+    {"kind": "stopped", "time": 1_700_000_000.0, "reason": "val_accuracy reached 0.9"},
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path, tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store with two runs that are in MLflow. Plots are laid out, but not drawn, which takes a second each."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: None)
+    store = Store(tmp_path / "mlruns")
+    make_database(store)
+    for index in (100, 101):
+        write_journal(store, build_sized_result(index))
+    assert tfbench("recover", "--store", str(store.root)).exit_code == 0
+    return store
+
+
+@pytest.fixture
+def planted_runs(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> None:
+    """Lets `tfbench sweep` find runs in the store instead of making them."""
+
+    def execute(request: RunRequest, state: Any, store: Store, *rest: Any) -> RunOutcome:
+        result = dataclasses.replace(build_sized_result(0), request=request)
+        write_journal(store, result)
+        summary = summarize(result, warmup_steps=1)
+        return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
+
+    monkeypatch.setattr(session, "execute_run", execute)
+
+
+def new_journal(folder: Path, is_profile: bool) -> Path:
+    """Writes a journal with nearly every kind of record; each has an id of its own."""
+    run_id = f"{next(NUMBERS):032x}"
+    other = Store(folder)
+    if is_profile:
+        result = build_profile_run()
+        return write_profile_journal(other, replaced(result, run_id))
+    path = write_journal(other, replaced(build_sized_result(2), run_id))
+    first, *lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + b"".join(json.dumps(record).encode() + b"\n" for record in MORE_RECORDS) + b"".join(lines))
+    return path
+
+
+def replaced(result: Any, run_id: str) -> Any:
+    return dataclasses.replace(result, request=dataclasses.replace(result.request, run_id=run_id))
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Returns every file below a folder, locks left out, which hold nothing."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path: path.read_bytes() for path in files}
+
+
+def mutated(data: bytes, changes: list[Mutation]) -> bytes:
+    """Returns what becomes of a file, and notes it for the case that the test fails."""
+    data = mutate(data, changes)
+    note(data.decode(errors="backslashreplace"))
+    return data
+
+
+def without_traceback(done: Any) -> Any:
+    """Returns what a command left behind; an exception that nobody expected has come through to the test by itself."""
+    assert "Traceback" not in done.stderr
+    assert done.exit_code in (0, 1, 2)
+    return done
+
+
+def require_good_runs(store: Store, tfbench: Cli) -> None:
+    """The good runs can be compared, shown, exported and recovered whatever is beside them."""
+    root = ("--store", str(store.root))
+    without_traceback(tfbench("recover", *root))
+    compared = without_traceback(tfbench("compare", "--all", "--format", "json", *root))
+    assert compared.exit_code == 0 or UNREADABLE in compared.stderr, compared.stderr
+    entries = [entry for row in json.loads(compared.stdout)["rows"] for entry in row["entries"]]
+    assert {run["run_id"] for entry in entries for run in entry["runs"]} >= set(GOOD)
+    page = str(store.root.parent / "report.html")
+    report = without_traceback(tfbench("report", "--all", "--no-mlflow", "-o", page, *root))
+    assert report.exit_code == compared.exit_code, report.stderr
+    for run_id in GOOD:
+        assert tfbench("export", run_id, "-o", str(store.root.parent / "run.jsonl"), "--force", *root).exit_code == 0
+        assert tfbench("show", "--effective", run_id, *root).exit_code == 0
+
+
+def try_run(store: Store, run_id: str, tfbench: Cli) -> None:
+    """Reads a run in every way; it may be refused, in a sentence."""
+    export = ("export", run_id, "--force", "-o", str(store.root.parent / "run.jsonl"))
+    for command in (export, ("show", "--effective", run_id), ("compare", run_id)):
+        without_traceback(tfbench(*command, "--store", str(store.root)))
+
+
+@contextlib.contextmanager
+def one_example(store: Store, what: str) -> Iterator[None]:
+    """Counts an example, and takes from the store whatever it has brought into it."""
+    with counted(what):
+        try:
+            yield
+        finally:
+            for run_id in set(store.run_ids()) - set(GOOD):
+                store.discard(run_id)
+            shutil.rmtree(store.root / "sweeps", ignore_errors=True)
+
+
+@examples(few=8, many=500)
+@given(changes=mutations, is_profile=...)
+def test_a_generated_journal_in_the_store_harms_no_other_run(
+    changes: list[Mutation], is_profile: bool, store: Store, tmp_path: Path, tfbench: Cli
+) -> None:
+    with one_example(store, "journals in a store"):
+        path = new_journal(tmp_path / "other", is_profile)
+        (store.journals / path.name).write_bytes(mutated(path.read_bytes(), changes))
+        try_run(store, path.stem, tfbench)
+        require_good_runs(store, tfbench)
+        try_run(store, path.stem, tfbench)
+
+
+@examples(few=15, many=1000)
+@given(changes=mutations, is_profile=...)
+def test_a_generated_journal_is_imported_whole_or_leaves_no_trace(
+    changes: list[Mutation], is_profile: bool, store: Store, tmp_path: Path, tfbench: Cli
+) -> None:
+    with one_example(store, "journals to import"):
+        path = new_journal(tmp_path / "other", is_profile)
+        path.write_bytes(mutated(path.read_bytes(), changes))
+        before = contents(store.root)
+        done = without_traceback(tfbench("import", str(path), "--store", str(store.root)))
+        if done.exit_code:
+            assert contents(store.root) == before
+        else:
+            for run_id in set(store.run_ids()) - set(GOOD):
+                try_run(store, run_id, tfbench)
+            require_good_runs(store, tfbench)
+
+
+@examples(few=5, many=500)
+@given(changes=mutations)
+def test_a_generated_record_of_a_sweep_harms_no_other(
+    changes: list[Mutation], store: Store, tfbench: Cli, planted_runs: None
+) -> None:
+    root = ("--store", str(store.root))
+    with one_example(store, "records of sweeps"):
+        for sweep_id in ("good", "hurt"):
+            write_sweep(store, build_plan(sweep_id=sweep_id, num_rounds=1, arms=TWO_ARMS[:1]), speed_of(sweep_id))
+        path = store.root / "sweeps" / "hurt.jsonl"
+        path.write_bytes(mutated(path.read_bytes(), changes))
+        before = path.read_bytes()
+        if without_traceback(tfbench("sweep", "--resume", "hurt", "--dry-run", *root)).exit_code == 2:
+            assert path.read_bytes() == before  # what is refused is left as it is
+        if without_traceback(tfbench("sweep", "--resume", "hurt", *root)).exit_code == 0:
+            again = without_traceback(tfbench("sweep", "--resume", "hurt", "--format", "json", *root))
+            assert (again.exit_code, json.loads(again.stdout)["num_left"]) == (0, 0)
+        without_traceback(tfbench("compare", "--sweep", "hurt", *root))
+        without_traceback(tfbench("report", "--sweep", "hurt", "--no-mlflow", "-o", "report.html", *root))
+        assert without_traceback(tfbench("compare", "--sweep", "good", *root)).exit_code == 0
+        require_good_runs(store, tfbench)
+
+
+def speed_of(sweep_id: str) -> Callable[[Cell], float | str]:
+    """Returns what came of a sweep's runs; those of one were killed, so that their records differ."""
+    return lambda cell: 100.0 if sweep_id == "good" else f"killed {cell.number}"

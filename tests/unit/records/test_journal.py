@@ -1,0 +1,408 @@
+"""The journal holds what was measured, whatever happens to the process, the disk or the reader."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import (
+    build_environment,
+    build_epoch,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_settings,
+    build_span,
+    build_usage,
+)
+from tfbench.analysis.run.checks import find_cautions
+from tfbench.errors import TrackingError
+from tfbench.records import journal as journal_module
+from tfbench.records.journal import (
+    DiskFullError,
+    Journal,
+    plain_fields,
+    read_records,
+    read_request,
+    read_run,
+    replay,
+    request_fields,
+)
+from tfbench.records.lines import Follower
+from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
+from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunRequest
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+@pytest.fixture
+def spans_are_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "FLUSH_SECONDS", float("inf"))
+
+
+def kinds(path: Path) -> list[str]:
+    return [record["kind"] for record in Follower(path).read()]
+
+
+def write_request(path: Path, request: RunRequest | None = None) -> Journal:
+    journal = Journal(path)
+    journal.append("request", **request_fields(request or build_request()))
+    return journal
+
+
+def test_every_kind_of_record_comes_back(path: Path) -> None:
+    request = build_request(
+        recipe=build_recipe(
+            training={"optimizer": {"name": "sgd", "momentum": 0.9}},
+            distribution={"devices": ["cpu:0", "cpu:1"], "strategy": "mirrored"},
+            reference=[{"hardware": "h", "devices": "cpu", "source": "s", "figures": {"val_accuracy": 0.98}}],
+        ),
+        data_dir="/data",
+        tags={"sweep": "one"},
+    )
+    placement, settings, environment = build_placement(), build_settings(), build_environment()
+    dataset = DatasetSummary(name="mnist", source="test", synthetic=True, train_samples=640, validation_samples=100)
+    model = ModelSummary(num_parameters=1000, num_trainable_parameters=900)
+    epoch = build_epoch(val_loss=None)
+    journal = write_request(path, request)
+    journal.append("stage", name="loading data")
+    journal.append(
+        "ready",
+        steps_per_epoch=20,
+        **plain_fields(placement=placement, settings=settings, environment=environment, dataset=dataset, model=model),
+    )
+    journal.append("started")
+    journal.append_span(build_span())
+    journal.append("epoch", **plain_fields(epoch=epoch))
+    journal.append("note", text="another run was measuring")
+    usage = build_usage(peak_gpu_memory_bytes=(1, 2), throttled_seconds=0.5)
+    check = InputCheck(num_batches=64, seconds=0.5)
+    peaks = tuple(
+        PeakCheck(size=2048, precision="float32", num_rounds=3, flops=2 * 2048**3, seconds=s) for s in (0.2, 0.1)
+    )
+    ledger = LedgerRecord(entries={"startup": 3.5, "steady": 1.0}, elapsed_seconds=4.75)
+    journal.append("trained", **plain_fields(usage=usage))
+    journal.append("input_check", **plain_fields(input_check=check))
+    for peak in peaks:
+        journal.append("peak_check", **plain_fields(peak_check=peak))
+    for record in (LedgerRecord(entries={}, elapsed_seconds=0.5), ledger):
+        journal.append("ledger", **plain_fields(ledger=record))
+    journal.append("finished")
+    journal.append("exit", status="FINISHED", reason="", worker_seconds=5.5)
+    journal.close()
+
+    result = replay(read_records(path))
+    assert result.request == request
+    assert (result.placement, result.settings, result.environment) == (placement, settings, environment)
+    assert (result.dataset, result.model, result.steps_per_epoch) == (dataset, model, 20)
+    assert (result.spans, result.epochs) == ((build_span(),), (epoch,))
+    assert result.notes == ("another run was measuring",)
+    assert (result.usage, result.input_check, result.peak_checks) == (usage, check, peaks)
+    assert result.ledger == ledger
+    assert result.exit == RunExit(status="FINISHED", worker_seconds=5.5)
+    assert (result.stage, result.status, result.is_synthetic) == ("finished", "FINISHED", True)
+    assert result.started_at and result.ended_at and result.started_at <= result.ended_at
+
+
+def test_a_run_without_an_end_is_running(path: Path) -> None:
+    journal = write_request(path)
+    journal.append("stage", name="loading data")
+    result = replay(read_records(path))
+    assert (result.status, result.stage, result.ended_at) == ("RUNNING", "loading data", None)
+    journal.close()
+
+
+def test_a_failure_keeps_its_error(path: Path) -> None:
+    journal = write_request(path)
+    error = {"type": "ValueError", "message": "no", "traceback": "Traceback ..."}
+    journal.append("failed", error=error)
+    journal.append("exit", status="FAILED", reason="no")
+    journal.close()
+    result = replay(read_records(path))
+    assert (result.error, result.status) == (error, "FAILED")
+    assert result.ended_at == Follower(path).read()[1]["time"]
+
+
+def test_follows_what_is_added(path: Path) -> None:
+    journal = write_request(path)
+    follower = Follower(path)
+    assert [record["kind"] for record in follower.read()] == ["request"]
+    assert follower.read() == []
+    journal.append("started")
+    journal.append("note", text="ü\n")
+    assert [record["kind"] for record in follower.read()] == ["started", "note"]
+    journal.close()
+
+
+def test_a_line_still_being_written_is_left_for_later(path: Path) -> None:
+    write_request(path).close()
+    follower = Follower(path)
+    follower.read()
+    with path.open("ab") as file:
+        file.write(b'{"kind":"started",')
+        file.flush()
+        assert follower.read() == []
+        file.write(b'"time":1.0}\n')
+    assert follower.read() == [{"kind": "started", "time": 1.0}]
+
+
+def test_a_torn_last_line_is_left_out(path: Path) -> None:
+    write_request(path).close()
+    with path.open("ab") as file:
+        file.write(b'{"kind":"epoch","epo')
+    assert [record["kind"] for record in read_records(path)] == ["request"]
+
+
+TORN = (b'{"kind":"epoch","epo', b"\0" * 40, b'{"kind":"note","text":"\xc3', b"{")
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_one(path: Path, torn: bytes) -> None:
+    write_request(path).close()
+    with path.open("ab") as file:
+        file.write(torn)
+    journal = Journal(path)
+    journal.append("note", text="ü")
+    journal.append("exit", status="KILLED", reason="no")
+    journal.close()
+    assert kinds(path) == ["request", "unreadable", "note", "exit"]
+    result = replay(read_records(path))
+    assert (result.num_unreadable_lines, result.notes, result.status) == (1, ("ü",), "KILLED")
+    assert path.read_bytes().splitlines()[1] == torn  # nothing that was written is ever changed
+
+
+def test_a_run_says_that_a_line_of_its_journal_could_not_be_read() -> None:
+    (caution,) = [text for text in find_cautions(build_result(num_unreadable_lines=1)) if "journal" in text]
+    assert caution.startswith("1 line of the run's journal could not be read, and what it held, an epoch or times")
+    assert not [text for text in find_cautions(build_result()) if "journal" in text]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"x",
+        b"[1]",
+        b"null",
+        b'{"kind":5,"time":1.0}',
+        b'{"kind":"note","text":"without a time"}',
+        b'{"kind":"note","time":1e999,"text":"x"}',
+        b'{"kind":"note","time":"1","text":"x"}',
+        b'{"kind":"note","time":1' + b"0" * 5000 + b"}",
+        b'{"kind":"note","time":1.0,"x":' + b"[" * 2000 + b"]" * 2000 + b"}",
+        b'{"kind":"note","time":1.0,"text":"\xff\xfe"}',
+        b"\0\0\0",
+    ],
+)
+def test_a_line_that_is_no_record_is_counted_and_costs_no_other(path: Path, line: bytes) -> None:
+    journal = write_request(path)
+    journal.append("note", text="before")
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    journal.append("note", text="after")
+    journal.close()
+    result = replay(read_records(path))
+    assert (result.notes, result.num_unreadable_lines) == (("before", "after"), 1)
+
+
+def test_empty_lines_and_those_of_another_system_are_none_that_was_lost(path: Path) -> None:
+    write_request(path).close()
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n\n")
+    assert replay(read_records(path)).num_unreadable_lines == 0
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(path: Path) -> None:
+    journal = write_request(path)
+    journal.append("exit", status="KILLED", reason="timed out")
+    journal.close()
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    assert replay(read_records(path)).exit == RunExit(status="KILLED", reason="timed out")
+
+
+def test_a_text_that_is_no_unicode_does_not_cost_its_record(path: Path) -> None:
+    journal = write_request(path)
+    journal.append("note", text="data-\udcff")
+    journal.close()
+    assert replay(read_records(path)).notes == ("data-?",)
+
+
+def test_an_unknown_kind_is_passed_over(path: Path) -> None:
+    journal = write_request(path)
+    journal.append("invented_later", x=1)
+    journal.close()
+    assert replay(read_records(path)).status == "RUNNING"
+
+
+@pytest.mark.usefixtures("spans_are_held_back")
+def test_spans_are_held_back_until_the_next_record(path: Path) -> None:
+    journal = write_request(path)
+    journal.append_span(build_span(first_step=1, last_step=1))
+    journal.append_span(build_span(first_step=2, last_step=9))
+    assert kinds(path) == ["request"]
+    journal.append("epoch", **plain_fields(epoch=build_epoch()))
+    assert kinds(path) == ["request", "spans", "epoch"]
+    assert [span.num_steps for span in replay(read_records(path)).spans] == [1, 8]
+    journal.close()
+
+
+@pytest.mark.usefixtures("spans_are_held_back")
+def test_spans_held_back_are_written_at_the_end(path: Path) -> None:
+    journal = write_request(path)
+    journal.append_span(build_span())
+    journal.close()
+    assert replay(read_records(path)).spans == (build_span(),)
+
+
+def test_spans_are_written_once_the_time_is_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "FLUSH_SECONDS", 0.0)
+    journal = write_request(path)
+    journal.append_span(build_span())
+    assert kinds(path) == ["request", "spans"]
+    journal.close()
+
+
+def test_two_processes_append_whole_lines(path: Path) -> None:
+    write_request(path).close()
+    code = (
+        "import sys; from pathlib import Path; from tfbench.records.journal import Journal\n"
+        "journal = Journal(Path(sys.argv[1]))\n"
+        "for index in range(300): journal.append('note', text=f'{sys.argv[2]} {index} ' + 'x' * 3000)\n"
+        "journal.close()\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in ("a", "b")]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    notes = replay(read_records(path)).notes
+    for name in ("a", "b"):
+        assert [note.split()[1] for note in notes if note.startswith(name)] == [str(index) for index in range(300)]
+
+
+def test_refuses_a_figure_that_is_not_finite(path: Path) -> None:
+    journal = write_request(path)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        journal.append("note", value=float("nan"))
+    assert kinds(path) == ["request"]
+    journal.close()
+
+
+class FullDisk:
+    """Stands in for `os.write` on a disk that is full as long as the reserve lies on it; takes part of a line first."""
+
+    def __init__(self, reserve: Path, write: Callable[[int, bytes], int]) -> None:
+        self._reserve, self._write = reserve, write
+
+    def __call__(self, file: int, data: bytes) -> int:
+        if not self._reserve.exists():
+            return self._write(file, data)
+        if len(data) > 10:
+            return self._write(file, data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture
+def full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    journal = write_request(path)
+    journal.reserve()
+    monkeypatch.setattr(os, "write", FullDisk(path.with_suffix(".reserve"), os.write))
+    return journal
+
+
+def test_writes_the_record_from_the_reserve_when_the_disk_is_full(path: Path, full_disk: Journal) -> None:
+    with pytest.raises(DiskFullError) as caught:
+        full_disk.append("epoch", **plain_fields(epoch=build_epoch()))
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(path)
+    assert replay(read_records(path)).epochs == (build_epoch(),)
+    assert not path.with_suffix(".reserve").exists()
+
+
+@pytest.mark.usefixtures("spans_are_held_back")
+def test_writes_spans_and_record_from_the_reserve_when_the_disk_is_full(path: Path, full_disk: Journal) -> None:
+    full_disk.append_span(build_span())
+    with pytest.raises(DiskFullError):
+        full_disk.append("epoch", **plain_fields(epoch=build_epoch()))
+    assert kinds(path) == ["request", "spans", "epoch"]
+
+
+def test_a_disk_full_beyond_the_reserve_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = write_request(path)
+    real_write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: real_write(file, data[:10]))
+    with pytest.raises(OSError, match="No space left"):
+        journal.append("started")
+    assert kinds(path) == ["request"]
+    assert path.read_bytes().endswith(b"\n")
+
+
+def test_another_write_error_is_not_taken_for_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = write_request(path)
+    journal.reserve()
+
+    def fail(file: int, data: bytes) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        journal.append("started")
+    assert not isinstance(caught.value, DiskFullError)
+    assert path.with_suffix(".reserve").exists()
+
+
+def test_the_reserve_is_real_and_given_back_at_the_end(path: Path) -> None:
+    journal = write_request(path)
+    journal.reserve()
+    journal.reserve()
+    reserve = path.with_suffix(".reserve")
+    assert reserve.stat().st_size == journal_module.RESERVE_BYTES
+    journal.close()
+    assert not reserve.exists()
+
+
+def test_refuses_a_format_of_a_newer_version() -> None:
+    record: dict[str, Any] = request_fields(build_request()) | {"format_version": 99}
+    with pytest.raises(
+        TrackingError, match="journal format 99 is not known to this version of tfbench, which reads format 1"
+    ):
+        read_request(record)
+
+
+@pytest.mark.parametrize("version", ["99", "null", "[]"])
+def test_a_journal_of_another_format_is_named_with_what_moves_it_aside(path: Path, version: str) -> None:
+    path.write_text(f'{{"kind":"request","time":1,"format_version":{version},"request":{{}}}}\n', encoding="utf-8")
+    with pytest.raises(TrackingError, match=r"run\.jsonl: .*format.* `tfbench recover --drop run` moves"):
+        read_run(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no tfbench journal: it does not begin with a request"),
+        (b"\x00\x01\n", "is no tfbench journal"),
+        (b'{"kind":"epoch"}\n', "is no tfbench journal: it does not begin with a request"),
+        (b"[1]\n", "is no tfbench journal"),
+        (b"{}\n", "is no tfbench journal"),
+    ],
+)
+def test_refuses_a_file_that_is_no_journal(path: Path, content: bytes, message: str) -> None:
+    path.write_bytes(content)
+    with pytest.raises(TrackingError) as caught:
+        read_records(path)
+    assert f"{path}: {message}" in str(caught.value)
+
+
+def test_refuses_a_journal_that_is_not_there(path: Path) -> None:
+    with pytest.raises(TrackingError, match="cannot be read: No such file or directory"):
+        read_records(path)
+
+
+def test_request_survives_json() -> None:
+    request = build_request()
+    assert read_request(json.loads(json.dumps(request_fields(request)))) == request

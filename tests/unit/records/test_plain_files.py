@@ -1,0 +1,214 @@
+"""A store of somebody else: what leads out of it is refused, and nothing is sent where the user has not said."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from floors import build_floor
+from journals import build_sized_result, write_journal
+from sweeps import build_plan, write_sweep
+from tfbench.analysis.run.summary import summarize
+from tfbench.cli import _store
+from tfbench.errors import TrackingError
+from tfbench.records.journal import Journal, files_folder
+from tfbench.runs.recovery import recover
+from tfbench.runs.requests import resumed_request
+from tfbench.runs.run_files import write_files
+from tfbench.store.noise_floors import list_damaged_floors, list_noise_floors, save_noise_floor
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import find_sweep, read_sweep
+from tfbench.store.tracking_state import TrackingState
+from tfbench.tracking.address import require_artifact_place, require_named
+from tfbench.tracking.mlflow_tracker import MlflowTracker
+
+Cli = Callable[..., Any]
+RUN = f"{0:032x}"
+LINK = "is a symbolic link, which is not followed"
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """Something of the user's that no store is to touch or to show."""
+    path = tmp_path / "id_rsa"
+    path.write_text("precious\n")
+    return path
+
+
+@pytest.fixture
+def store(in_tmp_path: Path) -> Store:
+    store = Store(Path("mlruns"))
+    write_journal(store, build_sized_result(0))
+    return store
+
+
+def no_tracker(uri: str, experiment: str) -> Any:
+    raise AssertionError("nothing is to be tracked")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".brief.json", ".tracked.json", ".reserve", ".files"])
+def test_a_run_of_which_a_file_is_a_link_is_refused_by_its_name(store: Store, key: Path, ending: str) -> None:
+    link = store.journals / f"{RUN}{ending}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(key)
+    (run,) = recover(store, no_tracker, everything=True)
+    assert (run.outcome, run.message.startswith(f"{link}: {LINK}")) == ("failed", True)
+    assert key.read_text() == "precious\n"
+
+
+def test_a_folder_of_journals_that_is_a_link_is_refused(store: Store, tmp_path: Path) -> None:
+    store.journals.rename(tmp_path / "elsewhere")
+    store.journals.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TrackingError, match=f"mlruns/journals: {LINK}"):
+        store.journal_path(RUN)
+
+
+def test_a_pipe_is_refused_for_whom_it_would_let_wait_for_ever(store: Store) -> None:
+    os.mkfifo(store.journals / "pipe.jsonl")
+    with pytest.raises(TrackingError, match=r"pipe\.jsonl: is a pipe or a device"):
+        store.journal_path("pipe")
+
+
+def test_the_store_s_own_folder_may_be_a_link(store: Store, tmp_path: Path, tfbench: Cli) -> None:
+    (tmp_path / "link").symlink_to(store.root.absolute())
+    assert Store(tmp_path / "link").journal_path(RUN).is_file()
+    assert tfbench("export", RUN, "--store", str(tmp_path / "link")).exit_code == 0
+
+
+def test_a_journal_that_has_just_become_a_link_is_not_appended_to(store: Store, key: Path) -> None:
+    path = store.journals / "new.jsonl"
+    path.symlink_to(key)
+    with pytest.raises(OSError, match="symbolic links"):
+        Journal(path)
+    assert key.read_text() == "precious\n"
+
+
+@pytest.mark.parametrize("place", ["model.txt", "trace/plugins/x.pb", "snapshots/epoch_000001.npz", "trace"])
+def test_no_file_beside_a_journal_is_copied_through_a_link(store: Store, key: Path, tmp_path: Path, place: str) -> None:
+    result, path = build_sized_result(0), store.journal_path(RUN)
+    link = files_folder(path) / place
+    link.parent.mkdir(parents=True)
+    link.symlink_to(key.parent if place == "trace" else key)
+    (tmp_path / "copy").mkdir()
+    with pytest.raises(TrackingError, match=f"{link}: {LINK}"):
+        write_files(result, summarize(result, warmup_steps=0), path, tmp_path / "copy")
+    assert list((tmp_path / "copy").iterdir()) == []
+    with pytest.raises(TrackingError, match=f"{link}: {LINK}"):
+        resumed_request(result, path, overrides={"training.epochs": 9}, name=None, data_dir=None)
+
+
+def test_removing_leftovers_removes_nothing_through_a_link(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads" / "film.part").touch()
+    folder = files_folder(store.journal_path(RUN))
+    folder.mkdir()
+    (folder / "snapshots").symlink_to(tmp_path / "downloads")
+    (store.journals / "gone.files").symlink_to(tmp_path / "downloads")
+    (store.journals / f"{RUN}.tracked.json.a1b2c3d4.part").mkdir()
+    store.remove_leftovers({RUN})
+    assert (tmp_path / "downloads" / "film.part").exists()
+    assert sorted(path.name for path in store.journals.iterdir()) == [f"{RUN}.files", f"{RUN}.jsonl"]
+
+
+def test_a_sweep_that_is_a_link_is_refused_even_if_it_leads_nowhere(store: Store, key: Path) -> None:
+    write_sweep(store, build_plan(), lambda cell: 1000.0)
+    (store.root / "sweeps" / "feed.jsonl").symlink_to(key)
+    (store.root / "sweeps" / "dead.jsonl").symlink_to("nowhere")
+    for sweep_id in ("feed", "dead"):
+        with pytest.raises(TrackingError, match=f"mlruns/sweeps/{sweep_id}.jsonl: {LINK}"):
+            read_sweep(store, find_sweep(store, sweep_id))
+
+
+def test_a_noise_floor_that_is_a_link_does_not_count_and_is_not_replaced(store: Store, tmp_path: Path) -> None:
+    path = save_noise_floor(store, build_floor())
+    path.rename(tmp_path / "floor.json")
+    path.symlink_to(tmp_path / "floor.json")
+    assert (list_noise_floors(store), list_damaged_floors(store)) == ([], [path])
+    with pytest.raises(TrackingError, match=LINK):
+        save_noise_floor(store, build_floor())
+
+
+@pytest.mark.parametrize("name", ["mlflow.db", "mlflow.db-wal", "artifacts"])
+def test_a_database_that_leads_out_of_the_store_is_not_opened(store: Store, key: Path, name: str) -> None:
+    (store.root / name).symlink_to(key)
+    with pytest.raises(TrackingError, match=f"mlruns/{name}: {LINK}"):
+        MlflowTracker(store.tracking_uri, "tfbench", store).prepare()
+    assert key.read_text() == "precious\n"
+
+
+SERVER = "https://mlflow.evil.example"
+
+
+@pytest.mark.parametrize("uri", [SERVER, "sqlite:////home/me/photos.db", "postgresql://evil/db"])
+def test_recover_sends_nothing_to_an_address_that_only_the_store_names(store: Store, tfbench: Cli, uri: str) -> None:
+    store.write_state(RUN, TrackingState(tracking_uri=uri, experiment="x"))
+    done = tfbench("recover")
+    assert done.exit_code == 2
+    assert f"{uri}: is where the store has runs tracked, and you have not named it." in done.stdout
+    assert f"name it with --tracking-uri {uri}, or in MLFLOW_TRACKING_URI" in done.stdout
+
+
+def test_a_run_that_goes_on_is_not_tracked_where_only_the_store_says(store: Store, tfbench: Cli) -> None:
+    store.write_state(RUN, TrackingState(tracking_uri=SERVER, experiment="x"))
+    with pytest.raises(TrackingError, match="you have not named it"):
+        _store.make_tracker(SERVER, "x", store)
+    assert _store.make_tracker(SERVER, "x", store, f"{SERVER}:443".removesuffix(":443"))
+
+
+@pytest.mark.parametrize(
+    ("named", "is_allowed"),
+    [
+        (None, False),
+        ("https://mlflow.evil.example/", True),
+        ("https://me:pw@MLFLOW.evil.example", True),
+        ("https://mlflow.evil.example:8443", False),
+        ("http://mlflow.evil.example", False),
+        ("https://mlflow.good.example", False),
+        ("https://mlflow.evil.example@good.example", False),
+    ],
+)
+def test_a_server_is_named_by_its_scheme_host_and_port(named: str | None, is_allowed: bool) -> None:
+    if is_allowed:
+        require_named(SERVER, (named,))
+    else:
+        with pytest.raises(TrackingError, match="you have not named it"):
+            require_named(SERVER, (named,))
+
+
+def test_an_address_in_the_user_s_environment_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", SERVER)
+    assert _store.make_tracker(SERVER, "x", store)
+
+
+def test_a_password_of_a_refused_address_is_not_shown() -> None:
+    with pytest.raises(TrackingError) as caught:
+        require_named("https://u:s3/cret@h?token=abc", ())
+    assert "s3/cret" not in str(caught.value)
+    assert "abc" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("artifact_uri", "reason"),
+    [
+        ("https://evil.example/x", "would go to another server"),
+        ("mlflow-artifacts://evil.example/x", "would go to another server"),
+        ("file:///home/me/.config", "is no folder of a run's files"),
+        ("/home/me/.ssh", "is no folder of a run's files"),
+    ],
+)
+def test_files_of_a_run_go_nowhere_else_because_a_database_says_so(artifact_uri: str, reason: str) -> None:
+    with pytest.raises(TrackingError, match=reason):
+        require_artifact_place(artifact_uri, "sqlite:////mlruns/mlflow.db")
+
+
+def test_files_of_a_run_go_where_mlflow_keeps_them(tmp_path: Path, key: Path) -> None:
+    folder = tmp_path / "a b" / ("f" * 32) / "artifacts"
+    for uri in (folder.as_uri(), str(folder), "mlflow-artifacts:/0/x/artifacts", "s3://bucket/x"):
+        require_artifact_place(uri, "http://h:5000")
+    require_artifact_place("mlflow-artifacts://h:5000/x", "http://u:p@h:5000")
+    folder.mkdir(parents=True)
+    (folder / "recipe.json").symlink_to(key)
+    with pytest.raises(TrackingError, match=f"recipe.json: {LINK}"):
+        require_artifact_place(folder.as_uri(), "http://h:5000")

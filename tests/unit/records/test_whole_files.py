@@ -1,0 +1,198 @@
+"""Files that are there whole or not at all, and what a user may name instead of a file."""
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journals import build_sized_result, write_journal
+from sweeps import build_plan, write_sweep
+from tfbench.analysis.comparison.regression import make_sample
+from tfbench.analysis.run.summary import summarize
+from tfbench.errors import TrackingError
+from tfbench.records.whole_files import is_stream, replacing, write_output, write_whole
+from tfbench.report.figures import write_images
+from tfbench.runs.baseline import require_place, write_baseline
+from tfbench.store.briefs import write_brief
+from tfbench.store.store import Store
+from tfbench.sweeps import report_contents
+
+Cli = Callable[..., Any]
+
+
+def read_while(write: Callable[[], Any], fifo: Path) -> bytes:
+    """Returns what is written into a named pipe, whose writer waits for a reader."""
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(fifo.read_bytes()))
+    reader.start()
+    write()
+    reader.join(timeout=30)
+    return found[0]
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_whole(path, "new")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o640)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_has_the_mode_that_the_user_s_mask_says_and_a_private_one_is_for_its_owner(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    write_whole(tmp_path / "new", "text")
+    write_whole(tmp_path / "private", "text", private=True)
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    with pytest.raises(OSError, match="No space"), replacing(path) as part:
+        part.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "planted", ["a.json.part", f"a.json.{os.getpid()}.part", "a.part"], ids=("ending", "process", "stem")
+)
+def test_a_link_under_a_name_that_can_be_guessed_is_not_followed(tmp_path: Path, planted: str) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    (tmp_path / planted).symlink_to(mine)
+    write_whole(tmp_path / "a.json", "text")
+    assert mine.read_text() == "precious"
+
+
+def test_a_name_as_long_as_the_system_allows_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("é" * 127)
+    write_whole(path, "text")
+    assert path.read_text() == "text"
+
+
+def test_an_output_that_is_a_link_goes_to_what_the_link_leads_to_as_in_a_shell(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.html", tmp_path / "link.html"
+    link.symlink_to(real)
+    for text in ("made", "replaced"):
+        write_output(link, text)
+        assert (real.read_text(), link.is_symlink(), real.is_symlink()) == (text, True, False)
+
+
+def test_a_pipe_or_device_is_written_to_and_stays_what_it_is(fifo: Path) -> None:
+    assert read_while(lambda: write_output(fifo, "text"), fifo) == b"text"
+    assert fifo.is_fifo()
+    write_output(Path("/dev/null"), "text")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_stdout_is_written_to_whatever_it_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("/dev/stdout", "/dev/fd/1"):
+        assert is_stream(Path(name))
+        write_output(Path(name), f"to {name}\n")
+    assert capfd.readouterr().out == "to /dev/stdout\nto /dev/fd/1\n"
+
+
+def test_a_folder_is_no_stream_and_cannot_be_written_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    assert not is_stream(tmp_path / "folder")
+    with pytest.raises(IsADirectoryError):
+        write_output(tmp_path / "folder", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_baseline_goes_to_a_pipe(fifo: Path) -> None:
+    runs = [(build_sized_result(index), 100.0 + index) for index in (0, 9)]
+    sample = make_sample([(runs[0][0], speed) for _, speed in runs], group="g")
+    require_place(fifo)
+    assert b'"group"' in read_while(lambda: write_baseline(fifo, sample), fifo)
+    assert fifo.is_fifo()
+
+
+def test_a_baseline_may_go_to_a_device_in_a_folder_that_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) == Path("/dev/null"))
+    require_place(Path("/dev/null"))
+    require_place(Path("/dev/stdout"))
+    with pytest.raises(TrackingError, match="folder /dev is not there, or cannot be written to"):
+        require_place(Path("/dev/baseline.json"))
+
+
+@pytest.fixture
+def sweep(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setattr(report_contents, "plot_comparison", lambda comparison: {})
+    monkeypatch.setattr(report_contents, "plot_curves", lambda *runs, **options: {})
+    store = Store(Path("mlruns"))
+    write_sweep(store, build_plan(sweep_id="5eed"), lambda cell: 1000.0 + cell.arm)
+    return store
+
+
+@pytest.mark.parametrize("options", [(), ("--force",)])
+def test_a_report_goes_to_a_pipe(tfbench: Cli, sweep: Store, fifo: Path, options: tuple[str, ...]) -> None:
+    written = read_while(lambda: tfbench("report", "--sweep", "@last", "-o", str(fifo), *options), fifo)
+    assert written.startswith(b"<!DOCTYPE html>")
+    assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+def test_a_report_to_stdout_is_the_page_and_nothing_else(tfbench: Cli, sweep: Store, name: str) -> None:
+    done = tfbench("report", "--sweep", "@last", "-o", name)
+    assert (done.stdout[:15], done.stdout[-8:]) == ("<!DOCTYPE html>", "</html>\n")
+    assert "report on 8 runs" in done.stderr
+
+
+def test_an_export_is_whole_and_goes_to_a_pipe_too(tfbench: Cli, in_tmp_path: Path, fifo: Path) -> None:
+    journal = write_journal(Store(Path("mlruns")), build_sized_result(0))
+    assert read_while(lambda: tfbench("export", "@last", "-o", str(fifo)), fifo) == journal.read_bytes()
+    assert fifo.is_fifo()
+
+
+def test_an_export_that_does_not_fit_leaves_no_half_of_it(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(Store(Path("mlruns")), build_sized_result(0))
+
+    def fill(self: Path, data: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    done = tfbench("export", "@last", "-o", "run.jsonl")
+    assert (done.exit_code, done.stderr) == (2, "Error: run.jsonl: cannot be written: No space left on device.\n")
+    assert [path.name for path in Path().iterdir()] == ["mlruns"]
+
+
+def test_a_plot_of_a_report_is_there_whole_or_not_at_all(tmp_path: Path, fifo: Path) -> None:
+    (tmp_path / "plots").mkdir()
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    (tmp_path / "plots" / "a.png.part").symlink_to(mine)
+    write_images({"a.png": b"png"}, tmp_path / "plots")
+    assert (tmp_path / "plots" / "a.png").read_bytes() == b"png"
+    assert mine.read_text() == "precious"
+
+
+def test_a_brief_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    result = build_sized_result(0)
+    journal = write_journal(Store(tmp_path / "mlruns"), result)
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    brief = journal.with_suffix(".brief.json")
+    brief.symlink_to(mine)
+    write_brief(result, summarize(result, warmup_steps=0), journal)
+    assert (mine.read_text(), brief.is_symlink()) == ("precious", False)

@@ -1,0 +1,138 @@
+import shlex
+from typing import Any
+
+import pytest
+
+from builders import build_recipe
+from sweeps import BATCHES, build_limited_plan, build_plan
+from tfbench.recipe.files import load_recipe, shipped_folder
+from tfbench.recipe.tables import parse_override, to_tables
+from tfbench.records.sweep import SweepPlan, Variation
+from tfbench.report.commands import find_overrides, run_command, sweep_command, vary_command
+from tfbench.sweeps.plan import parse_arm, parse_variation
+
+
+def shipped(name: str = "mnist_mlp", **values: Any) -> dict[str, Any]:
+    """Returns a shipped recipe's tables, with values of keys such as training__epochs laid over it."""
+    overrides = {key.replace("__", "."): value for key, value in values.items()}
+    return to_tables(load_recipe(shipped_folder() / f"{name}.toml", overrides))
+
+
+def options_of(command: str, name: str) -> list[str]:
+    words = shlex.split(command)
+    return [words[place + 1] for place, word in enumerate(words) if word == name]
+
+
+def plan_of(**fields: Any) -> SweepPlan:
+    return build_plan(**{"recipe_name": "mnist_mlp", "tables": shipped()} | fields)
+
+
+def test_a_shipped_recipe_needs_no_overrides_and_a_changed_one_those_that_changed_it() -> None:
+    assert find_overrides(shipped(), "mnist_mlp") == {}
+    changed = shipped(training__epochs=3, training__optimizer__learning_rate=0.1, model__hidden_units=[50])
+    assert find_overrides(changed, "mnist_mlp") == {
+        "model.hidden_units": [50],
+        "training.epochs": 3,
+        "training.optimizer.learning_rate": 0.1,
+    }
+    assert find_overrides(shipped(expect__target_accuracy=0.5), "mnist_mlp") == {"expect.target_accuracy": 0.5}
+
+
+def test_what_cannot_be_set_on_a_command_line_is_not_expressed() -> None:
+    tables = shipped()
+    tables["expect"]["target_accuracy"] = None  # nothing unsets a value
+    assert find_overrides(tables, "mnist_mlp") is None
+    assert find_overrides(shipped(), "no_such_recipe") is None
+    assert find_overrides(to_tables(build_recipe()), "../mnist_mlp") is None
+
+
+@pytest.mark.parametrize(
+    "variation",
+    [
+        BATCHES,
+        Variation(key="model.hidden_units", values=([100], [1000, 1000])),
+        Variation(key="model.hidden_units", values=([100],)),
+        Variation(key="model.activation", values=("relu", "tanh")),
+        Variation(key="model.activation", values=("true", "two words")),
+        Variation(key="training.jit_compile", values=(False, True)),
+        Variation(key="threads", values=(1, 2)),
+        Variation(key="training.optimizer", values=({"name": "sgd", "learning_rate": 0.1},)),
+    ],
+)
+def test_what_a_sweep_varies_is_read_back_as_it_was(variation: Variation) -> None:
+    (text,) = options_of(sweep_command(plan_of(variations=(variation,))), "--vary")
+    assert parse_variation(text) == variation
+
+
+def test_the_command_of_a_sweep_says_all_that_its_plan_does() -> None:
+    plan = plan_of(
+        tables=shipped(dataset__data="synthetic", measurement__seconds=2.5),
+        num_rounds=5,
+        run_timeout_seconds=90.0,
+        memory_limit_bytes=2**30,
+        time_budget_seconds=600.0,
+        data_dir="/data/a folder",
+    )
+    command = sweep_command(plan)
+    assert command.startswith("tfbench sweep mnist_mlp --vary training.global_batch_size=32,64 --arm 'default cpu:0' ")
+    assert [parse_arm(text) for text in options_of(command, "--arm")] == list(plan.arms)
+    assert [parse_override(text) for text in options_of(command, "--set")] == [("dataset.data", "synthetic")]
+    expected = {
+        "--repeats": ["5"],
+        "--seconds": ["2.5"],
+        "--time-budget": ["600s"],
+        "--run-timeout": ["90s"],
+        "--memory-limit": [str(2**30)],
+        "--data-dir": ["/data/a folder"],
+    }
+    assert {name: options_of(command, name) for name in expected} == expected
+    assert "--full" not in command
+    assert "--full" in sweep_command(plan_of(tables=shipped(training__epochs=20)))
+    assert "--full" not in sweep_command(plan_of(tables=shipped(measurement__steps=50)))
+    assert "--allow-code" in sweep_command(plan_of(allows_code=True))
+
+
+def test_the_command_of_a_recipe_that_is_not_shipped_names_a_file() -> None:
+    plan = build_limited_plan(5.0, recipe_name="mine")
+    assert sweep_command(plan).startswith("tfbench sweep mine.toml --vary ")
+    assert "--set" not in sweep_command(plan)  # the file has all values
+
+
+def test_the_command_of_a_run_sets_what_its_recipe_has_not() -> None:
+    tables = shipped(
+        model__hidden_units=[50, 50], distribution__strategy="mirrored", distribution__devices=["cpu:0", "cpu:1"]
+    )
+    command = run_command("mnist_mlp", tables, repeats=3, data_dir=None, allows_code=False)
+    assert command == (
+        "tfbench run mnist_mlp --strategy mirrored --devices cpu:0,cpu:1 --set 'model.hidden_units=[50,50]' --repeats 3"
+    )
+    assert run_command("mine", tables, repeats=1, data_dir=None, allows_code=False) is None
+
+
+def varied(tables: dict[str, Any], name: str = "mnist_mlp", **values: Any) -> str | None:
+    wanted = {key.replace("__", "."): [value] for key, value in values.items()}
+    return vary_command(name, tables, wanted, data_dir=None, allows_code=False)
+
+
+def test_values_are_held_against_those_of_the_recipe_as_it_was_changed() -> None:
+    tables = shipped(training__epochs=3, measurement__seconds=5.0, training__jit_compile=True)
+    tables["distribution"] |= {"strategy": "one_device", "devices": ["cpu:0"]}
+    command = varied(tables, training__jit_compile=False, model__hidden_units=[10])
+    assert command is not None
+    assert shlex.split(command) == [
+        *("tfbench", "sweep", "mnist_mlp", "--vary", "training.jit_compile=true,false"),
+        *("--vary", "model.hidden_units=[[1000,1000],[10]]", "--arm", "one_device cpu:0", "--set", "training.epochs=3"),
+    ]
+    for option in options_of(command, "--vary"):
+        parse_variation(option)
+
+
+def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
+    tables = to_tables(build_recipe(model={"name": "nets:build", "width": 2}))
+    command = vary_command("mine", tables, {"model.width": [3, 4]}, data_dir="/data", allows_code=True)
+    assert command == "tfbench sweep mine.toml --vary model.width=2,3,4 --data-dir /data --allow-code"
+
+
+def test_what_cannot_be_varied_alone_has_no_command() -> None:
+    assert varied(shipped(), training__optimizer__name="sgd") is None
+    assert varied(shipped(), model__width=3) is None

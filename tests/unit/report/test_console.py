@@ -1,0 +1,398 @@
+import dataclasses
+import io
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from builders import (
+    build_epoch,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_settings,
+    build_span,
+    build_usage,
+)
+from tfbench.analysis.run.summary import summarize
+from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
+from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
+from tfbench.report import formats
+from tfbench.report.run import tables
+from tfbench.report.run.console import RunConsole
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+RUN_ID = "0123456789abcdef" * 2
+JOURNAL = f"/home/u/mlruns/journals/{RUN_ID}.jsonl"
+TRACKED = TrackedRun(
+    tracking_uri="sqlite:////home/u/mlruns/mlflow.db", experiment_id="1", run_id="fedcba9876543210" * 2
+)
+REFERENCES = [
+    {
+        "hardware": "Intel i7-6850K",
+        "devices": "cpu",
+        "source": "An article",
+        "notes": "loss is of the last batch",
+        "figures": {"epochs": 20, "elapsed_seconds": 131.866, "loss": 0.000392997, "val_accuracy": 0.9802},
+    },
+    {
+        "hardware": "NVIDIA Titan X (Pascal)",
+        "devices": "1 gpu",
+        "source": "An article",
+        "figures": {"epochs": 20, "elapsed_seconds": 34.7934, "val_accuracy": 0.9835},
+        "verified": False,
+    },
+]
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes away what makes rich colour a pipe, or take a terminal for a simple one."""
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+class Terminal(io.StringIO):
+    """Takes what is written, and says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def build_mnist_run() -> RunResult:
+    recipe = build_recipe(
+        recipe={"title": "MNIST MLP"},
+        model={"hidden_units": [1000, 1000]},
+        training={"global_batch_size": 100, "epochs": 3},
+        reference=REFERENCES,
+    )
+    learned = [(0.192, 0.944, 0.0983, 0.9689), (0.0731, 0.97725, 0.0766771, 0.9761), (0.000392997, 1.0, 0.0812, 0.9802)]
+    epochs = tuple(
+        build_epoch(
+            epoch=number,
+            num_steps=600,
+            epoch_seconds=5.125 if number == 1 else 4.0,
+            validation_seconds=0.25,
+            elapsed_seconds=4.25 * number + 1.125,
+            samples_per_second=15000.0 + number / 3,
+            loss=loss,
+            accuracy=accuracy,
+            val_loss=val_loss,
+            val_accuracy=val_accuracy,
+        )
+        for number, (loss, accuracy, val_loss, val_accuracy) in enumerate(learned, start=1)
+    )
+    return build_result(
+        request=build_request(recipe=recipe, run_id=RUN_ID, name="brave-otter"),
+        placement=build_placement(
+            strategy="mirrored",
+            devices=("cpu:0", "cpu:1"),
+            num_replicas=2,
+            global_batch_size=100,
+            per_replica_batch_size=50,
+            cross_device_ops="hierarchical_copy",
+            notes=("no GPU found: mirrored runs on the CPU",),
+        ),
+        dataset=DatasetSummary(
+            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=60_000, validation_samples=10_000
+        ),
+        model=ModelSummary(
+            num_parameters=1_796_010,
+            num_trainable_parameters=1_796_010,
+            flops_per_sample=3_588_000,
+            training_flops_per_sample=9_196_000,
+        ),
+        steps_per_epoch=600,
+        spans=(
+            build_span(first_step=1, last_step=1, seconds=1.125),
+            build_span(first_step=2, last_step=600, seconds=4.0),
+            build_span(epoch=2, first_step=601, last_step=1200, seconds=4.0),
+            build_span(epoch=3, first_step=1201, last_step=1800, seconds=4.0),
+        ),
+        epochs=epochs,
+        usage=build_usage(peak_memory_bytes=1_500_000_000, memory_before_model_bytes=600_000_000),
+        input_check=InputCheck(num_batches=64, seconds=0.128),
+        peak_checks=(PeakCheck(size=2048, precision="float32", num_rounds=4, flops=500_000_000_000, seconds=1.0),),
+        ledger=LedgerRecord(
+            entries={
+                "startup": 4.0,
+                "data": 0.02,
+                "model": 0.5,
+                "first_step": 1.125,
+                "steady": 12.0,
+                "validation": 0.75,
+            },
+            elapsed_seconds=18.45,
+        ),
+        exit=RunExit(status="FINISHED", worker_seconds=18.7),
+    )
+
+
+def build_sine_run() -> RunResult:
+    recipe = build_recipe(
+        recipe={"title": "Sine wave LSTM"},
+        model={"name": "sine_lstm"},
+        dataset={"name": "sine", "data": "real"},
+        training={"global_batch_size": 10, "epochs": 2, "loss": "mean_squared_error"},
+    )
+    return build_result(
+        request=build_request(recipe=recipe, run_id=RUN_ID, name="calm-heron"),
+        placement=build_placement(strategy="default", global_batch_size=10, per_replica_batch_size=10),
+        dataset=DatasetSummary(
+            name="sine", source="generated, 100 points", synthetic=False, train_samples=80, validation_samples=20
+        ),
+        model=ModelSummary(num_parameters=236, num_trainable_parameters=236),
+        steps_per_epoch=8,
+        spans=(
+            build_span(first_step=1, last_step=1, seconds=2.5),
+            *(build_span(epoch=(n + 7) // 8, first_step=n, last_step=n, seconds=0.01 / 15) for n in range(2, 17)),
+        ),
+        epochs=(
+            build_epoch(
+                num_steps=8,
+                epoch_seconds=2.5055,
+                elapsed_seconds=2.75,
+                samples_per_second=12727.27,
+                loss=0.5123456,
+                val_loss=0.25,
+                accuracy=None,
+                val_accuracy=None,
+            ),
+            build_epoch(
+                epoch=2,
+                num_steps=8,
+                epoch_seconds=0.0045,
+                elapsed_seconds=3.0,
+                samples_per_second=17777.78,
+                loss=1.23456e-05,
+                val_loss=2.5e-05,
+                accuracy=None,
+                val_accuracy=None,
+            ),
+        ),
+    )
+
+
+def build_failed_run() -> RunResult:
+    finished = build_mnist_run()
+    return dataclasses.replace(
+        finished,
+        stage="training",
+        spans=finished.spans[:2],
+        epochs=finished.epochs[:1],
+        usage=None,
+        input_check=None,
+        peak_checks=(),
+        exit=RunExit(status="FAILED", reason="the worker was killed by signal 9; the machine may be out of memory"),
+    )
+
+
+def show(
+    result: RunResult, *, width: int, tracked: TrackedRun | None = TRACKED, file: io.StringIO | None = None
+) -> str:
+    file = file or io.StringIO()
+    colors: dict[str, Any] = {"force_terminal": True, "color_system": "standard"} if file.isatty() else {}
+    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=width, **colors))
+    shown.stage("starting TensorFlow")
+    shown.stage("loading data")
+    shown.header(result)
+    for record in result.epochs:
+        shown.progress(600 * record.epoch - 300, 1800, record.epoch, 300, 600, 150.0, 8.0)
+        shown.epoch_row(record)
+    shown.finish(result, summarize(result, warmup_steps=1), tracked, JOURNAL)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "width"),
+    [
+        ("console_mnist_80.txt", build_mnist_run(), 80),
+        ("console_mnist_120.txt", build_mnist_run(), 120),
+        ("console_sine_80.txt", build_sine_run(), 80),
+        ("console_failed_80.txt", build_failed_run(), 80),
+    ],
+)
+def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(name: str, result: RunResult, width: int) -> None:
+    shown = show(result, width=width, tracked=None if "failed" in name else TRACKED)
+    assert shown == (GOLDEN / name).read_text()
+
+
+@pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_without_a_terminal_are_plain_and_fit(result: RunResult, width: int) -> None:
+    shown = show(result, width=width)
+    assert shown.isascii()
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+
+
+def test_the_width_is_that_of_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown = RunConsole(quiet_stdout=False)
+        shown.epoch_row(build_epoch())
+        header = capsys.readouterr().out.splitlines()[0]
+        assert len(header) == (80 if width == 80 else 93)
+
+
+def test_everything_goes_to_stderr_when_stdout_is_kept_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    result = build_mnist_run()
+    shown = RunConsole(quiet_stdout=True)
+    shown.stage("loading data")
+    shown.header(result)
+    shown.epoch_row(result.epochs[0])
+    shown.warn("something")
+    shown.finish(result, summarize(result, warmup_steps=1), None, "")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "loading data" in captured.err
+    assert "warning: something" in captured.err
+
+
+def test_forced_colours_bring_no_moving_bar_into_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = RunConsole(quiet_stdout=False)
+    shown.stage("loading data")
+    shown.progress(1, 2, 1, 1, 2, 1.0, 1.0)
+    shown.close()
+    assert capsys.readouterr().out == "loading data\n"
+
+
+def test_a_terminal_shows_both_percentages_the_speed_and_the_time_left() -> None:
+    shown = show(build_mnist_run(), width=80, file=Terminal())
+    assert " 16 %" in shown
+    assert "epoch 1/3  50 %  150.0 steps/s  0:08 left" in shown
+    assert "\x1b[1;32mFINISHED" in shown
+
+
+def test_a_terminal_shows_a_failure_in_red() -> None:
+    shown = show(build_failed_run(), width=80, file=Terminal())
+    assert "\x1b[1;31mFAILED: the worker was killed by signal 9" in shown
+
+
+def test_no_thread_draws_beside_the_measurement() -> None:
+    before = threading.active_count()
+    shown = RunConsole(quiet_stdout=False, console=Console(file=Terminal(), width=80, force_terminal=True))
+    shown.header(build_mnist_run())
+    shown.progress(1, None, 1, 1, 600, None, None)
+    assert threading.active_count() == before
+    shown.close()
+    shown.close()
+
+
+def test_a_title_in_square_brackets_is_shown_as_it_is() -> None:
+    recipe = build_recipe(recipe={"title": "[red]Net[/red] :smile:"})
+    assert "[red]Net[/red] :smile: (test)" in show(build_result(request=build_request(recipe=recipe)), width=80)
+
+
+def test_no_accuracy_on_synthetic_data_is_shown_unmarked() -> None:
+    lines = show(build_mnist_run(), width=80).splitlines()
+    header = next(index for index, line in enumerate(lines) if line.startswith("epoch "))
+    assert lines[header + 1].startswith("(synthetic data)")
+    summary = next(index for index, line in enumerate(lines) if line.startswith("  accuracy "))
+    assert lines[summary].startswith("  accuracy      (synthetic data) training 1, validation 0.9802")
+    assert any(line.startswith("this run: ") and line.endswith("(synthetic data)") for line in lines)
+    assert "(synthetic data)" not in show(build_result(), width=80)
+
+
+def test_a_run_that_never_got_ready_shows_why() -> None:
+    result = RunResult(
+        request=build_request(),
+        stage="loading data",
+        exit=RunExit(status="FAILED"),
+        error={"type": "ValueError", "message": "bad"},
+    )
+    file = io.StringIO()
+    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
+    shown.finish(result, Summary(metrics={}), None, "")
+    assert file.getvalue() == (
+        "FAILED while loading data: ValueError: bad\n"
+        "\n"
+        "  MLflow        not there; `tfbench recover` brings it there from the journal\n"
+    )
+
+
+def test_a_limited_run_says_so_in_the_header() -> None:
+    recipe = build_recipe(measurement={"steps": 2000, "seconds": 1.5})
+    lines = tables.header_lines(build_result(request=build_request(recipe=recipe)), 100)
+    assert "  training      limited to 2,000 steps or 1.5 s after the warm-up; an epoch has 20 steps" in lines
+
+
+def test_effective_settings_are_shown_not_those_asked_for() -> None:
+    settings = build_settings(precision="mixed_float16", jit_compile=True)
+    lines = tables.header_lines(build_result(settings=settings), 80)
+    assert "  precision     mixed_float16, XLA on (jit_compile = true)" in lines
+
+
+def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
+    result = build_result(
+        request=build_request(recipe=build_recipe(reference=REFERENCES)),
+        placement=build_placement(devices=("gpu:0", "gpu:1"), hardware=("H100", "H100"), num_replicas=2),
+    )
+    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 200)
+    assert lines[2].startswith("this run: 2 x H100, gpu:0 gpu:1")
+
+
+def test_what_no_run_measures_has_no_column_beside_it_and_what_is_not_comparable_says_so() -> None:
+    figures = {"val_accuracy": 0.5, "forward_seconds": 1.0, "backward_seconds": 2.0, "update_seconds": 3.0}
+    reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": figures, "not_comparable": "it is wrong"}
+    result = build_result(request=build_request(recipe=build_recipe(reference=[reference])))
+    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 120)
+    assert lines[1].split() == ["val_accuracy"]
+    assert "x: not comparable: it is wrong" in lines
+
+
+def test_a_run_of_a_changed_recipe_is_not_set_beside_the_published_ones_without_a_word() -> None:
+    recipe = build_recipe(reference=REFERENCES)
+    request = build_request(recipe=recipe, overrides=("model.hidden_units", "distribution.strategy", "training.epochs"))
+    result = build_result(request=request)
+    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 120)
+    assert "Not like with like: this run differs from the recipe in model.hidden_units, training.epochs." in lines
+
+
+def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
+    tracked = TrackedRun(tracking_uri="http://127.0.0.1:5000/", experiment_id="7", run_id="abc")
+    lines = tables.stored_lines(tracked, "j", 80)
+    assert lines[-1] == "  look at it    http://127.0.0.1:5000/#/experiments/7/runs/abc"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0.000392997, "0.000392997"),
+        (1.234567e-05, "1.23457e-05"),
+        (1.0, "1"),
+        (123456.7, "123457"),
+        (999999.7, "1000000"),
+        (1234564.4, "1234560"),
+        (0.0, "0"),
+    ],
+)
+def test_numbers_have_six_significant_digits_and_no_exponent_when_large(value: float | None, text: str) -> None:
+    assert formats.format_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-:--"), (0.0, "0:00"), (7.4, "0:07"), (754.0, "12:34"), (3723.0, "1:02:03")]
+)
+def test_time_left_is_shown_as_on_a_clock(seconds: float | None, text: str) -> None:
+    assert formats.format_clock(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(12.5, "12.5 s"), (0.00812, "8.12 ms"), (4e-05, "40 us"), (0.0, "0 us")])
+def test_times_are_shown_in_the_unit_of_their_size(seconds: float, text: str) -> None:
+    assert formats.format_time(seconds) == text
+
+
+def test_a_long_cell_takes_room_from_the_padding_after_it() -> None:
+    record = build_epoch(loss=0.000392997, val_loss=0.0953411, accuracy=1.0, val_accuracy=0.9802)
+    assert tables.epoch_line(record, 80) == (
+        "1      0.000392997  0.0953411  1     0.9802        1        320        1.5"
+    )

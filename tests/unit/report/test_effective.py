@@ -1,0 +1,143 @@
+"""What was in effect in a run, and what of it is not what the recipe asked for."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
+from tfbench.analysis.run.effective import EffectiveValue, list_effective
+from tfbench.errors import MeasurementError
+from tfbench.records.run import ReplicaCheck, RunResult, ThreadPools
+from tfbench.report.run.effective import effective_json, effective_lines
+
+
+def run_asked_for(settings: dict[str, Any] | None = None, **sections: Any) -> RunResult:
+    """Builds a run of a recipe that asked for the run of the builders, but for these sections and settings."""
+    distribution = {"strategy": "one_device"} | sections.pop("distribution", {})
+    request = build_request(recipe=build_recipe(distribution=distribution, **sections))
+    return build_result(request=request, settings=build_settings(**settings or {}))
+
+
+def differing(result: RunResult) -> list[str]:
+    return [value.name for value in list_effective(result) if value.differs]
+
+
+def find(result: RunResult, name: str) -> EffectiveValue:
+    (value,) = [value for value in list_effective(result) if value.name == name]
+    return value
+
+
+def test_nothing_differs_in_a_run_that_was_as_asked_for() -> None:
+    assert differing(run_asked_for()) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "asked", "name"),
+    [
+        ("training", "jit_compile", True, "jit_compile"),
+        ("training", "precision", "mixed_float16", "precision"),
+        ("training", "tensor_float_32", True, "tensor_float_32"),
+        ("training", "steps_per_execution", 3, "steps_per_execution"),
+        ("training", "deterministic", True, "deterministic"),
+        ("training", "intra_op_threads", 2, "intra_op_threads"),
+        ("training", "inter_op_threads", 2, "inter_op_threads"),
+        ("training", "global_batch_size", 64, "global_batch_size"),
+        ("distribution", "strategy", "mirrored", "strategy"),
+        ("distribution", "cross_device_ops", "nccl", "cross_device_ops"),
+        ("distribution", "devices", ["gpu"], "devices"),
+        ("distribution", "devices", ["cpu:1"], "devices"),
+    ],
+)
+def test_names_what_is_not_as_asked_for(section: str, key: str, asked: object, name: str) -> None:
+    assert differing(run_asked_for(**{section: {key: asked}})) == [name]
+
+
+@pytest.mark.parametrize("devices", [[], ["cpu"], ["CPU:0"]])
+def test_devices_are_as_asked_for_however_they_were_named(devices: list[str]) -> None:
+    assert differing(run_asked_for(distribution={"devices": devices})) == []
+
+
+def test_gpu_alone_asks_for_every_gpu() -> None:
+    result = run_asked_for(distribution={"devices": ["gpu"]})
+    placement = build_placement(devices=("gpu:0", "gpu:1"), num_replicas=2)
+    assert differing(dataclasses.replace(result, placement=placement)) == []
+
+
+def test_what_a_recipe_left_open_is_not_different_whatever_was_chosen() -> None:
+    result = run_asked_for({"intra_op_threads": 8}, distribution={"cross_device_ops": "auto"})
+    placement = build_placement(cross_device_ops="reduction_to_one_device")
+    assert differing(dataclasses.replace(result, placement=placement)) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "in_use", "differs"),
+    [("", True, False), ("1", True, False), ("1", False, True), ("0", True, True), ("true", None, False)],
+)
+def test_onednn_is_held_against_the_variable_that_asks_for_it(
+    variable: str, in_use: bool | None, differs: bool
+) -> None:
+    result = run_asked_for({"onednn": variable})
+    result = dataclasses.replace(result, environment=build_environment(tensorflow_onednn=in_use))
+    assert find(result, "onednn").effective == in_use
+    assert find(result, "onednn").differs == differs
+
+
+def test_a_run_that_ended_before_its_settings_were_known_is_an_error() -> None:
+    result = build_result(stage="loading data", settings=None, placement=None, environment=None)
+    with pytest.raises(MeasurementError, match=r"run a{32}: its effective settings are not known: it ended while load"):
+        list_effective(result)
+
+
+def test_lines_mark_what_differs() -> None:
+    result = run_asked_for({"xla_flags": "--xla_a=1"}, training={"precision": "mixed_float16"})
+    lines = effective_lines(result, list_effective(result))
+    assert lines[0] == f"test ({'a' * 32})"
+    assert lines[1].split() == ["setting", "in", "effect", "asked", "for"]
+    assert "! precision               float32           mixed_float16" in lines
+    assert "  devices                 cpu:0" in lines
+    assert "  xla_flags               --xla_a=1" in lines
+    assert "  intra_op_threads        0: one a core     0" in lines
+    assert "  onednn                  -" in lines
+    assert lines[-1] == "Not as asked for: precision."
+
+
+def test_lines_say_when_all_is_as_asked_for() -> None:
+    result = run_asked_for()
+    assert effective_lines(result, list_effective(result))[-1] == "All that was asked for was in effect."
+
+
+def test_json_has_both_sides_of_each_setting() -> None:
+    result = run_asked_for(training={"precision": "mixed_float16"})
+    written = effective_json(result, list_effective(result))
+    assert (written["run_id"], written["name"]) == ("a" * 32, "test")
+    assert written["settings"]["precision"] == {"effective": "float32", "asked": "mixed_float16", "differs": True}
+    assert written["settings"]["num_replicas"] == {"effective": 1, "asked": None, "differs": False}
+
+
+def test_threads_are_listed_as_they_were_seen() -> None:
+    threads = ThreadPools(num_devices=3, intra_op_threads=4, inter_op_threads=2, expected_intra_op_threads=4)
+    result = dataclasses.replace(run_asked_for(), placement=build_placement(threads=threads))
+    names = ("logical_cpu_devices", "intra_op_pools", "intra_op_threads_seen", "inter_op_threads_seen")
+    assert [find(result, name).effective for name in names] == [3, "one", 4, 2]
+    apart = dataclasses.replace(threads, intra_op_threads=12)
+    result = dataclasses.replace(result, placement=build_placement(threads=apart))
+    assert find(result, "intra_op_pools").effective == "not one of 4 threads"
+
+
+def test_what_a_first_step_of_several_replicas_was_held_against_is_listed() -> None:
+    check = ReplicaCheck(
+        num_replicas=2,
+        compared=("sums", "gradients", "update"),
+        deviation=1.3e-6,
+        tolerance=1e-3,
+        update_deviation=0.0,
+        update_tolerance=1e-3,
+    )
+    result = dataclasses.replace(run_asked_for(), replica_check=check)
+    assert find(result, "as_one_replica").effective == ("sums", "gradients", "update")
+    assert find(result, "gradient_deviation").effective == "1.3e-06 (tolerance 0.001)"
+    assert find(result, "update_deviation").effective == "0 (tolerance 0.001)"
+    check = ReplicaCheck(num_replicas=2, compared=("sums",), reason="the gradients of the first step are not finite")
+    result = dataclasses.replace(result, replica_check=check)
+    assert find(result, "not_compared_since").effective == "the gradients of the first step are not finite"

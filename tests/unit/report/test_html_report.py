@@ -1,0 +1,242 @@
+import html.parser
+from typing import Any
+
+from builders import build_environment
+from floors import no_floor
+from sweeps import TWO_ARMS, build_brief, build_plan
+from tfbench import __version__
+from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.machine import Gpu
+from tfbench.report.comparison.references import DISCLAIMER
+from tfbench.report.html.contents import Image, ReportContents
+from tfbench.report.html.facts import describe_environment, group_cautions
+from tfbench.report.html.page import GENERATOR
+from tfbench.report.html.report import render_report
+
+BATCH = "training.global_batch_size"
+DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+EVIL = "<script>alert(1)</script>"
+REFERENCE = {"hardware": "Old <GPU>", "devices": "1 gpu", "source": "A paper", "figures": {"val_accuracy": 0.9}}
+_VOID = {"meta", "img", "br"}
+
+
+class Page(html.parser.HTMLParser):
+    """Keeps what a page is made of; fails where elements are not closed in their order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and data.strip():
+            self.texts.setdefault(self._open[-1], []).append(data.strip())
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        """Returns the attributes of every element of a kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def compared(**fields: Any) -> Comparison:
+    """Compares two arms at two batch sizes in two rounds; at the second, one of them ran out of memory."""
+    briefs = [
+        build_brief(speed + number, arm=arm, batch=batch, round_number=number, **fields)
+        for arm, speed, batches in ((TWO_ARMS[0], 1000.0, (32, 64)), (TWO_ARMS[1], 500.0, (32,)))
+        for batch in batches
+        for number in (1, 2)
+    ]
+    reason = "out of memory: it took 9 GiB"
+    failure = Failure(setting={BATCH: 64}, arm=MIRRORED, outcome="KILLED", reason=reason)
+    return compare(briefs, no_floor, keys=[BATCH], failures=[failure])
+
+
+def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportContents:
+    comparison = comparison or compared()
+    values: dict[str, Any] = {
+        "created": 1_700_000_000.0,
+        "comparison": comparison,
+        "verdict": find_verdict(comparison),
+        "plan": build_plan(),
+        "images": {
+            "samples_per_second.png": Image(png=b"\x89PNG", alt="speed"),
+            "ledger.png": Image(png=b"x", alt="time"),
+        },
+        "environment": build_environment(),
+        "differing": {"keras": {"3.12.0": 3, "3.13.0": 1}},
+        "commands": ("tfbench sweep test.toml --repeats 2",),
+        "recipe_name": "test",
+        "recipe_toml": '[model]\nname = "mlp"\n',
+        "needs_recipe_file": True,
+    }
+    return ReportContents(**values | fields)
+
+
+def test_the_page_stands_alone() -> None:
+    text = render_report(contents_of())
+    page = Page(text)
+    assert "://" not in text  # nothing is fetched, and nothing is linked to
+    assert {name for name, _ in page.elements}.isdisjoint({"script", "link", "iframe", "a", "base"})
+    assert all(str(image["src"]).startswith("data:image/png;base64,") for image in page.of("img"))
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_it_has_one_heading_and_every_picture_a_text() -> None:
+    page = Page(render_report(contents_of()))
+    assert page.texts["h1"] == ["Test"]
+    assert [image["alt"] for image in page.of("img")] == ["speed", "time"]
+    assert page.texts["h2"] == [
+        "Verdict",
+        "What was measured",
+        "Speed",
+        "Plots",
+        "Cautions",
+        "Without a speed, or not in every round",
+        "Where the time of a measuring process went",
+        "Environment",
+        "How to reproduce",
+        "Runs",
+    ]
+    assert page.of("html") == [{"lang": "en"}]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in page.of("meta")
+    assert all(box["tabindex"] == "0" and box["aria-label"] for box in page.of("div"))
+
+
+def test_it_says_that_it_is_a_report() -> None:
+    text = render_report(contents_of())
+    assert f'{GENERATOR}{__version__}">' in text[:500]
+    assert f"Made by tfbench {__version__} on 2023-11-14 22:13 UTC." in text
+
+
+def test_every_text_from_outside_is_escaped() -> None:
+    evil = {"name": EVIL, "title": EVIL, "recipe": EVIL, "cautions": [EVIL], "hardware": [EVIL]}
+    comparison = compared(**evil, references=[REFERENCE | {"hardware": EVIL, "source": EVIL, "notes": EVIL}])
+    failure = Failure(setting={BATCH: 64}, arm=EVIL, outcome=EVIL, reason=EVIL)
+    comparison = compare(comparison.runs, no_floor, keys=[BATCH], failures=[failure])
+    contents = contents_of(
+        comparison,
+        verdict=(EVIL,),
+        images={'"><script>': Image(png=b"x", alt=f'"{EVIL}')},
+        environment=build_environment(hostname=EVIL, cpu_model=EVIL),
+        differing={EVIL: {EVIL: 1}},
+        commands=(EVIL,),
+        recipe_name=EVIL,
+        recipe_toml=EVIL,
+    )
+    text = render_report(contents)
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
+    assert [image["alt"] for image in Page(text).of("img")] == [f'"{EVIL}']
+
+
+def test_the_table_holds_speeds_intervals_and_marks() -> None:
+    page = Page(render_report(contents_of()))
+    cells = page.texts["td"]
+    # The geometric mean of 1001 and 1002; the half-width of two values whose logarithms are d apart is 12.706 d / 2.
+    assert "1,001 \N{PLUS-MINUS SIGN} 0.6%" in cells
+    assert "out of memory" in cells
+    (slower,) = [cell for cell in cells if cell.startswith("0.50 [")]
+    assert slower.endswith("] -")
+    assert {"class": "slower"} in page.of("td")
+    assert any("+ faster, - slower than the baseline" in text for text in page.texts["p"])
+
+
+def test_what_was_measured_names_arms_hardware_and_plan() -> None:
+    page = Page(render_report(contents_of()))
+    labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
+    assert labelled["arm (baseline)"] == f"{DEFAULT}: 1 replica on Example CPU 3000"
+    assert labelled["arm"] == (
+        f"{MIRRORED}: 2 replicas on Example CPU 3000, logical devices that share the cores of one processor"
+    )
+    assert labelled["rounds"] == "2, the arms of a setting taking turns; 8 runs planned"
+    assert labelled[BATCH] == "32, 64"
+    assert labelled["each run"] == "2 epochs in a process of its own"
+    assert labelled["processor"] == "Example CPU 3000: 4 physical cores, 8 logical cores, 8 usable"
+
+
+def test_a_comparison_of_any_runs_has_no_plan() -> None:
+    page = Page(render_report(contents_of(plan=None)))
+    assert "rounds" not in page.texts["dt"]
+    assert page.texts["title"] == ["Test: comparison of runs, tfbench report"]
+
+
+def test_published_figures_say_whether_they_compare() -> None:
+    figures = {"epochs": 20, "elapsed_seconds": 130.0}
+    listed = [REFERENCE | {"verified": False}, REFERENCE | {"hardware": "Old CPU", "figures": figures}]
+    found = compared(references=listed)
+    for run in found.runs:
+        run.equals["dataset.train_samples"] = 60_000
+    page = Page(render_report(contents_of(found)))
+    assert "Old <GPU>, 1 gpu (unverified)" in page.texts["td"]
+    assert "not comparable: no speed was published" in page.texts["td"]
+    assert "comparable in s an epoch, but for hardware and software" in page.texts["td"]
+    # 60,000 samples at 1,001.5 a second are 59.9 s; 130 / 20 / 59.9 = 0.109
+    beside = "s an epoch: ours 59.9 without validation, theirs 6.5 -> 0.11 x their speed"
+    assert any(said.startswith("Old CPU, 1 gpu: default cpu:0") and said.endswith(beside) for said in page.texts["li"])
+    assert DISCLAIMER in page.texts["p"]
+    assert "Source: A paper" in page.texts["li"]
+
+
+def test_cautions_stand_once_with_the_number_of_runs_that_have_them() -> None:
+    cautions = [["unsteady: steps spread by 5.5 %", "synthetic data"], ["unsteady: steps spread by 12 %"], []]
+    runs = [build_brief(run_id=str(number), cautions=listed) for number, listed in enumerate(cautions)]
+    assert group_cautions(runs) == [("unsteady: steps spread by 5.5 %", 2), ("synthetic data", 1)]
+    page = Page(render_report(contents_of(compare(runs, no_floor))))
+    assert "2 of 3 runs: unsteady: steps spread by 5.5 %" in page.texts["li"]
+    assert "None of the runs carries one." in Page(render_report(contents_of())).texts["p"]
+
+
+def test_what_differs_between_the_runs_is_listed() -> None:
+    page = Page(render_report(contents_of()))
+    assert "3.12.0 (3 runs); 3.13.0 (1 run)" in page.texts["td"]
+    alike = Page(render_report(contents_of(differing={})))
+    assert "All runs were made in the same environment." in alike.texts["p"]
+
+
+def test_a_gpu_stands_with_its_memory_and_driver() -> None:
+    gpu = Gpu(name="Example GPU", memory_bytes=8 * 2**30, driver="555.42")
+    environment = build_environment(
+        gpus=(gpu, Gpu(name="Other")), tensorflow_cuda="12.5", tensorflow_onednn=True, git_commit="abc", git_dirty=True
+    )
+    described = list(describe_environment(environment))
+    assert [value for name, value in described if name == "GPU"] == ["Example GPU, 8.00 GiB, driver 555.42", "Other"]
+    assert ("TensorFlow", "2.20.0 (CUDA 12.5, oneDNN on)") in described
+    assert ("commit", "abc, with changes") in described
+
+
+def test_a_process_stands_with_its_priority_and_its_memory_limit() -> None:
+    environment = build_environment(niceness=5, scheduling_policy="SCHED_BATCH", memory_limit_bytes=2**33)
+    described = dict(describe_environment(environment))
+    assert (described["scheduling"], described["memory limit"]) == ("SCHED_BATCH, niceness 5", "8.00 GiB")
+
+
+def test_the_recipe_is_to_be_saved_where_the_commands_name_its_file() -> None:
+    page = Page(render_report(contents_of()))
+    assert "Save the recipe below as test.toml, then:" in page.texts["p"]
+    assert page.texts["code"] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']
+    assert "With the same data:" in Page(render_report(contents_of(needs_recipe_file=False))).texts["p"]
+
+
+def test_runs_without_a_speed_make_a_report_all_the_same() -> None:
+    failures = [Failure(setting={BATCH: 64}, arm=DEFAULT, outcome="FAILED", reason="NaN")]
+    comparison = compare([], no_floor, keys=[BATCH], failures=failures)
+    page = Page(render_report(contents_of(comparison, images={}, environment=None, differing={}, commands=())))
+    assert "NaN" in page.texts["td"]
+
+
+def test_one_arm_has_no_verdict() -> None:
+    page = Page(render_report(contents_of(verdict=())))
+    assert "Nothing is compared: there is one arm, or none with a speed." in page.texts["li"]

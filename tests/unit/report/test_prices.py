@@ -1,0 +1,123 @@
+"""What is shown and tracked of a run's cost."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from builders import build_epoch, build_recipe, build_request, build_result
+from tfbench.analysis.run.summary import summarize
+from tfbench.records.run import RunResult
+from tfbench.report.run.console import RunConsole
+from tfbench.report.run.prices import cost_lines
+from tfbench.report.run.run_json import to_json
+from tfbench.tracking import fields
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+CREATED = 1_700_000_000.0  # of `build_request`
+
+
+def build_run(*, hours: float = 45.0, stops_at: float = 0.95, **cost: Any) -> RunResult:
+    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 2, "stop_at_val_accuracy": stops_at}, cost=cost)
+    epochs = (
+        build_epoch(num_steps=20, epoch_seconds=6000.0, validation_seconds=600.0, finished_at=CREATED + 7200),
+        build_epoch(
+            epoch=2,
+            num_steps=20,
+            epoch_seconds=6000.0,
+            validation_seconds=600.0,
+            val_accuracy=0.9577,
+            finished_at=CREATED + 14400,
+        ),
+    )
+    request = build_request(recipe=recipe)
+    return build_result(request=request, epochs=epochs, ended_at=CREATED + hours * 3600)
+
+
+PRICED = build_run(
+    price_per_hour=0.171,
+    instance="p2.xlarge",
+    storage_gib=25.5,
+    storage_price_per_gib_month=0.1,
+    alternatives=[
+        {"instance": "p2.16xlarge", "price_per_hour": 2.0, "relative_speed": 16.0},
+        {"instance": "another", "price_per_hour": 0.2},
+    ],
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_cost_is_shown_as_in_the_golden_file(width: int) -> None:
+    assert "\n".join(cost_lines(PRICED, width)) + "\n" == (GOLDEN / f"cost_{width}.txt").read_text(encoding="utf-8")
+
+
+def test_the_least_that_is_shown_is_the_machine_and_a_short_time_is_in_seconds() -> None:
+    result = build_result(request=build_request(recipe=build_recipe(cost={"price_per_hour": 36.0, "currency": "EUR"})))
+    assert cost_lines(result, 80) == [
+        "Cost, from the request of the run to its end",
+        "  machine       0.1 EUR for 10 s at 36 EUR an hour",
+        "  an epoch      0.015 EUR, training and validation",
+    ]
+
+
+def test_an_accuracy_that_was_not_reached_is_named() -> None:
+    lines = cost_lines(build_run(price_per_hour=1.0, stops_at=0.99), 80)
+    assert "  to accuracy   not reached: val_accuracy 0.99 (training.stop_at_val_accuracy)" in lines
+
+
+def test_without_a_price_nothing_is_shown_or_tracked() -> None:
+    result = build_result()
+    assert cost_lines(result, 80) == []
+    assert to_json(result, summarize(result, warmup_steps=1), None)["cost"] is None
+    assert not [name for name in fields.params(result) if name.startswith("cost")]
+    assert not {"tfbench.currency", "tfbench.instance"} & set(fields.tags(result, None))
+
+
+def test_the_console_shows_the_cost() -> None:
+    file = io.StringIO()
+    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
+    shown.finish(PRICED, summarize(PRICED, warmup_steps=1), None, "j")
+    assert (GOLDEN / "cost_80.txt").read_text(encoding="utf-8") in file.getvalue()
+
+
+def test_json_holds_every_figure_of_the_cost() -> None:
+    written = json.loads(json.dumps(to_json(PRICED, summarize(PRICED, warmup_steps=1), None), allow_nan=False))
+    cost = written["cost"]
+    assert (cost["currency"], cost["instance"], cost["price_per_hour"], cost["hours"]) == (
+        "USD",
+        "p2.xlarge",
+        0.171,
+        45,
+    )
+    assert cost["machine"] == pytest.approx(7.695)
+    assert cost["target"] == {
+        "val_accuracy": 0.95,
+        "origin": "training.stop_at_val_accuracy",
+        "epoch": 2,
+        "machine": pytest.approx(0.684),
+    }
+    assert [other["machine"] for other in cost["alternatives"]] == pytest.approx([5.625, 9.0])
+    assert written["summary"]["cost/machine"] == cost["machine"]
+
+
+def test_mlflow_gets_costs_as_a_group_of_metrics_with_currency_and_instance() -> None:
+    metrics = fields.summary_metrics(PRICED, summarize(PRICED, warmup_steps=1))
+    costs = {name: value for name, value in metrics.items() if "cost" in name}
+    assert costs == pytest.approx(
+        {
+            "cost/hours": 45.0,
+            "cost/machine": 7.695,
+            "cost/epoch": 0.3135,  # 6,600 s
+            "cost/to_accuracy": 0.684,
+            "cost/storage": 0.159375,
+            "cost/total": 7.854375,
+            "cost/total_per_hour": 0.17454166666666668,
+        }
+    )
+    assert "summary/samples_per_second" in metrics
+    tags = fields.tags(PRICED, None)
+    assert (tags["tfbench.currency"], tags["tfbench.instance"]) == ("USD", "p2.xlarge")
+    assert fields.params(PRICED)["cost.price_per_hour"] == "0.171"

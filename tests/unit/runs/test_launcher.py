@@ -1,0 +1,56 @@
+import signal
+
+import pytest
+
+from builders import build_result
+from tfbench.records.run import RunExit
+from tfbench.runs.launchers.process import describe_exit
+
+ERROR = {"type": "ResourceExhaustedError", "message": "no memory left", "traceback": ""}
+
+
+def end(returncode: int, *, stopped_by: str = "", **result: object) -> RunExit:
+    values = {"stage": "training", "exit": None, "error": None} | result
+    return describe_exit(
+        build_result(**values),
+        returncode,
+        stopped_by=stopped_by,
+        stderr_tail="last words",
+    )
+
+
+def test_a_run_whose_journal_says_finished_has_finished_however_its_process_ended() -> None:
+    for returncode in (0, -signal.SIGABRT):
+        assert end(returncode, stage="finished") == RunExit(status="FINISHED")
+
+
+def test_a_stopped_run_names_the_signal() -> None:
+    assert end(130, stopped_by="interrupted by SIGINT") == RunExit(status="KILLED", reason="interrupted by SIGINT")
+
+
+def test_an_error_in_the_journal_is_the_reason() -> None:
+    assert end(1, error=ERROR | {"type": "InternalError"}) == RunExit(
+        status="FAILED", reason="InternalError: no memory left"
+    )
+
+
+def test_a_device_without_memory_left_is_out_of_memory() -> None:
+    # Of TensorFlow, whose allocators raise it; a table says so of its cell.
+    assert end(1, error=ERROR) == RunExit(status="FAILED", reason="out of memory: no memory left")
+
+
+@pytest.mark.parametrize(
+    ("returncode", "status", "reason"),
+    [
+        (
+            -signal.SIGKILL,
+            "KILLED",
+            "the measuring process was killed by SIGKILL; the system does this when memory runs out",
+        ),
+        (-signal.SIGTERM, "KILLED", "the measuring process was killed by SIGTERM"),
+        (-signal.SIGSEGV, "FAILED", "the measuring process crashed with SIGSEGV. last words"),
+        (7, "FAILED", "the measuring process ended with exit code 7. last words"),
+    ],
+)
+def test_a_process_that_left_no_word_is_described_by_its_exit(returncode: int, status: str, reason: str) -> None:
+    assert end(returncode) == RunExit(status=status, reason=reason)

@@ -1,0 +1,375 @@
+"""Profiles as runs of the store: what is summed up, tracked, kept and shown of them, and where they are left out."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from builders import build_placement, build_recipe, build_request, build_result, build_usage
+from journals import build_sized_result, write_journal
+from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
+from profiles import build_profile, build_round
+from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.analysis.run.checks import find_early_cautions
+from tfbench.analysis.run.summary import summarize
+from tfbench.errors import UnknownNameError
+from tfbench.metrics import METRICS, PROFILE_METRICS
+from tfbench.records.journal import files_folder, read_records, replay
+from tfbench.records.profile import Profile, ProfileRequest
+from tfbench.records.profile_replay import ProfileReplay
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.profile import plot
+from tfbench.report.profile.console import ProfileConsole
+from tfbench.report.run.tables import header_lines
+from tfbench.runs.progress import RunProgress
+from tfbench.runs.recovery import RecoveredRun, recover
+from tfbench.runs.requests import profile_request
+from tfbench.runs.run_files import list_files, write_files
+from tfbench.schema import build
+from tfbench.store.store import Store
+from tfbench.sweeps.comparison import compare_stored
+from tfbench.tracking import fields
+
+TRAINED = build_sized_result(0)
+
+
+class Terminal(io.StringIO):
+    """Takes what is written, and says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class FakeTracker:
+    """A tracking server in memory."""
+
+    def __init__(self) -> None:
+        self.finished: dict[str, RunResult] = {}
+
+    def prepare(self) -> None: ...
+
+    def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
+        return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
+
+    def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
+        self.finished[result.request.run_id] = result
+        return self.update(result, summary)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+@pytest.fixture
+def plotless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws no profile: that takes a second."""
+    monkeypatch.setattr(plot, "plot_profile", lambda result, profile: None)
+
+
+def summary_of(result: RunResult) -> Summary:
+    return summarize(result, warmup_steps=1)
+
+
+def test_a_profile_has_times_of_phases_and_none_of_a_training() -> None:
+    metrics = summary_of(build_profile_run()).metrics
+    found = {name.partition("/")[2]: value for name, value in metrics.items() if name in PROFILE_METRICS}
+    assert found == pytest.approx(
+        {
+            "input_seconds": 0.0003,
+            "dispatch_seconds": 0.0002,
+            "forward_seconds": 0.001,
+            "backward_seconds": 0.003,
+            "update_seconds": 0.001,
+            "keras_loop_seconds": 0.0004,
+            "full_step_seconds": 0.006,
+            "bottleneck_seconds": 0.0018,
+        }
+    )
+    assert metrics.keys() <= METRICS.keys() | PROFILE_METRICS.keys()
+    assert not metrics.keys() & {"samples_per_second", "steady_steps", "loss", "val_accuracy", "first_step_seconds"}
+    assert metrics["num_parameters"] == 1000
+    assert None not in metrics.values()
+
+
+def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
+    recipe = build_recipe(measurement={"steps": 5, "clock": "step"}, recipe={"not_meant_for": ["cpu"]})
+    assert find_early_cautions(build_result(request=build_request(recipe=recipe))) != ()
+    quiet = build_profile_run(build_profile_request(recipe=recipe))
+    assert summary_of(quiet).cautions == ()
+    assert find_early_cautions(quiet) == ()
+    busy = build_profile_run(
+        usage=build_usage(busy_cpu_seconds=28.0, stolen_cpu_seconds=8.0),
+        placement=build_placement(notes=("no GPU found",)),
+        notes=("data was scarce",),
+    )
+    cautions = summary_of(busy).cautions
+    assert len(cautions) == 4
+    assert cautions[0].startswith("other processes kept 5.0 of 8 processor cores busy")
+    assert cautions[1].startswith("the hypervisor gave ")
+    assert cautions[2:] == ("no GPU found", "data was scarce")
+
+
+def test_a_profile_that_ended_before_its_first_round_has_no_times() -> None:
+    result = build_profile_run(profile=Profile(), exit=KILLED)
+    assert not summary_of(result).metrics.keys() & PROFILE_METRICS.keys()
+    assert "Profile of a step, no training.\n" in fields.describe(result, summary_of(result))
+
+
+@pytest.mark.parametrize(
+    ("kind", "note"),
+    [
+        ("step", "Profile of a step, no training. Bottleneck: backward of pool, 1.8 ms of 6 ms (30%).\n"),
+        ("trace", "TensorFlow's trace of a few steps, no training: folder trace of the artifacts.\n"),
+        ("variants", "Variants of a step, timed in turns, no training: profile.json of the artifacts.\n"),
+    ],
+)
+def test_mlflow_is_told_what_a_profile_is(kind: str, note: str) -> None:
+    result = build_profile_run(build_profile_request(kind))
+    tags = fields.tags(result, summary_of(result))
+    assert tags["tfbench.profile"] == kind
+    assert note in tags["mlflow.note.content"]
+    assert "accuracy" not in tags["mlflow.note.content"]
+    assert "tfbench.profile" not in fields.tags(build_result(), None)
+
+
+def test_mlflow_gets_the_times_under_their_own_names() -> None:
+    result = build_profile_run()
+    metrics = fields.summary_metrics(result, summary_of(result))
+    assert metrics["profile/backward_seconds"] == pytest.approx(0.003)
+    assert metrics["profile/full_step_seconds"] == pytest.approx(0.006)
+
+
+def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_store(
+    store: Store, tmp_path: Path
+) -> None:
+    result = build_profile_run()
+    journal = write_profile_journal(store, result)
+    kept = files_folder(journal) / "trace" / "plugins" / "profile" / "2026_01_01"
+    kept.mkdir(parents=True)
+    (kept / "bench.xplane.pb").write_bytes(b"trace")
+    folder = tmp_path / "artifacts"
+    folder.mkdir()
+    write_files(result, summary_of(result), journal, folder)
+    assert (folder / "trace/plugins/profile/2026_01_01/bench.xplane.pb").read_bytes() == b"trace"
+    assert json.loads((folder / "profile.json").read_text())["step"]["bottleneck"]["name"] == "backward of pool"
+    assert (folder / "profile.png").read_bytes()[:4] == b"\x89PNG"
+    assert list_files(journal) == [files_folder(journal) / "profile.png"]
+    assert {path.name for path in folder.iterdir()} == {
+        *("journal.jsonl", "recipe.json", "environment.json", "result.json"),
+        *("profile.json", "profile.png", "trace"),
+    }
+    again = tmp_path / "again"
+    again.mkdir()
+    write_files(result, summary_of(result), journal, again)  # as `recover --all` does
+    assert (again / "profile.png").is_file()
+
+
+def test_a_killed_profile_is_recovered_with_its_rounds(store: Store, plotless: None) -> None:
+    result = build_profile_run(exit=None, stage="training")
+    write_profile_journal(store, result)
+    tracker = FakeTracker()
+    (run,) = recover(store, lambda uri, experiment: tracker)
+    assert isinstance(run, RecoveredRun)
+    assert (run.outcome, run.message.partition(":")[0]) == ("recovered", "KILLED")
+    recovered = tracker.finished[result.request.run_id]
+    assert recovered.profile == result.profile
+    step = summarize_profile(recovered)
+    assert step is not None
+    assert (step.num_rounds, step.bottleneck.name) == (3, "backward of pool")
+
+
+def test_a_journal_gives_a_profile_back(store: Store) -> None:
+    result = build_profile_run()
+    path = write_profile_journal(store, result)
+    found = replay(read_records(path))
+    assert (found.request, found.profile) == (result.request, result.profile)
+
+
+def test_profiles_are_no_runs_to_compare(store: Store) -> None:
+    write_journal(store, TRAINED)
+    write_profile_journal(store, build_profile_run())
+    for _ in range(2):  # from the journals, then from the briefs
+        comparison = compare_stored(store, store.run_ids())
+        assert [run.run_id for run in comparison.runs] == [TRAINED.request.run_id]
+        assert len(comparison.rows) == 1
+
+
+def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> None:
+    write_journal(store, TRAINED)
+    profile = build_profile_run(build_profile_request(created=TRAINED.request.created + 1))
+    write_profile_journal(store, profile)
+    assert store.find("@last") == profile.request.run_id
+    assert store.find_training("@last") == TRAINED.request.run_id
+    assert store.find_training(TRAINED.request.run_id[:31]) == TRAINED.request.run_id
+    with pytest.raises(UnknownNameError, match=r"run 'aaa': a{32} is a profile of a step, made by `tfbench profile`"):
+        store.find_training("aaa")
+
+
+def test_a_store_of_profiles_alone_has_no_last_training(store: Store) -> None:
+    write_profile_journal(store, build_profile_run())
+    with pytest.raises(UnknownNameError, match="Name a run that trained"):
+        store.find_training("@last")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "aaa"),
+        ("report", "aaa", "--no-mlflow"),
+        ("diff", "aaa", "@last"),
+        ("run", "--resume", "aaa"),
+        ("check", "mnist_mlp", "--baseline", "aaa"),
+    ],
+)
+def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(
+    arguments: tuple[str, ...], store: Store, tfbench: Callable[..., Any]
+) -> None:
+    write_journal(store, TRAINED)
+    write_profile_journal(store, build_profile_run())
+    done = tfbench(*arguments, "--store", str(store.root))
+    assert done.exit_code == 2
+    assert "is a profile of a step, made by `tfbench profile`" in done.stderr
+
+
+def test_each_profile_is_a_run_of_its_own() -> None:
+    request = build_request(name="mlp")
+    first, second = (profile_request(request, ProfileRequest(kind=kind)) for kind in ("step", "trace"))
+    assert len({request.run_id, first.run_id, second.run_id}) == 3
+    assert (first.name, second.name) == ("mlp-profile", "mlp-trace")
+    assert (first.recipe, first.profile) == (request.recipe, ProfileRequest(kind="step"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("step", "profile       phases and layers of the step; about 20 s of rounds"),
+        ("trace", "profile       TensorFlow's own trace of a few steps"),
+        ("variants", "profile       0 variants of the step, in turns; about 20 s of rounds"),
+    ],
+)
+def test_the_head_says_what_is_found_out_instead_of_a_training(kind: str, text: str) -> None:
+    lines = header_lines(build_profile_run(build_profile_request(kind)), 120)
+    assert f"  {text}" in lines
+    assert not [line for line in lines if "epoch" in line]
+
+
+def show(result: RunResult, *, terminal: bool = False) -> str:
+    """Lets a console follow a profile to its end, and returns what it wrote."""
+    stream = Terminal() if terminal else io.StringIO()
+    console = ProfileConsole(
+        quiet_stdout=False, console=Console(file=stream, width=120, force_terminal=terminal, color_system=None)
+    )
+    progress = RunProgress()
+    console.stage("loading data")
+    console.header(result)
+    progress.start(result, 90.0)
+    progress.begin_stage(100.0)
+    console.stage("timing in turns")
+    progress.advance_profile(console, time_=106.0)
+    progress.advance_profile(console, time_=125.0)
+    console.finish(
+        result, summary_of(result), None, "/mlruns/journals/x.jsonl", ["/mlruns/journals/x.files/profile.png"]
+    )
+    return stream.getvalue()
+
+
+def test_each_build_of_variants_has_its_share_of_the_time() -> None:
+    shown: list[tuple[int, float, float]] = []
+    console: Any = SimpleNamespace(profile_round=lambda *figures: shown.append(figures))
+    profile = ProfileRequest(kind="variants", seconds=20.0, builds=4)
+    progress = RunProgress()
+    progress.start(build_profile_run(build_profile_request(profile=profile)), 90.0)
+    for begin in (100.0, 200.0):
+        progress.begin_stage(begin)
+        progress.advance_profile(console, time_=begin + 2.0)
+    assert shown == [(1, 3.0, 5.0), (2, 3.0, 5.0)]
+    request = build_profile_request(profile=profile)
+    assert "0 variants of the step, in turns, 4 builds of each; about 20 s of rounds" in " ".join(
+        " ".join(header_lines(build_profile_run(request), 200)).split()
+    )
+
+
+def test_elsewhere_than_on_a_terminal_each_stage_is_a_line_and_no_round_is() -> None:
+    text = show(build_profile_run())
+    assert text.startswith("loading data\nTest (test)\n")
+    assert "\ntiming in turns\n" in text
+    assert "round 1," not in text
+    assert "\x1b" not in text
+    assert "FINISHED" not in text
+    assert "A step of 8 samples, by phase: means of 3 rounds" in text
+    assert "file          /mlruns/journals/x.files/profile.png" in text
+
+
+def test_a_terminal_shows_how_far_the_rounds_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    text = show(build_profile_run(), terminal=True)
+    assert "timing, round 1, 14 s left of 20" in text
+    assert "timing, round 2, the last ones" in text
+
+
+def test_a_profile_that_did_not_finish_shows_how_it_ended_and_what_it_found() -> None:
+    text = show(build_profile_run(exit=KILLED))
+    assert "KILLED" in text
+    assert "interrupted by SIGINT" in text
+    assert "means of 3 rounds" in text
+    nothing = show(build_profile_run(profile=Profile(), exit=KILLED))
+    assert "Nothing of it was timed: the run ended before its first round was done." in nothing
+    untraced = show(build_profile_run(build_profile_request("trace"), profile=Profile(), exit=KILLED))
+    assert "No trace was taken: the run ended before its last step." in untraced
+
+
+def test_the_bottleneck_is_the_last_of_what_was_found_behind_one_list_of_cautions() -> None:
+    profile = build_profile(rounds=(build_round(full=10.0),))
+    lines = show(build_profile_run(profile=profile, notes=("data was scarce",))).splitlines()
+    start = lines.index("Cautions")
+    assert lines.count("Cautions") == 1
+    assert lines[start + 1 : start + 6] == [
+        "- data was scarce",
+        "- the phases' sum is 41 % less than the full step.",
+        "- Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.",
+        "",
+        "Bottleneck: the backward pass of pool (SwitchableMaxPooling2D): 1.8 ms of a step's 10 ms, 18 %.",
+    ]
+    assert sum("Bottleneck: " in line for line in lines) == 1
+
+
+def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
+    result = build_profile_run(build_profile_request("trace"))
+    (tmp_path / "a b.files" / "trace").mkdir(parents=True)
+    stream = io.StringIO()
+    console = ProfileConsole(quiet_stdout=False, console=Console(file=stream, width=200))
+    console.finish(result, summary_of(result), None, str(tmp_path / "a b.jsonl"))
+    text = stream.getvalue()
+    assert "\n  dense                 MatMul " in text
+    assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
+    assert "pip install xprof" in text
+
+
+def test_records_of_builds_and_of_older_profiles_are_read() -> None:
+    replay = ProfileReplay()
+    operations: dict[str, Any] = {"kind": "profile_operations", "operations": [], "num_steps": 2, "step_seconds": 0.1}
+    wait = {"name": "MemcpyD2H", "kind": "", "occurrences": 1.0, "seconds": 1e-5, "own_seconds": 1e-5}
+    replay.apply(operations | {"host_waits": [wait]})
+    replay.apply({"kind": "profile_setup", "setup": {"name": "a", "losses": [0.5]}})
+    replay.apply({"kind": "profile_setup", "setup": {"name": "a", "build": 2}})
+    replay.apply({"kind": "profile_variant_round", "round": {"seconds": {"a": 1.0}}})
+    call = {"seconds": 1.0, "parts": {"update": 0.5}}
+    told = call | {"active_seconds": 0.6, "on_device": True}
+    replay.apply({"kind": "profile_variant_round", "round": {"build": 2, "seconds": {"a": 1.0}, "traced": {"a": told}}})
+    replay.apply({"kind": "profile_round", "round": {"seconds": {"full": 1.0}, "traced": {"forward": call}}})
+    found = replay.result()
+    assert [(one.name, one.build) for one in found.setups] == [("a", 1), ("a", 2)]
+    assert [one.build for one in found.variant_rounds] == [1, 2]
+    assert found.variant_rounds[1].traced["a"].on_device
+    assert found.rounds[0].traced["forward"].active_seconds is None
+    assert [one.name for one in found.host_waits or ()] == ["MemcpyD2H"]
+    older = ProfileReplay()
+    older.apply(operations)
+    assert older.result().host_waits is None
+    assert build(ProfileRequest, {"kind": "variants", "seconds": 20.0, "variants": []}, "profile").builds == 1

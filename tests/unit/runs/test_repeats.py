@@ -1,0 +1,347 @@
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_recipe, build_request
+from fake_runs import FakeRuns, Fate
+from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError
+from tfbench.records.run import RunRequest
+from tfbench.report.run.repeats import repeats_lines, to_json
+from tfbench.runs import session
+from tfbench.runs.limits import RunOutcome
+from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
+from tfbench.store.store import Store
+from tfbench.wording import format_share
+
+THREE = RepeatPlan(num=3, max_num=3)
+UNTIL_2_PERCENT = RepeatPlan(num=3, max_num=6, precision=0.02)
+
+
+def repeat(plan: RepeatPlan, *fates: Fate, **metrics: Callable[[int], float | None]) -> Repeats:
+    return repeat_run(build_request(name="mine"), plan, FakeRuns(*fates, **metrics))
+
+
+def lines_of(repeats: Repeats) -> str:
+    return "\n".join(repeats_lines(repeats.summary, 300))
+
+
+def values_of(repeats: Repeats, metric: str) -> tuple[float, ...]:
+    (spread,) = [spread for spread in repeats.summary.spreads if spread.metric == metric]
+    return spread.values
+
+
+def test_each_repeat_is_a_run_of_its_own_in_one_group() -> None:
+    runs = FakeRuns(100.0)
+    done = repeat_run(build_request(name="mine", tags={"a": "b"}), THREE, runs)
+    assert [request.name for request in runs.requests] == ["mine-r1", "mine-r2", "mine-r3"]
+    assert runs.labels == ["repeat 1 of 3", "repeat 2 of 3", "repeat 3 of 3"]
+    assert len({request.run_id for request in runs.requests}) == 3
+    assert [request.tags for request in runs.requests] == [
+        {"a": "b", "tfbench.group": done.summary.group, "tfbench.repeat": number} for number in "123"
+    ]
+    assert len({request.recipe.training.seed for request in runs.requests}) == 1
+    assert (done.summary.num, done.summary.num_failed, done.summary.reached) == (3, 0, None)
+
+
+def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> None:
+    runs = FakeRuns(100.0, val_accuracy=lambda number: 0.9 + number / 100)
+    request = build_request(recipe=build_recipe(training={"seed": 7}))
+    varied = repeat_run(request, RepeatPlan(num=3, max_num=3, varies_seed=True), runs)
+    assert [run.recipe.training.seed for run in runs.requests] == [7, 8, 9]
+    assert [run.overrides for run in runs.requests] == [(), ("training.seed",), ("training.seed",)]
+    (spread,) = [spread for spread in varied.summary.spreads if spread.metric == "val_accuracy"]
+    assert spread.interval is not None and spread.interval.center == spread.center == pytest.approx(0.91)
+    assert "each run had a seed of its own" in lines_of(varied)
+    same = repeat(THREE, 100.0, val_accuracy=lambda number: 0.9)
+    assert [spread.interval for spread in same.summary.spreads if spread.metric == "val_accuracy"] == [None]
+    assert "val_accuracy has none: all runs train from the same seed. --vary-seed" in lines_of(same)
+
+
+def test_seeds_end_somewhere() -> None:
+    request = build_request(recipe=build_recipe(training={"seed": 2**31 - 2}))
+    with pytest.raises(RecipeError, match=r"must be 2147483647 or less\. Received: 2147483648\. Use a smaller seed\."):
+        repeat_run(request, RepeatPlan(num=3, max_num=3, varies_seed=True), FakeRuns(100.0))
+
+
+def test_repeats_are_added_until_the_interval_is_narrow() -> None:
+    speeds = [100.0, 104.0, 99.0, 101.0, 100.0, 100.0]
+    widths = [found.relative_half_width for num in (3, 4, 5, 6) if (found := log_interval(speeds[:num]))]
+    assert [width < 0.02 for width in widths] == [False, False, False, True]
+    runs = FakeRuns(*speeds)
+    done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
+    assert runs.labels[2:4] == ["repeat 3 of 3 to 6", "repeat 4 of 6 at most; the speed is +/- 6.5 % so far"]
+    assert values_of(done, "samples_per_second") == tuple(speeds)
+    assert done.summary.reached is True
+    assert "Precision: reached. The speed is +/- 1.8 %, less than 2.0 %." in lines_of(done)
+
+
+def test_three_repeats_are_made_even_if_two_agree() -> None:
+    runs = FakeRuns(100.0, 100.1, 99.9)
+    done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
+    assert runs.labels == ["repeat 1 of 3 to 6", "repeat 2 of 3 to 6", "repeat 3 of 3 to 6"]
+    assert done.summary.reached is True
+
+
+def test_repeats_end_at_their_limit_and_say_so() -> None:
+    done = repeat(UNTIL_2_PERCENT, 100.0, 150.0, 80.0, 120.0, 90.0, 110.0, 1e9)
+    assert (done.summary.num, done.summary.reached) == (6, False)
+    lines = lines_of(done)
+    assert "Precision: not reached. The speed is +/- " in lines
+    assert "after 6 runs; less than 2.0 % was asked for" in lines
+
+
+def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
+    done = repeat(THREE, 100.0, "FAILED", 104.0)
+    assert values_of(done, "samples_per_second") == (100.0, 104.0)
+    assert (done.summary.num, done.summary.num_failed) == (3, 1)
+    assert len(done.series.outcomes) == 3
+    assert "Repeats: 2 of 3 runs finished" in lines_of(done)
+    assert "1 run failed and is left out." in lines_of(done)
+
+
+def test_one_that_failed_does_not_count_towards_precision() -> None:
+    done = repeat(UNTIL_2_PERCENT, "FAILED", 100.0, 100.1, 99.9)
+    assert (done.summary.num, done.summary.num_failed, done.summary.reached) == (4, 1, True)
+
+
+def test_where_all_fail_no_more_are_added() -> None:
+    done = repeat(UNTIL_2_PERCENT, "FAILED")
+    assert (done.summary.num, done.summary.reached) == (3, False)
+    assert "3 runs failed and are left out. " not in lines_of(done)
+    assert "No interval: that takes two finished runs or more." in lines_of(done)
+    assert "The speed is not known after 3 runs" in lines_of(done)
+
+
+@pytest.mark.parametrize("speed", [None, 0.0])
+def test_where_none_has_a_speed_no_more_are_added(speed: float | None) -> None:
+    done = repeat(UNTIL_2_PERCENT, 100.0, samples_per_second=lambda number: speed)
+    assert (done.summary.num, done.summary.num_finished, done.summary.reached) == (3, 3, False)
+    assert "The speed is not known after 3 runs" in lines_of(done)
+
+
+def test_a_refusal_of_the_first_repeat_is_an_error_and_of_a_later_one_a_failure() -> None:
+    with pytest.raises(DeviceError, match="gone"):
+        repeat(THREE, DeviceError("gpu:0: gone"))
+    done = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
+    assert (done.summary.num, done.summary.num_failed) == (3, 1)
+    assert len(done.series.outcomes) == 2
+    assert "Refused: the disk is full" in lines_of(done)
+    assert to_json(done.summary, [])["repeats"]["refused"] == ["the disk is full"]
+
+
+@pytest.mark.parametrize(
+    ("fates", "num_values", "num_runs"),
+    [
+        ((100.0, 101.0, "STOPPED"), 2, 3),
+        ((100.0, 101.0, InterruptedRunError("before anything was measured")), 2, 2),
+        ((100.0, "SIGNAL"), 2, 2),
+    ],
+)
+def test_a_request_to_stop_ends_the_repeats_and_those_done_are_shown(
+    fates: tuple[Fate, ...], num_values: int, num_runs: int
+) -> None:
+    done = repeat(RepeatPlan(num=5, max_num=5), *fates)
+    assert done.summary.was_interrupted
+    assert (len(values_of(done, "samples_per_second")), done.summary.num) == (num_values, num_runs)
+    assert done.summary.num_failed == 0
+    assert "Interrupted: these are the runs that were done by then." in lines_of(done)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_request_to_stop_before_anything_was_measured_is_an_error() -> None:
+    with pytest.raises(InterruptedRunError):
+        repeat(THREE, InterruptedRunError("interrupted"))
+
+
+def test_the_figures_stand_in_a_table_with_one_unit_a_row() -> None:
+    done = repeat(
+        THREE,
+        10_000.0,
+        10_100.0,
+        9_900.0,
+        step_time_median_seconds=lambda number: 0.0095 + number / 2000,
+        first_step_seconds=lambda number: 1.25,
+        peak_memory_bytes=lambda number: 2**30 + number * 2**20,
+        epoch_seconds=lambda number: None,
+    )
+    assert repeats_lines(done.summary, 80)[1:6] == [
+        "                    mean    95 % interval     range          n",
+        "  speed, samples/s  9999.7  9754.3 to 10251   9900 to 10100  3",
+        "  median step, ms   9.9917  8.8236 to 11.314  9.5 to 10.5    3",
+        "  first step, s     1.25    1.25 to 1.25      1.25 to 1.25   3",
+        "  peak memory, MiB  1025    1022.5 to 1027.5  1024 to 1026   3",
+    ]
+    assert "Mean: geometric. Interval: Student-t on the logarithms of the processes' values, 95 %." in lines_of(done)
+
+
+@pytest.mark.parametrize("varies_seed", [False, True])
+@pytest.mark.parametrize("num", [1, 3])
+def test_synthetic_data_is_marked_beside_the_accuracy(varies_seed: bool, num: int) -> None:
+    plan = RepeatPlan(num=num, max_num=num, varies_seed=varies_seed)
+    synthetic, real = (
+        repeat_run(
+            build_request(recipe=build_recipe(dataset={"data": data})),
+            plan,
+            FakeRuns(100.0, val_accuracy=lambda number: 0.9 + number / 100),
+        )
+        for data in ("synthetic", "real")
+    )
+    assert "(synthetic data) It says nothing of the real task." in lines_of(synthetic)
+    assert "synthetic" not in lines_of(real)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.031, "3.1 %"), (0.0012, "0.12 %"), (0.25, "25 %"), (1.5, "150 %"), (30.8, "over 1,000 %")]
+)
+def test_shares_are_in_per_cent(share: float, text: str) -> None:
+    assert format_share(share) == text
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., FakeRuns]:
+    """Lets `tfbench run` make runs that end as they are told to, and are shown."""
+
+    def use(*fates: Fate) -> FakeRuns:
+        runs = FakeRuns(*fates)
+
+        def execute(
+            request: RunRequest, state: Any, store: Store, tracker: Any, console: Any, *rest: Any
+        ) -> RunOutcome:
+            outcome = runs(request)
+            path = store.journal_path(request.run_id)
+            console.finish(outcome.result, outcome.summary, outcome.tracked, str(path))
+            return outcome
+
+        monkeypatch.setattr(session, "execute_run", execute)
+        return runs
+
+    return use
+
+
+def test_json_is_one_document_that_states_method_and_number(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
+) -> None:
+    fake(100.0, 102.0, 98.0)
+    done = tfbench("run", "sine_lstm", "--repeats", "3", "--format", "json")
+    assert done.exit_code == 0
+    document = json.loads(done.stdout)
+    assert document.keys() == {"format_version", "group", "repeats", "runs"}
+    assert document["format_version"] == 1
+    repeats = document["repeats"]
+    assert (repeats["num"], repeats["num_finished"], repeats["num_failed"]) == (3, 3, 0)
+    assert (repeats["confidence"], repeats["reached"]) == (0.95, None)
+    assert (repeats["was_interrupted"], repeats["varies_seed"]) == (False, False)
+    assert repeats["method"] == "Student-t on the logarithms of the processes' values"
+    expected = log_interval([100.0, 102.0, 98.0])
+    assert expected is not None
+    assert repeats["metrics"]["samples_per_second"] == {
+        "center": expected.center,
+        "estimator": "geometric mean",
+        "low": expected.low,
+        "high": expected.high,
+        "num": 3,
+        "values": [100.0, 102.0, 98.0],
+        "method": repeats["method"],
+    }
+    assert [run["tags"]["tfbench.repeat"] for run in document["runs"]] == ["1", "2", "3"]
+    assert {run["tags"]["tfbench.group"] for run in document["runs"]} == {document["group"]}
+    assert "repeat 2 of 3" in done.stderr and "Repeats: 3 of 3 runs finished" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("precision", "num", "share", "reached", "method"),
+    [
+        ("0.5%", 4, 0.005, False, "; runs were added and its half-width did not fall below 0.50 %"),
+        ("10%", 3, 0.1, True, "; runs were added until its half-width was below 10 %"),
+    ],
+)
+def test_json_says_whether_the_precision_was_reached(
+    tfbench: Callable[..., Any],
+    fake: Callable[..., FakeRuns],
+    precision: str,
+    num: int,
+    share: float,
+    reached: bool,
+    method: str,
+) -> None:
+    fake(100.0, 102.0, 98.0, 101.0)
+    arguments = ("--until-precise", precision, "--max-repeats", "4", "--format", "json")
+    repeats = json.loads(tfbench("run", "sine_lstm", *arguments).stdout)["repeats"]
+    assert (repeats["num"], repeats["reached"], repeats["until_precise"]) == (num, reached, pytest.approx(share))
+    assert repeats["method"].endswith(method)
+
+
+@pytest.mark.parametrize(
+    ("fates", "exit_code"), [((100.0,), 0), ((100.0, "FAILED", 100.0), 1), ((100.0, "STOPPED"), 130)]
+)
+def test_the_exit_code_is_that_of_the_worst_run(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], fates: tuple[Fate, ...], exit_code: int
+) -> None:
+    fake(*fates)
+    done = tfbench("run", "sine_lstm", "--repeats", "3")
+    assert done.exit_code == exit_code
+    assert done.stdout.startswith("repeat 1 of 3: 100 samples/s") and "\nRepeats: " in done.stdout
+
+
+def test_each_repeat_is_a_line_and_the_last_is_shown_in_full(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
+) -> None:
+    runs = fake(100.0, "FAILED", 102.0)
+    lines = tfbench("run", "sine_lstm", "--repeats", "3").stdout.splitlines()
+    ids = [request.run_id for request in runs.requests]
+    assert [line.partition(":")[0] for line in lines[:3]] == [f"repeat {number} of 3" for number in (1, 2, 3)]
+    assert "FAILED" in lines[1] and ids[1] in lines[1]
+    assert lines[3:6] == ["", "The last of them", ""]
+    full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
+    assert ids[2] in full and "FINISHED" in full and f"mlruns/journals/{ids[2]}.jsonl" in full
+    assert ids[0] not in full and ids[1] not in full
+    assert lines.count("FINISHED") == 1
+
+
+def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
+    runs = fake(100.0)
+    done = tfbench("run", "sine_lstm", "--format", "json")
+    assert json.loads(done.stdout)["run_id"] == runs.requests[0].run_id
+    assert runs.requests[0].tags == {}
+    assert "epeat" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--repeats", "0"], "--repeats: must be from 1 to 10000. Received: 0."),
+        (["--repeats", "-3"], "--repeats: must be from 1 to 10000. Received: -3."),
+        (["--repeats", "1.5"], "'1.5' is not a valid integer"),
+        (["--until-precise", "0"], "more than 0 and less than 100 %, such as 2% or 0.02. Received: 0"),
+        (["--until-precise", "200%"], "more than 0 and less than 100 %, such as 2% or 0.02. Received: 200%"),
+        (["--until-precise", "2"], "more than 0 and less than 100 %, such as 2% or 0.02. Received: 2"),
+        (["--until-precise", "nan"], "Received: nan"),
+        (["--until-precise", "much"], "Received: much"),
+        (["--until-precise", "2%", "--max-repeats", "2"], "--max-repeats: must be from 3, which are made in any case"),
+        (["--until-precise", "2%", "--repeats", "30"], "--max-repeats: must be from 30, which are made in any case"),
+        (["--max-repeats", "5"], "--max-repeats limits --until-precise, which is not there."),
+        (["--repeats", "3", "--max-repeats", "5"], "--max-repeats limits --until-precise, which is not there"),
+        (["--vary-seed"], "--vary-seed needs --repeats or --until-precise"),
+    ],
+)
+def test_impossible_repeats_are_refused(
+    tfbench: Callable[..., Any], in_tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    done = tfbench("run", "sine_lstm", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr and done.stderr.count("Error: ") == 1
+    assert list(in_tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", [("--repeats", "3"), ("--until-precise", "2%")])
+def test_a_run_that_goes_on_is_not_repeated(
+    tfbench: Callable[..., Any], in_tmp_path: Path, option: tuple[str, str]
+) -> None:
+    done = tfbench("run", "--resume", "@last", *option)
+    assert done.exit_code == 2
+    assert "--resume goes on with one run; it takes neither --repeats nor --until-precise." in done.stderr

@@ -1,0 +1,78 @@
+"""Which snapshot a run goes on from, and what is said where there is none."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_epoch, build_recipe, build_request, build_result
+from tfbench.errors import RecipeError, UnknownNameError
+from tfbench.records.journal import files_folder
+from tfbench.records.run import ResumePoint, RunExit, RunRequest, RunResult
+from tfbench.report.run.trained import resume_line
+from tfbench.runs.requests import resumed_request
+
+
+def killed_run(epochs: int, **fields: Any) -> RunResult:
+    request = build_request(recipe=build_recipe(training={"epochs": 9}))
+    done = tuple(build_epoch(epoch=number) for number in range(1, epochs + 1))
+    return build_result(**{"request": request, "epochs": done, "exit": RunExit(status="KILLED")} | fields)
+
+
+def resumed_run(before: int, epochs: int, **fields: Any) -> RunResult:
+    result = killed_run(epochs, **fields)
+    point = ResumePoint(run_id="b" * 12, snapshot="/elsewhere/epoch.npz", epochs=result.epochs[:before])
+    return dataclasses.replace(result, request=dataclasses.replace(result.request, resume=point))
+
+
+def resume(folder: Path, previous: RunResult, *snapshots: int) -> RunRequest:
+    journal = folder / "run.jsonl"
+    (files_folder(journal) / "snapshots").mkdir(parents=True)
+    for epoch in snapshots:
+        (files_folder(journal) / f"snapshots/epoch_{epoch:06}.npz").touch()
+    return resumed_request(previous, journal, overrides={}, name=None, data_dir=None)
+
+
+def test_goes_on_from_the_newest_snapshot_that_the_journal_reaches(tmp_path: Path) -> None:
+    # A machine that loses power may have lost the journal's last lines.
+    point = resume(tmp_path, killed_run(5), 2, 4, 6).resume
+    assert point is not None
+    assert (Path(point.snapshot).name, len(point.epochs)) == ("epoch_000004.npz", 4)
+
+
+def test_a_snapshot_without_its_epochs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"journal ends before the snapshot .*epoch_000006\.npz.*Begin anew"):
+        resume(tmp_path, killed_run(5), 6)
+
+
+def test_a_resumed_run_without_a_snapshot_of_its_own_goes_on_from_its_predecessor_s(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    assert resume(tmp_path, previous).resume == previous.request.resume
+    assert resume_line(previous) == f"Go on from epoch 4: tfbench run --resume {previous.request.run_id}"
+
+
+def test_a_resumed_run_whose_own_snapshots_are_gone_does_not_fall_back_to_its_predecessor_s(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"no snapshot to go on from.*`tfbench export` leaves snapshots"):
+        resume(tmp_path, resumed_run(before=3, epochs=8, snapshot_epoch=8))
+
+
+def test_what_is_expected_may_change_and_what_is_trained_may_not(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    overrides = {"expect.target_accuracy": 0.9, "expect.val_accuracy_at_epoch": {"9": [0.8, 1.0]}}
+    recipe = resumed_request(previous, tmp_path / "x", overrides=overrides, name=None, data_dir=None).recipe
+    assert (recipe.expect.target_accuracy, recipe.expect.val_accuracy_at_epoch) == (0.9, {"9": (0.8, 1.0)})
+    with pytest.raises(RecipeError) as caught:
+        resumed_request(previous, tmp_path / "x", overrides={"training.seed": 1}, name=None, data_dir=None)
+    assert str(caught.value) == (
+        "training.seed: cannot be changed for a run that goes on from a snapshot. Can be: training.epochs, "
+        "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
+        "[expect]."
+    )
+
+
+def test_a_run_that_goes_on_is_no_repeat_of_the_group_of_its_predecessor(tmp_path: Path) -> None:
+    previous = resumed_run(before=3, epochs=4)
+    tags = {"mine": "1", "tfbench.group": "x", "tfbench.repeat": "2", "tfbench.arm": "a", "tfbench.round": "1"}
+    previous = dataclasses.replace(previous, request=dataclasses.replace(previous.request, tags=tags))
+    assert resume(tmp_path, previous).tags == {"mine": "1", "tfbench.resumed_from": previous.request.run_id}

@@ -1,0 +1,100 @@
+"""What a run needs for a while lies beside its journal, and goes with it."""
+
+import contextlib
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_request, build_result
+from journals import write_journal
+from tfbench.machine import children
+from tfbench.records.journal import WORK_SUFFIX, work_folder
+from tfbench.runs.launchers import process
+from tfbench.runs.launchers.process import Worker
+from tfbench.store.store import Store
+from tfbench.tracking import mlflow_calls, mlflow_tracker
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+def left_in(store: Store) -> list[str]:
+    return [path.name for path in store.journals.glob(f"*{WORK_SUFFIX}")]
+
+
+def start(monkeypatch: pytest.MonkeyPatch, store: Store, code: str) -> Worker:
+    """Starts a process that does something else than to measure."""
+    real = process.subprocess.Popen
+
+    def popen(command: list[str], **options: Any) -> Any:
+        return real([sys.executable, "-S", "-c", code], **options)
+
+    monkeypatch.setattr(process.subprocess, "Popen", popen)
+    path = store.create_journal("abc")
+    path.touch()
+    return Worker(build_request(run_id="abc"), path)
+
+
+def test_what_a_worker_said_is_known_though_its_folder_was_cleaned_away(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    code = "import sys; sys.stdin.read(1); sys.stderr.write('a complaint')"
+    with start(monkeypatch, store, code) as worker:
+        for name in left_in(store):
+            shutil.rmtree(store.journals / name)
+        worker.begin()
+        worker.wait(60)
+        assert worker.stderr_tail() == "a complaint"
+
+
+def test_a_worker_has_a_folder_for_temporary_files_that_goes_with_it(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    code = "import tempfile, sys; tempfile.mkstemp(); sys.stdout.write(tempfile.gettempdir())"
+    with start(monkeypatch, store, code) as worker:
+        worker.wait(60)
+        assert Path(worker.stderr_tail()).parent == store.journals
+    assert left_in(store) == []
+
+
+def test_a_worker_that_cannot_be_started_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    monkeypatch.setattr(children.sys, "executable", "/nowhere/python")
+    path = store.create_journal("abc")
+    with pytest.raises(FileNotFoundError):
+        Worker(build_request(run_id="abc"), path)
+    assert left_in(store) == []
+
+
+def test_folders_of_dead_runs_and_of_none_are_removed_and_those_of_others_kept(store: Store) -> None:
+    for run_id in ("dead", "alive"):
+        write_journal(store, build_result(request=build_request(run_id=run_id)))
+    with contextlib.ExitStack() as kept:
+        folders = [
+            Path(kept.enter_context(work_folder(store.journal_path(name)))) for name in ("dead", "alive", "no.run")
+        ]
+        store.remove_leftovers({"dead"})
+        assert [folder.is_dir() for folder in folders] == [False, True, False]
+
+
+def test_a_database_made_in_a_folder_that_was_cleaned_away_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    def make_template(folder: Path, artifacts: Path) -> Path:
+        with contextlib.closing(sqlite3.connect(folder / "mlflow.db")) as made:
+            made.execute("CREATE TABLE runs (id)")
+        return folder / "mlflow.db"
+
+    monkeypatch.setattr(mlflow_calls, "set_up_mlflow", lambda patience_seconds: None)  # does not import MLflow either
+    monkeypatch.setattr(mlflow_tracker, "make_template", make_template)
+    tracker = mlflow_tracker.MlflowTracker(store.tracking_uri, "tfbench", store)
+    tracker.prepare()
+    assert tracker._template
+    shutil.rmtree(tracker._template.parent)
+    tracker._publish()
+    assert store.database.is_file()

@@ -1,0 +1,120 @@
+import gc
+import json
+from pathlib import Path
+
+import pytest
+
+from builders import build_environment, build_result
+from journals import build_sized_result, write_journal
+from tfbench.analysis.comparison.brief import make_brief
+from tfbench.analysis.run.summary import summarize
+from tfbench.store.briefs import brief_path, read_briefs
+from tfbench.store.store import Store
+from tfbench.sweeps.comparison import compare_stored
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
+    result = build_sized_result(4)
+    brief = make_brief(result, summarize(result, warmup_steps=1), journal_bytes=7)
+    assert (brief.run_id, brief.recipe, brief.status, brief.arm) == (
+        result.request.run_id,
+        "test",
+        "FINISHED",
+        "one_device cpu:0",
+    )
+    assert brief.speed == summarize(result, warmup_steps=1).metrics["samples_per_second"]
+    assert brief.settings["model.hidden_units"] == [1000, 1000]
+    assert brief.settings["training.global_batch_size"] == 128
+    assert brief.equals["environment"]["hostname"] == "bench"
+    json.dumps(brief.equals)
+
+
+def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store) -> None:
+    result = build_sized_result(0)
+    path = write_journal(store, result)
+    (first,) = read_briefs(store, store.run_ids()).found
+    assert brief_path(path).exists()
+    brief_path(path).write_text(brief_path(path).read_text().replace('"name":"mlp', '"name":"kept'))
+    (kept,) = read_briefs(store, store.run_ids()).found
+    assert kept.name.startswith("kept")
+    with path.open("a") as file:
+        file.write('{"kind":"note","time":1.0,"text":"more"}\n')
+    (again,) = read_briefs(store, store.run_ids()).found
+    assert again.name == first.name
+    assert "more" in again.cautions
+
+
+def test_a_damaged_brief_is_made_again(store: Store) -> None:
+    path = write_journal(store, build_sized_result(0))
+    brief_path(path).write_text("{")
+    assert len(read_briefs(store, store.run_ids()).found) == 1
+    assert json.loads(brief_path(path).read_text())["status"] == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("metrics", []), ("created", "now"), ("cautions", [1]), ("noise_key", 5), ("speed", 1), ("tags", {"a": 1})],
+)
+def test_a_brief_of_other_types_is_made_again(store: Store, key: str, value: object) -> None:
+    path = write_journal(store, build_sized_result(0))
+    made = read_briefs(store, store.run_ids())
+    plain = json.loads(brief_path(path).read_text())
+    brief_path(path).write_text(json.dumps(plain | {key: value}))
+    assert read_briefs(store, store.run_ids()) == made
+    assert json.loads(brief_path(path).read_text()) == plain | ({key: value} if key == "speed" else {})
+
+
+def test_figures_that_cannot_be_made_are_those_of_a_damaged_run(store: Store) -> None:
+    path = write_journal(store, build_sized_result(0))
+    path.write_bytes(path.read_bytes().replace(b'"num_parameters":', b'"num_parameters":1' + b"0" * 400, 1))
+    found, unreadable = read_briefs(store, store.run_ids())
+    assert found == []
+    assert "its figures cannot be made: OverflowError" in unreadable[path.stem]
+
+
+def test_a_run_that_has_a_brief_is_read_without_its_journal(store: Store) -> None:
+    path = write_journal(store, build_sized_result(0))
+    made = read_briefs(store, store.run_ids())
+    path.write_bytes(b"x" * path.stat().st_size)
+    assert read_briefs(store, store.run_ids()) == made
+    assert gc.isenabled()
+
+
+def test_a_run_that_is_not_over_has_no_brief(store: Store) -> None:
+    write_journal(store, build_result(), without=("exit", "finished"))
+    assert read_briefs(store, store.run_ids()) == ([], {})
+
+
+def test_a_journal_under_the_id_of_another_run_is_said(store: Store) -> None:
+    path = write_journal(store, build_sized_result(1))
+    copy = path.with_name("copy.jsonl")
+    copy.write_bytes(path.read_bytes())
+    briefs = read_briefs(store, store.run_ids())
+    assert [brief.run_id for brief in briefs.found] == [path.stem]
+    assert briefs.unreadable["copy"].startswith(
+        f"{copy}: is damaged: it is of run {path.stem}. `tfbench recover --drop"
+    )
+
+
+def test_a_damaged_journal_is_said(store: Store) -> None:
+    path = write_journal(store, build_result())
+    path.write_text("{")
+    assert "is no tfbench journal" in read_briefs(store, store.run_ids()).unreadable[path.stem]
+
+
+def test_runs_of_a_store_are_compared_and_those_of_another_machine_are_not_alike(store: Store) -> None:
+    write_journal(store, build_sized_result(0))
+    environment = build_environment(hostname="other")
+    write_journal(store, build_sized_result(0, request=build_sized_result(9).request, environment=environment))
+    found = compare_stored(store, store.run_ids())
+    assert len(found.rows) == 1
+    assert sorted(found.arms) == ["one_device cpu:0 on bench", "one_device cpu:0 on other"]
+    (entry,) = [entry for arm, entry in found.rows[0].entries.items() if arm != found.baseline]
+    assert [one.name for one in entry.unequal] == ["hostname"]
+    assert entry.speedup is None
+    assert compare_stored(store, store.run_ids(), recipe="other").rows == ()

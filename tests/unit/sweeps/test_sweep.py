@@ -1,0 +1,291 @@
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_recipe
+from fake_runs import FakeRuns, Fate
+from sweeps import build_plan
+from tfbench.cli._store import warn_of_unreadable_lines
+from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError, UnknownNameError
+from tfbench.recipe.tables import to_tables
+from tfbench.records.journal import DiskFullError, Journal
+from tfbench.records.run import Summary
+from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells
+from tfbench.runs import limits as runs_limits
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import (
+    count_unreadable_lines,
+    find_sweep,
+    find_tracking,
+    list_sweeps,
+    new_log,
+    read_sweep,
+    reopened_log,
+)
+from tfbench.store.tracking_state import TrackingState
+from tfbench.sweeps import sweep
+from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
+
+
+class Watcher:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        self.ended: list[CellResult] = []
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        self.begun.append((cell.number, num_done))
+
+    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
+        self.ended.append(result)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns, Watcher]:
+    runs, watcher = FakeRuns(*fates), Watcher()
+    with new_log(store, build_plan(**fields)) as log:
+        return run_sweep(log, runs, watcher), runs, watcher
+
+
+def go_on(store: Store, *fates: Fate) -> tuple[SweepEnd, FakeRuns]:
+    runs = FakeRuns(*fates)
+    with reopened_log(store, "abc") as log:
+        return run_sweep(log, runs, Watcher()), runs
+
+
+def outcomes(end: SweepEnd) -> list[str]:
+    return [end.results[number].outcome for number in sorted(end.results)]
+
+
+def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
+    end, runs, _ = make_sweep(store, 100.0)
+    assert (end.num_cells, end.num_left, end.num_failed, end.was_interrupted) == (8, 0, 0, False)
+    assert len({request.run_id for request in runs.requests}) == 8
+    second = runs.requests[1]
+    assert second.tags == {
+        "tfbench.sweep": "abc",
+        "tfbench.point": "0",
+        "tfbench.arm": "mirrored cpu:0,cpu:1",
+        "tfbench.round": "1",
+    }
+    assert second.recipe.distribution.strategy == "mirrored"
+    assert second.name.endswith("-r1")
+    assert second.overrides == ("training.global_batch_size",)
+
+
+def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
+    end, runs, watcher = make_sweep(store, "FAILED", DeviceError("no GPU"), 100.0)
+    assert outcomes(end) == ["FAILED", "REFUSED", "FINISHED", "FINISHED", "SKIPPED", "SKIPPED", "FINISHED", "FINISHED"]
+    assert end.results[4].reason == "not tried: round 1 was REFUSED: no GPU"
+    assert end.num_failed == 2
+    assert len(runs.requests) == 6
+    assert len(watcher.ended) == 8
+
+
+def test_a_sweep_goes_on_with_the_runs_that_it_lacks(store: Store) -> None:
+    end, runs, _ = make_sweep(store, 100.0, 100.0, 100.0, "STOPPED")
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 5, 4)
+    end, runs = go_on(store, 100.0)
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (False, 0, 5)
+    assert sorted(end.results) == list(range(8))
+    end, runs = go_on(store, 100.0)
+    assert (end.num_left, runs.requests) == (0, [])
+
+
+def test_a_run_that_was_never_heard_of_again_is_made_again(store: Store) -> None:
+    with new_log(store, build_plan()) as log:
+        log.begin(0, "run0")  # and then kill -9
+    end, runs = go_on(store, 100.0)
+    assert (end.num_left, len(runs.requests)) == (0, 8)
+
+
+def test_an_interruption_before_a_run_was_ready_leaves_it_to_be_made(store: Store) -> None:
+    end, _, _ = make_sweep(store, 100.0, InterruptedRunError("SIGINT"))
+    assert (end.was_interrupted, end.num_left) == (True, 7)
+
+
+def test_a_signal_between_two_runs_ends_the_sweep_after_the_one_that_finished(store: Store) -> None:
+    end, runs, _ = make_sweep(store, "SIGNAL", 100.0)
+    assert (end.was_interrupted, end.num_left, len(runs.requests)) == (True, 7, 1)
+
+
+def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(sweep.time, "monotonic", lambda: float(next(clock)))
+    end, runs, _ = make_sweep(store, 100.0, time_budget_seconds=100.0)
+    # A run begins and ends 10 s apart, with another look at the clock before it: three of them, and 30 s are not left.
+    assert 0 < len(runs.requests) < 8
+    assert end.num_left == 8 - len(runs.requests)
+    assert not end.was_interrupted
+
+
+def test_limits_reach_the_run(store: Store) -> None:
+    seen: list[runs_limits.RunLimits] = []
+
+    def execute(request: Any, limits: runs_limits.RunLimits) -> Any:
+        seen.append(limits)
+        return FakeRuns(100.0)(request)
+
+    with new_log(store, build_plan(run_timeout_seconds=60.0, memory_limit_bytes=2**30, num_rounds=1)) as log:
+        run_sweep(log, execute, Watcher())
+    assert set(seen) == {runs_limits.RunLimits(timeout_seconds=60.0, memory_bytes=2**30)}
+
+
+def test_two_processes_cannot_go_on_with_one_sweep(store: Store) -> None:
+    with new_log(store, build_plan()), pytest.raises(TrackingError, match="sweep abc: another process is at it"):
+        go_on(store, 100.0)
+
+
+def test_a_sweep_is_read_back_as_it_was_planned(store: Store) -> None:
+    plan = build_plan(time_budget_seconds=60.0, variations=(Variation(key="model.hidden_units", values=([1], [2, 3])),))
+    with new_log(store, plan) as log:
+        log.end(CellResult(cell=3, outcome="KILLED", run_id="r", reason="timed out", seconds=1.5))
+    found, results = read_sweep(store, "abc")
+    assert found == plan
+    assert results == {3: CellResult(cell=3, outcome="KILLED", run_id="r", reason="timed out", seconds=1.5)}
+
+
+def test_a_torn_last_line_is_passed_over(store: Store) -> None:
+    make_sweep(store, 100.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    _, results = read_sweep(store, "abc")
+    assert len(results) == 7
+
+
+@pytest.mark.parametrize("torn", [20, 3])
+def test_a_sweep_goes_on_after_a_line_that_was_half_written(store: Store, torn: int) -> None:
+    make_sweep(store, 100.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.write_bytes(path.read_bytes()[:-torn])
+    with reopened_log(store, "abc") as log:
+        (missing,) = {cell.number for cell in list_cells(log.plan)} - log.results.keys()
+        log.end(CellResult(cell=missing, outcome="FINISHED", run_id="again"))
+    assert count_unreadable_lines(store, "abc") == 1
+    _, results = read_sweep(store, "abc")
+    assert len(results) == 8
+    assert results[missing].run_id == "again"
+    assert find_tracking(store, "abc") is None
+
+
+def test_lines_of_a_sweep_that_cannot_be_read_are_counted_on_the_command_line(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_sweep(store, 100.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    warn_of_unreadable_lines(store, "abc")
+    assert capsys.readouterr().err == ""
+    path.write_bytes(path.read_bytes() + b"\xff\0\n")
+    warn_of_unreadable_lines(store, "abc")
+    assert capsys.readouterr().err.startswith(
+        "Warning: 1 line of the record of sweep abc could not be read. A run whose"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", '{"kind":"plan","format_version":2,"plan":{}}\n', "no json\n"])
+def test_what_is_no_record_of_a_sweep_is_said(store: Store, text: str) -> None:
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(TrackingError, match=r"abc.jsonl: is no record of a sweep"):
+        read_sweep(store, "abc")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"training":{', '"training":7,"sweep":{', r"training: must be a table. Received: 7"),
+        ('"num_rounds":2', '"num_rounds":999999999', r"plan.num_rounds: .* less than or equal to 1000"),
+    ],
+)
+def test_a_plan_that_no_command_makes_is_none(store: Store, old: str, new: str, problem: str) -> None:
+    with new_log(store, build_plan()):
+        path = store.root / "sweeps" / "abc.jsonl"
+        text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(TrackingError, match=f"abc.jsonl: is no record of a sweep: .*{problem}"):
+        read_sweep(store, "abc")
+
+
+def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
+    with pytest.raises(UnknownNameError, match=r"It has none; `tfbench sweep RECIPE` makes one"):
+        find_sweep(store, "@last")
+    for name in ("abc1", "abd2"):
+        with new_log(store, build_plan(sweep_id=name)):
+            pass
+    assert sorted(list_sweeps(store)) == ["abc1", "abd2"]
+    assert find_sweep(store, "abc") == "abc1"
+    assert find_sweep(store, "@last") in ("abc1", "abd2")
+    with pytest.raises(UnknownNameError, match="several are meant"):
+        find_sweep(store, "ab")
+    with pytest.raises(UnknownNameError, match="not in store"):
+        find_sweep(store, "x")
+
+
+def test_every_point_that_cannot_be_is_named_before_anything_runs() -> None:
+    plan: SweepPlan = build_plan(
+        variations=(Variation(key="training.global_batch_size", values=(0, 32, 10**9)),),
+        tables=to_tables(build_recipe()),
+    )
+    with pytest.raises(RecipeError) as error:
+        check_points(plan)
+    lines = str(error.value).splitlines()
+    assert len(lines) == 4  # two values under two arms
+    assert "global_batch_size=0, default cpu:0" in lines[0]
+
+
+def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything_runs() -> None:
+    sizes = Variation(key="training.global_batch_size", values=(31, 32, 33))
+    with pytest.raises(RecipeError) as error:
+        check_points(build_plan(variations=(sizes,)))
+    assert [line.partition("Received: ")[2] for line in str(error.value).splitlines()] == [
+        "31 with 2 replicas. Use 30 or 32.",
+        "33 with 2 replicas. Use 32 or 34.",
+    ]
+    check_points(build_plan(variations=(sizes,), arms=(Arm(strategy="mirrored", devices=("gpu",)),)))  # not known yet
+    check_points(build_plan(variations=(sizes,), arms=(Arm(strategy="mirrored"),)))
+
+
+def test_a_sweep_goes_on_where_its_newest_run_is_tracked(store: Store) -> None:
+    _, runs, _ = make_sweep(store, 100.0, 100.0, "STOPPED")  # the third begins, and never ends
+    assert find_tracking(store, "abc") is None
+    ids = [request.run_id for request in runs.requests]
+    for run_id, experiment in zip(ids, ("first", "second", "third"), strict=True):
+        store.journals.mkdir(parents=True, exist_ok=True)
+        store.write_state(run_id, TrackingState(tracking_uri="http://bench:5000", experiment=experiment))
+        found = find_tracking(store, "abc")
+        assert found is not None
+        assert (found.tracking_uri, found.experiment) == ("http://bench:5000", experiment)
+
+
+def test_the_record_holds_one_line_a_fact(store: Store) -> None:
+    make_sweep(store, 100.0, num_rounds=1)
+    lines = (store.root / "sweeps" / "abc.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["plan", *["begun", "ended"] * 4]
+
+
+def test_a_disk_that_is_full_ends_the_sweep_and_says_how_to_go_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(journal: Journal, kind: str, **fields: Any) -> None:
+        raise DiskFullError(errno.ENOSPC, "No space left on device")
+
+    with new_log(store, build_plan()) as log:
+        log.begin(0, "a" * 32)
+        monkeypatch.setattr(Journal, "append", fail)
+        message = (
+            r"sweeps/abc\.jsonl: cannot be written: No space left on device\. .* `tfbench sweep --resume abc` makes"
+        )
+        with pytest.raises(TrackingError, match=message):
+            log.end(CellResult(cell=0, outcome="FINISHED", run_id="a" * 32, seconds=1.0))

@@ -1,0 +1,139 @@
+import datetime
+import math
+from typing import Any
+
+import pytest
+
+from builders import build_recipe
+from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
+from tfbench.errors import RecipeError
+from tfbench.recipe.tables import to_tables
+from tfbench.records.sweep import (
+    Variation,
+    describe_setting,
+    estimate_seconds,
+    list_cells,
+    list_settings,
+    resolve_recipe,
+)
+from tfbench.sweeps.plan import make_variation, parse_arm, parse_variation
+
+
+def test_settings_are_all_combinations_and_the_last_key_changes_fastest() -> None:
+    plan = build_plan(variations=(Variation(key="model.hidden_units", values=([1], [2])), BATCHES))
+    assert [list(setting.values()) for setting in list_settings(plan)] == [[[1], 32], [[1], 64], [[2], 32], [[2], 64]]
+    assert list_settings(build_plan(variations=())) == [{}]
+
+
+def test_every_point_comes_once_a_round_and_its_arms_take_turns_at_being_first() -> None:
+    cells = list_cells(build_plan())
+    assert [(cell.round_number, cell.setting, cell.arm) for cell in cells] == [
+        *[(1, 0, 0), (1, 0, 1), (1, 1, 1), (1, 1, 0)],
+        *[(2, 0, 1), (2, 0, 0), (2, 1, 0), (2, 1, 1)],
+    ]
+    assert [cell.number for cell in cells] == list(range(8))
+
+
+def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_rounds() -> None:
+    batches = Variation(key="training.global_batch_size", values=(8, 16, 32, 64, 128))
+    plan = build_plan(variations=(batches,), arms=TWO_ARMS[:1], time_budget_seconds=60.0)
+    assert [cell.setting for cell in list_cells(plan)] == [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
+
+
+def test_a_point_is_the_recipe_with_its_values_and_its_arm() -> None:
+    recipe = resolve_recipe(build_plan(), {"training.global_batch_size": 64, "threads": 3}, TWO_ARMS[1])
+    assert recipe.training.global_batch_size == 64
+    assert (recipe.training.intra_op_threads, recipe.training.inter_op_threads) == (3, 3)
+    assert (recipe.distribution.strategy, recipe.distribution.devices) == ("mirrored", ("cpu:0", "cpu:1"))
+
+
+def test_fewer_epochs_than_the_recipe_has_expectations_of_can_be_varied() -> None:
+    tables = to_tables(build_recipe(training={"epochs": 20}, expect={"val_accuracy_at_epoch": {"20": [0.97, 0.99]}}))
+    plan = build_plan(tables=tables)
+    bands = [
+        resolve_recipe(plan, {"training.epochs": epochs}, TWO_ARMS[0]).expect.val_accuracy_at_epoch
+        for epochs in (5, 20)
+    ]
+    assert [list(band) for band in bands] == [[], ["20"]]
+
+
+def test_a_value_that_cannot_be_names_the_point() -> None:
+    with pytest.raises(RecipeError, match=r"test with global_batch_size=0, default cpu:0: training.global_batch_size"):
+        resolve_recipe(build_plan(), {"training.global_batch_size": 0}, TWO_ARMS[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "values"),
+    [
+        ("training.global_batch_size=32,128", "training.global_batch_size", (32, 128)),
+        ("training.global_batch_size=32,32", "training.global_batch_size", (32,)),
+        ("model.hidden_units=[[100],[1000, 1000]]", "model.hidden_units", ([100], [1000, 1000])),
+        ("training.precision=float32,mixed_float16", "training.precision", ("float32", "mixed_float16")),
+        ("training.jit_compile=true,false", "training.jit_compile", (True, False)),
+        ("threads=1,2", "threads", (1, 2)),
+    ],
+)
+def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[Any, ...]) -> None:
+    assert parse_variation(text) == Variation(key=key, values=values)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("training.epochs", "must be KEY=VALUE,VALUE"),
+        ("training.epochs=", "must be KEY=VALUE,VALUE"),
+        ("global_batch_size=32", "must be a key of model, dataset, training, measurement, or threads"),
+        ("distribution.strategy=default,mirrored", "Arms vary the distribution: --arm"),
+        ("training.epochs=[1", "is no list of values"),
+        ("training.epochs=[]", "needs at least one value"),
+    ],
+)
+def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        parse_variation(text)
+
+
+def test_variations_of_a_recipe_say_where_they_are_from() -> None:
+    with pytest.raises(RecipeError, match=r"^mine: sweep: must be a key of"):
+        make_variation("epochs", [1], origin="mine: sweep")
+
+
+def test_an_arm_is_a_strategy_and_its_devices() -> None:
+    assert parse_arm("mirrored cpu:0,cpu:1") == TWO_ARMS[1]
+    assert parse_arm("mirrored cpu:0,cpu:1").label == "mirrored cpu:0,cpu:1"
+    assert parse_arm("default").label == "default"
+    for text in ("", "mirrored cpu:0 cpu:1"):
+        with pytest.raises(RecipeError, match="must be STRATEGY DEVICES"):
+            parse_arm(text)
+
+
+def test_a_setting_is_described_without_its_sections() -> None:
+    setting = {"model.hidden_units": [100, 100], "training.global_batch_size": 32, "training.jit_compile": True}
+    assert describe_setting(setting) == "hidden_units=[100,100] global_batch_size=32 jit_compile=true"
+
+
+def test_the_estimate_is_what_runs_were_seen_to_take() -> None:
+    plan = build_limited_plan(5.0)
+    assert estimate_seconds(plan, 8) == 8 * 13.0
+    assert estimate_seconds(plan, 8, run_seconds=2.0) == 16.0
+
+
+def test_a_recipe_may_say_what_to_vary() -> None:
+    recipe = build_recipe(sweep={"training.global_batch_size": [32, 64], "threads": [1, 2]})
+    assert recipe.sweep == {"training.global_batch_size": (32, 64), "threads": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ({"epochs": [1]}, 'sweep."epochs": must be a key of model, dataset, training, measurement'),
+        ({"training.epochs": 3}, r'sweep."training.epochs": must be a list of values. Received: 3'),
+        ({"training.epochs": []}, "must be a list of values"),
+        ({"training.epochs": [datetime.date(2024, 5, 1)]}, r'sweep."training.epochs": must be a string, finite number'),
+        ({"training.epochs": [math.nan]}, r'sweep."training.epochs": must be a string, finite number'),
+        ([1], "sweep: must be a table"),
+    ],
+)
+def test_a_recipe_that_varies_what_cannot_be_is_refused(sweep: Any, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        build_recipe(sweep=sweep)

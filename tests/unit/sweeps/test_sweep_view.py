@@ -1,0 +1,213 @@
+"""Which view `tfbench ui --sweep` opens, where it is, and what is said when it cannot be."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from sweeps import TWO_ARMS, build_plan, write_sweep
+from tfbench.cli import ui
+from tfbench.cli._measuring import Measuring
+from tfbench.cli._runs import RunMaker
+from tfbench.errors import TrackingError
+from tfbench.records.sweep import ARM_TAG, Cell, CellResult, SweepPlan
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import new_log, read_sweep
+from tfbench.store.tracking_state import TrackingState
+from tfbench.sweeps import view
+from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.view import ShownSweep, find_shown_sweep, find_speedups, show_sweep
+from tfbench.tracking.tracker import TrackedSweep
+
+Cli = Callable[..., Any]
+
+
+class Tracker:
+    """Stands in for MLflow; has the runs that it is told of."""
+
+    def __init__(self, *run_ids: str) -> None:
+        self.run_ids = frozenset(run_ids)
+        self.addresses: list[tuple[str, str]] = []
+        self.speedups: dict[str, float] = {}
+
+    def at(self, uri: str, experiment: str, *rest: Any) -> Any:
+        self.addresses.append((uri, experiment))
+        return self
+
+    def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
+        self.speedups = dict(speedups)
+        return TrackedSweep(experiment_id="7", run_ids=self.run_ids)
+
+
+def speed_of(cell: Cell) -> float | str:
+    """The second arm is half as fast in the first round, a third in the second; one run of it is killed."""
+    if (cell.setting, cell.arm, cell.round_number) == (1, 1, 2):
+        return "out of memory"
+    return 1200.0 if cell.arm == 0 else 1200.0 / (1 + cell.round_number)
+
+
+@pytest.fixture
+def store(in_tmp_path: Path) -> Store:
+    """The store in the current folder, with a sweep of seven runs that were measured."""
+    store = Store(Path("mlruns"))
+    write_sweep(store, build_plan(), speed_of)
+    return store
+
+
+def track(store: Store, uri: str | None = None, experiment: str = "tfbench", *, num: int = 7) -> list[str]:
+    """Notes that the first runs of the store are tracked somewhere; returns their ids."""
+    run_ids = store.run_ids()[:num]
+    for run_id in run_ids:
+        store.write_state(run_id, TrackingState(tracking_uri=uri or store.tracking_uri, experiment=experiment))
+    return run_ids
+
+
+def find(store: Store, tracker: Tracker) -> ShownSweep:
+    return find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
+
+
+def test_a_speedup_is_over_the_baseline_of_the_same_round(store: Store) -> None:
+    plan, results = read_sweep(store, "abc")
+    comparison = compare_sweep(store, plan, results)
+    runs = {run.run_id: run for run in comparison.runs}
+    speedups = find_speedups(comparison)
+    assert {runs[run_id].tags[ARM_TAG] for run_id in speedups} == {TWO_ARMS[1].label}
+    by_round = sorted((runs[run_id].tags["tfbench.round"], speedup) for run_id, speedup in speedups.items())
+    assert [number for number, _ in by_round] == ["1", "1", "2"]
+    assert [speedup for _, speedup in by_round] == pytest.approx([1 / 2, 1 / 2, 1 / 3])
+
+
+def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> None:
+    track(store, "http://bench:5000", "other")
+    run_ids = track(store, num=2)
+    tracker = Tracker(*store.run_ids()[2:6])
+    shown = find(store, tracker)
+    assert tracker.addresses == [("http://bench:5000", "other")]
+    assert len(tracker.speedups) == 3
+    assert shown == ShownSweep(
+        tracking_uri="http://bench:5000",
+        experiment="other",
+        experiment_id="7",
+        num_runs=4,
+        num_missing=1,
+        elsewhere=len(run_ids),
+    )
+
+
+def test_a_run_that_is_shown_although_it_is_tracked_elsewhere_is_not_missed(store: Store) -> None:
+    track(store)
+    track(store, "http://bench:5000", num=2)
+    shown = find(store, Tracker(*store.run_ids()[1:]))  # two of them at the server, one of these here, too
+    assert (shown.num_runs, shown.num_missing, shown.elsewhere) == (6, 0, 1)
+
+
+def test_a_sweep_that_mlflow_does_not_know_names_the_way_there(store: Store) -> None:
+    expected = "sweep abc: none of its 7 runs is in MLflow. `tfbench recover` brings them there"
+    with pytest.raises(TrackingError, match=expected):
+        find(store, Tracker())
+    track(store)
+    with pytest.raises(TrackingError, match=expected):
+        find(store, Tracker())
+
+
+def test_a_sweep_without_a_run_names_the_way_to_one(store: Store) -> None:
+    with new_log(store, build_plan(sweep_id="def")) as log:
+        log.end(CellResult(cell=0, outcome="REFUSED", reason="no such device"))
+    with pytest.raises(TrackingError, match=r"none of its runs is stored. `tfbench sweep --resume def` makes those"):
+        find_shown_sweep(store, *read_sweep(store, "def"), Tracker().at)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was opened in a browser."""
+    urls: list[str] = []
+    monkeypatch.setattr(click, "launch", urls.append)
+    return urls
+
+
+@pytest.fixture
+def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
+    """What the command takes for MLflow; it has all runs."""
+    tracker = Tracker(*store.run_ids())
+    monkeypatch.setattr(ui, "make_tracker", tracker.at)
+    return tracker
+
+
+def test_a_sweep_at_another_server_is_opened_there(
+    tfbench: Cli, store: Store, tracker: Tracker, opened: list[str]
+) -> None:
+    track(store, "https://ann:secret@bench:5000/", "mine")
+    done = tfbench("ui", "--sweep", "@last", "--open")
+    url = (
+        "https://ann:***@bench:5000/#/experiments/7/runs?"
+        "viewStateShareKey=tfbench-sweep-abc&compareRunsMode=CHART&workflowType=machine_learning"
+    )
+    assert (done.exit_code, done.stdout) == (0, f"{url}\n")
+    assert opened == [url]
+    assert done.stderr == "Sweep abc is tracked at https://ann:***@bench:5000/: nothing is started here.\n"
+
+
+@pytest.mark.usefixtures("tracker")
+def test_a_sweep_in_another_database_names_the_command_that_serves_it(tfbench: Cli, store: Store) -> None:
+    track(store, "sqlite:////data/mlflow.db")
+    done = tfbench("ui", "--sweep", "ab")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: sweep abc is tracked in sqlite:////data/mlflow.db, not in the store's own database, and its view is "
+        "written there. Serve it with `mlflow server --backend-store-uri sqlite:////data/mlflow.db`, and open "
+        "/#/experiments/7/runs?viewStateShareKey=tfbench-sweep-abc&compareRunsMode=CHART&workflowType=machine_learning "
+        "there.\n"
+    )
+
+
+def test_runs_that_are_not_shown_are_said(
+    tfbench: Cli, store: Store, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = ShownSweep(
+        tracking_uri="http://bench", experiment="x", experiment_id="7", num_runs=120, num_missing=3, elsewhere=2
+    )
+    monkeypatch.setattr(view, "find_shown_sweep", lambda *rest: shown)
+    lines = tfbench("ui", "--sweep", "abc").stderr.splitlines()
+    assert lines[:3] == [
+        "Warning: 3 runs of it are not in MLflow; `tfbench recover` brings them there.",
+        "Warning: 2 runs of it are tracked in another place than these.",
+        'It has 120 runs. MLflow loads 100 at a time: "Load more" is below the list.',
+    ]
+
+
+def test_a_sweep_whose_view_cannot_be_written_ends_with_a_warning(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Down(Tracker):
+        def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
+            raise TrackingError("MLflow at http://bench: no answer.")
+
+    monkeypatch.setattr("tfbench.cli._store.make_tracker", Down().at)
+    fields: dict[str, Any] = dict.fromkeys(Measuring._fields) | {"store_root": store.root, "output_format": "text"}
+    RunMaker(Measuring(**fields)).show_sweep(*read_sweep(store, "abc"))
+    assert capsys.readouterr() == (
+        "",
+        "Warning: the sweep has no view of its own in MLflow: MLflow at http://bench: no answer.\n",
+    )
+
+
+@pytest.mark.usefixtures("store")
+def test_a_sweep_that_is_not_there_and_a_needless_experiment_are_refused(tfbench: Cli) -> None:
+    done = tfbench("ui", "--sweep", "xyz")
+    assert (done.exit_code, done.stderr) == (2, "Error: sweep 'xyz': not in store mlruns. It has: abc.\n")
+    done = tfbench("ui", "--sweep", "abc", "--experiment", "x")
+    assert (done.exit_code, "leave --experiment out" in done.stderr) == (2, True)
+
+
+def test_a_run_of_a_sweep_that_cannot_be_read_is_named_in_its_place(store: Store) -> None:
+    plan, results = read_sweep(store, "abc")
+    run_id = results[0].run_id or ""
+    store.journal_path(run_id).write_bytes(b"garbage\n")
+    comparison = compare_sweep(store, plan, results)
+    assert set(comparison.unreadable) == {run_id}
+    outcomes = {entry.outcome for row in comparison.rows for entry in row.entries.values()}
+    assert "UNREADABLE" in outcomes
+    assert len(comparison.runs) == 6
+    show_sweep(store, plan, results, Tracker(*store.run_ids()))

@@ -1,0 +1,232 @@
+import base64
+import itertools
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
+from tfbench.metrics import EPOCH_METRICS, METRICS, SWEEP_METRICS
+from tfbench.records.sweep import SweepPlan, Variation, replica_arms
+from tfbench.tracking import fields
+from tfbench.tracking.mlflow_sweep_view import changed_color, sweep_view
+from tfbench.tracking.mlflow_view import MAX_TAG_CHARACTERS, OVERVIEW, View
+
+SIZES = Variation(key="model.hidden_units", values=([100], [1000, 1000]))
+BATCH, PARAMETERS = "summary/log2_global_batch_size", "summary/log10_num_parameters"
+SPEED, SPEEDUP = "summary/log10_samples_per_second", "sweep/speedup"
+Axes = list[tuple[str, ...]]
+
+
+def read_state(view: View) -> dict[str, Any]:
+    value = json.loads(view.tag[1])
+    method, _, packed = value["state"].partition(";")
+    assert method == "deflate"
+    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return state
+
+
+def axes_of(view: View, kind: str) -> Axes:
+    """Returns the axes of the view's charts of a kind."""
+    names = ("xaxis", "yaxis", "zaxis")
+    charts = [chart for chart in read_state(view)["compareRunCharts"] if chart["type"] == kind]
+    return [tuple(chart[name]["key"] for name in names if name in chart) for chart in charts]
+
+
+def build_timed_plan(**values: Any) -> SweepPlan:
+    """Builds a plan of five seconds a run."""
+    return build_limited_plan(5.0, **values)
+
+
+BOTH = build_timed_plan(variations=(BATCHES, SIZES))
+VIEWS = (OVERVIEW, sweep_view(BOTH), sweep_view(build_plan()))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_tag_and_the_address_name_the_same_view(view: View) -> None:
+    assert view.tag[0] == f"mlflow.sharedViewState.{view.key}"
+    assert view.url("http://127.0.0.1:5000/", "7") == (
+        "http://127.0.0.1:5000/#/experiments/7/runs?"
+        f"viewStateShareKey={view.key}&compareRunsMode=CHART&workflowType=machine_learning"
+    )
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_tag_fits_and_is_the_same_each_time(view: View) -> None:
+    assert len(view.tag[1]) < MAX_TAG_CHARACTERS
+    assert view.tag == view.tag
+    assert sweep_view(BOTH).tag == sweep_view(BOTH).tag
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_chart_is_in_the_section_and_has_an_id_of_its_own(view: View) -> None:
+    state = read_state(view)
+    sections = {section["uuid"] for section in state["compareRunSections"]}
+    charts = state["compareRunCharts"]
+    assert {chart["metricSectionId"] for chart in charts} == sections
+    assert len({chart["uuid"] for chart in charts}) == len(charts)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_metric_of_the_view_is_one_that_is_logged(view: View) -> None:
+    state = read_state(view)
+    used = {column.split("`")[1] for column in state["selectedColumns"] if column.startswith("metrics.")}
+    of_epochs = set()
+    for chart in state["compareRunCharts"]:
+        axes = [chart[axis] for axis in ("xaxis", "yaxis", "zaxis") if axis in chart]
+        used |= {axis["key"] for axis in axes if axis["type"] == "METRIC"}
+        used |= {*chart.get("selectedMetrics", ()), *([chart["metricKey"]] if chart["type"] == "BAR" else [])}
+        of_epochs |= {chart["metricKey"], chart["selectedXAxisMetricKey"]} - {""} if chart["type"] == "LINE" else set()
+    assert used <= {f"summary/{name}" for name in METRICS} | set(SWEEP_METRICS)
+    assert of_epochs <= set(EPOCH_METRICS)
+
+
+def test_the_overview_shows_all_runs_by_both_sizes() -> None:
+    assert read_state(OVERVIEW)["searchFilter"] == ""
+    assert axes_of(OVERVIEW, "SCATTER") == [(PARAMETERS, SPEED), (BATCH, SPEED)]
+
+
+def test_the_view_of_a_sweep_shows_its_runs_alone_and_answers_its_question() -> None:
+    view = sweep_view(BOTH)
+    state = read_state(view)
+    assert (view.key, view.name) == ("tfbench-sweep-abc", "Sweep abc of test")
+    assert state["searchFilter"] == "tags.`tfbench.sweep` = 'abc'"
+    assert state["selectedColumns"] == [
+        "tags.`tfbench.arm`",
+        "tags.`tfbench.round`",
+        "params.`training.global_batch_size`",
+        "params.`model.hidden_units`",
+        "metrics.`summary/num_parameters`",
+        "metrics.`summary/samples_per_second`",
+        "metrics.`sweep/speedup`",
+        "metrics.`summary/step_time_median_seconds`",
+        "tags.`tfbench.reason`",
+    ]
+    assert axes_of(view, "SCATTER") == [
+        (BATCH, SPEED),
+        (PARAMETERS, SPEED),
+        (BATCH, SPEEDUP),
+        (PARAMETERS, SPEEDUP),
+        ("arm", SPEED),
+    ]
+    assert axes_of(view, "CONTOUR") == [(BATCH, PARAMETERS, SPEEDUP)]
+    kinds = [chart["type"] for chart in state["compareRunCharts"]]
+    assert kinds == ["SCATTER"] * 5 + ["CONTOUR", "BAR", "PARALLEL"]
+    parallel = state["compareRunCharts"][-1]
+    assert parallel["selectedParams"] == ["arm", "training.global_batch_size", "model.hidden_units"]
+    assert parallel["selectedMetrics"] == ["summary/samples_per_second"]
+
+
+def test_what_a_sweep_does_not_vary_is_not_drawn() -> None:
+    one_arm = sweep_view(build_timed_plan(variations=(BATCHES, SIZES), arms=TWO_ARMS[:1]))
+    assert axes_of(one_arm, "SCATTER") == [(BATCH, SPEED), (PARAMETERS, SPEED)]
+    assert axes_of(one_arm, "CONTOUR") == [(BATCH, PARAMETERS, "summary/samples_per_second")]
+    assert "metrics.`sweep/speedup`" not in one_arm.columns
+    only_batch = sweep_view(build_timed_plan())
+    assert axes_of(only_batch, "SCATTER") == [(BATCH, SPEED), (BATCH, SPEEDUP), ("arm", SPEED)]
+    assert axes_of(only_batch, "CONTOUR") == []
+
+
+def test_what_is_no_size_is_drawn_as_the_param_that_it_is() -> None:
+    threads = Variation(key="threads", values=(1, 2))
+    names = Variation(key="model.activation", values=("relu", "tanh"))
+    single = Variation(key="training.epochs", values=(1,))
+    view = sweep_view(build_timed_plan(variations=(threads, names, single), arms=TWO_ARMS[:1]))
+    assert axes_of(view, "SCATTER") == [("training.intra_op_threads", SPEED), ("model.activation", SPEED)]
+    assert "params.`training.intra_op_threads`" in view.columns
+    assert "params.`training.epochs`" not in view.columns
+
+
+def test_of_more_than_two_arms_no_contour_mixes_the_speedups() -> None:
+    third = TWO_ARMS[0].__class__(strategy="one_device", devices=("cpu:0",))
+    assert axes_of(sweep_view(build_timed_plan(variations=(BATCHES, SIZES), arms=(*TWO_ARMS, third))), "CONTOUR") == []
+
+
+def test_numbers_of_replicas_are_drawn_as_numbers() -> None:
+    plan = build_timed_plan(variations=(), arms=replica_arms("gpu", (1, 2, 4)), per_replica_batch_size=32)
+    replicas = "summary/num_replicas"
+    assert axes_of(sweep_view(plan), "SCATTER") == [(replicas, "summary/samples_per_second"), (replicas, SPEEDUP)]
+
+
+def test_only_a_sweep_of_whole_trainings_has_curves_of_learning() -> None:
+    assert "LINE" not in str(read_state(sweep_view(build_timed_plan())))
+    charts = read_state(sweep_view(build_plan()))["compareRunCharts"]
+    lines = [(chart["selectedXAxisMetricKey"], chart["metricKey"]) for chart in charts if chart["type"] == "LINE"]
+    assert lines == [("elapsed_seconds", "val_accuracy"), ("elapsed_seconds", "val_loss")]
+
+
+def color(plan: SweepPlan, batch: int, arm: str = "default cpu:0", own: str | None = None) -> str:
+    """Returns the colour of a run of a sweep, which MLflow has with the colour of its batch size or one's own."""
+    tags = {"tfbench.arm": arm, "mlflow.runColor": own or fields.color_of(batch)}
+    changed = changed_color(plan, tags, {"training.global_batch_size": str(batch)})
+    return (tags | changed)["mlflow.runColor"]
+
+
+def batches_plan(*sizes: int) -> SweepPlan:
+    return build_plan(variations=(Variation(key="training.global_batch_size", values=sizes),))
+
+
+def test_a_sweep_keeps_the_colours_of_powers_of_two() -> None:
+    sizes = [2**power for power in range(5, 14)]
+    plan = batches_plan(*sizes)
+    assert [color(plan, size) for size in sizes] == [fields.color_of(size) for size in sizes]
+    assert len({color(plan, size) for size in sizes}) == 9
+
+
+def test_batch_sizes_that_would_share_a_colour_get_one_each() -> None:
+    sizes = (200, 96, 100, 104, 112, 128, 150, 175)
+    plan = batches_plan(*sizes)
+    assert len({fields.color_of(size) for size in sizes}) < 8
+    colors = {size: color(plan, size) for size in sizes}
+    assert len(set(colors.values())) == 8
+    assert {size: color(plan, size, own=colors[size]) for size in sizes} == colors
+
+
+def test_a_colour_that_a_user_chose_stays() -> None:
+    assert color(batches_plan(96, 100), 96, own="#123456") == "#123456"
+
+
+def test_a_single_batch_size_leaves_the_colours_to_the_arms() -> None:
+    plan = build_plan(variations=(SIZES,))
+    assert color(plan, 32) != color(plan, 32, arm="mirrored cpu:0,cpu:1")
+    weak = build_plan(variations=(), arms=replica_arms("gpu", (1, 2)), per_replica_batch_size=32)
+    assert [color(weak, size) for size in (32, 64)] == [fields.color_of(size) for size in (32, 64)]
+
+
+# From linear RGB as one with normal sight sees it to that with protanopia, and with deuteranopia (Machado et al. 2009).
+SIGHTS = {
+    "normal": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protan": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "deutan": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+}
+
+
+def lab(text: str, sight: str) -> tuple[float, float, float]:
+    """Returns a colour in CIELAB, for white D65."""
+    parts = [int(text[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    seen = [min(1, max(0, sum(a * b for a, b in zip(row, linear, strict=True)))) for row in SIGHTS[sight]]
+    to_xyz = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    xyz = [sum(a * b for a, b in zip(row, seen, strict=True)) for row in to_xyz]
+    x, y, z = (
+        value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116
+        for value in (part / white for part, white in zip(xyz, (0.9505, 1, 1.089), strict=True))
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_colours_are_told_apart_by_whoever_looks(sight: str) -> None:
+    colors = [*fields.BATCH_SIZE_COLORS, fields.REPORT_COLOR, "#ffffff"]
+    for a, b in itertools.combinations(colors, 2):
+        distance = sum((p - q) ** 2 for p, q in zip(lab(a, sight), lab(b, sight), strict=True)) ** 0.5
+        assert distance > 15, f"{a} and {b}"

@@ -1,0 +1,282 @@
+"""The LSTM whose state goes on from batch to batch, against an LSTM in NumPy."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.errors import RecipeError
+from tfbench.recipe import files, registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import ModelConfig, TrainingConfig
+from tfbench.schema import build
+from tfbench.worker.compiled_model import build_compiled_model
+
+Array = npt.NDArray[np.float32]
+
+ROWS, STEPS, UNITS = 4, 3, 5
+SPEC = DatasetSpec(
+    input_shape=(STEPS, 1),
+    input_dtype="float32",
+    target_shape=(STEPS, 1),
+    num_classes=None,
+    train_samples=8,
+    validation_samples=4,
+)
+
+
+def build_model(**options: Any) -> Any:
+    training = TrainingConfig(global_batch_size=ROWS, epochs=1, loss="summed_squared_error")
+    return build_compiled_model(ModelConfig(name="sine_lstm", options={"stateful": True} | options), training, SPEC)
+
+
+def make_waves(length: int, seed: int = 0) -> Array:
+    """Returns one random sequence a row: (rows, length, 1)."""
+    return np.random.default_rng(seed).normal(size=(ROWS, length, 1)).astype(np.float32)
+
+
+def run_numpy(model: Any, inputs: Array, hidden: Array | None = None, cell: Array | None = None) -> Any:
+    """Computes a model's outputs and last state from its weights, step by step, from zero where no state is given."""
+    dense, bias, kernel, recurrent, lstm_bias, head, head_bias = (weight.numpy() for weight in model.weights)
+    hidden = np.zeros((ROWS, UNITS), np.float32) if hidden is None else hidden
+    cell = np.zeros((ROWS, UNITS), np.float32) if cell is None else cell
+    outputs = []
+    for step in range(inputs.shape[1]):
+        gates = (inputs[:, step] @ dense + bias) @ kernel + hidden @ recurrent + lstm_bias
+        enter, forget, candidate, leave = np.split(gates, 4, axis=1)
+        cell = _sigmoid(forget) * cell + _sigmoid(enter) * np.tanh(candidate)
+        hidden = _sigmoid(leave) * np.tanh(cell)
+        outputs.append(hidden @ head + head_bias)
+    return np.stack(outputs, axis=1), hidden, cell
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)), np.float32)
+
+
+def states_of(model: Any) -> list[Array]:
+    return [state.numpy() for state in model.layers[1].states]
+
+
+def test_two_batches_with_state_are_one_sequence_of_twice_the_length() -> None:
+    model, waves = build_model(), make_waves(2 * STEPS)
+    halves = [model(waves[:, :STEPS]).numpy(), model(waves[:, STEPS:]).numpy()]
+    expected, hidden, cell = run_numpy(model, waves)
+    np.testing.assert_allclose(np.concatenate(halves, axis=1), expected, atol=1e-6)
+    np.testing.assert_allclose(states_of(model), [hidden, cell], atol=1e-6)
+
+
+def test_without_state_each_batch_starts_from_zero() -> None:
+    model, waves = build_model(stateful=False), make_waves(STEPS)
+    first, second = model(waves).numpy(), model(waves).numpy()
+    np.testing.assert_allclose(first, run_numpy(model, waves)[0], atol=1e-6)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_gradients_end_where_a_batch_begins() -> None:
+    import tensorflow as tf
+
+    def gradients(model: Any, inputs: Array, before: Array | None, targets: Array) -> list[Array]:
+        with tf.GradientTape() as tape:
+            if before is not None:
+                model(before)
+            outputs = model(inputs)[:, -STEPS:]
+            loss = tf.reduce_sum(tf.square(outputs - targets))
+        return [gradient.numpy() for gradient in tape.gradient(loss, model.trainable_variables)]
+
+    waves, targets = make_waves(2 * STEPS), make_waves(STEPS, seed=1)
+    model = build_model()
+    through_both = gradients(model, waves[:, STEPS:], waves[:, :STEPS], targets)
+    _, hidden, cell = run_numpy(model, waves[:, :STEPS])
+    for state, values in zip(model.layers[1].states, (hidden, cell), strict=True):
+        state.assign(values)
+    of_the_second = gradients(model, waves[:, STEPS:], None, targets)
+    whole = build_model(stateful=False)  # of any length: its gradients go all the way back
+    whole.set_weights(model.get_weights())
+    untruncated = gradients(whole, waves, None, targets)
+    for truncated, constant in zip(through_both, of_the_second, strict=True):
+        np.testing.assert_allclose(truncated, constant, atol=1e-5)
+    assert max(np.abs(a - b).max() for a, b in zip(through_both, untruncated, strict=True)) > 1e-2
+
+
+def test_an_evaluation_starts_from_zero_and_leaves_the_state_of_the_training() -> None:
+    from tfbench.worker.state_reset import StateReset
+
+    model, waves, targets = build_model(), make_waves(STEPS), make_waves(STEPS, seed=1)
+    model(make_waves(STEPS, seed=2))
+    before = states_of(model)
+    loss = model.evaluate(waves, targets, batch_size=ROWS, verbose=0, callbacks=[StateReset()])
+    outputs, _, _ = run_numpy(model, waves)
+    assert loss == pytest.approx(np.mean(np.sum(np.square(outputs - targets), axis=(1, 2))), rel=1e-5)
+    np.testing.assert_array_equal(states_of(model), before)
+    assert np.abs(before).min() > 0
+
+
+@pytest.mark.parametrize("reset_state", ["never", "epoch"])
+def test_an_epoch_starts_from_zero_only_if_that_is_asked_for(reset_state: Any) -> None:
+    from tfbench.worker.state_reset import build_state_reset
+
+    options = {"stateful": True, "reset_state": reset_state}
+    model = build_model(**options)
+    model(make_waves(STEPS))
+    before = states_of(model)
+    callback = build_state_reset(ModelConfig(name="sine_lstm", options=options))
+    callback.set_model(model)
+    callback.on_epoch_begin(1)
+    np.testing.assert_array_equal(states_of(model), np.zeros_like(before) if reset_state == "epoch" else before)
+
+
+def test_a_model_without_state_needs_no_reset() -> None:
+    from tfbench.worker.state_reset import StateReset
+
+    model = build_model(stateful=False)
+    callback = StateReset(at_epochs=True)
+    callback.set_model(model)
+    callback.on_epoch_begin(0)
+    callback.on_test_begin()
+    callback.on_test_end()
+
+
+def test_a_snapshot_holds_the_state(tmp_path: Path) -> None:
+    from tfbench.backends.tensorflow import snapshots
+
+    model = build_model()
+    model(make_waves(STEPS))
+    before = states_of(model)
+    path = snapshots.write_snapshot(tmp_path, epoch=1, variables=snapshots.training_variables(model), kept=1)
+    model(make_waves(STEPS, seed=1))
+    assert np.abs(np.array(states_of(model)) - before).max() > 1e-3
+    snapshots.restore_snapshot(path, snapshots.training_variables(model))
+    np.testing.assert_array_equal(states_of(model), before)
+
+
+def batches_of(count: int, *, first_step: int = 0, batch_size: int = 10, **options: Any) -> list[Array]:
+    """Returns the inputs of the first batches as the training sees them, without their last axis."""
+    sine = registry.load("datasets", "sine")
+    splits = sine.load_splits(sine.Config(**options), None)
+    stream = build_training_dataset(splits, global_batch_size=batch_size, seed=3, first_step=first_step)
+    return [inputs.numpy()[..., 0] for inputs, _ in stream.take(count)]
+
+
+@pytest.mark.parametrize(("num_rows", "length", "train_samples"), [(10, 10, 80), (8, 7, 640), (3, 5, 48)])
+def test_consecutive_rows_go_on_where_they_ended_over_the_ends_of_epochs(
+    num_rows: int, length: int, train_samples: int
+) -> None:
+    sine = registry.load("datasets", "sine")
+    options = {"order": "consecutive", "num_rows": num_rows, "sequence_length": length}
+    assert sine.describe(sine.Config(**options)).train_samples == train_samples
+    count = train_samples // num_rows + 3  # over the end of an epoch
+    rows = np.concatenate(batches_of(count, batch_size=num_rows, **options), axis=1)
+    wave = (0.8 * np.sin(2 * np.linspace(0, 6 * np.pi, 100)))[:80]
+    for row, values in enumerate(rows):
+        points = (row * 80 // num_rows + np.arange(count * length)) % 80
+        np.testing.assert_allclose(values, wave[points], atol=1e-6)
+
+
+def test_random_starts_are_drawn_with_replacement_and_anew_in_every_epoch() -> None:
+    sine = registry.load("datasets", "sine")
+    spec = sine.describe(sine.Config(order="random_starts"))
+    assert (spec.drawn, spec.train_samples) == (True, 80)
+    numbers = np.arange(80, dtype=np.float32)[:, None]  # samples that are their own number
+    split = Split(inputs=numbers, targets=numbers, num_samples=80)
+    splits = Splits(spec=spec, train=split, validation=split, source="test")
+
+    def draw(count: int, first_step: int = 0) -> list[int]:
+        stream = build_training_dataset(splits, global_batch_size=10, seed=3, first_step=first_step)
+        return [int(number) for inputs, _ in stream.take(count) for number in inputs.numpy().ravel()]
+
+    drawn = draw(1000)
+    first, second = drawn[:80], drawn[80:160]
+    assert len(set(first)) < 80 and len(set(second)) < 80  # 80 of 80 without a repetition: once in 10^34
+    assert first != second
+    assert draw(3, first_step=13) == drawn[130:160]
+    counts = np.bincount(drawn, minlength=80)  # 125 each, give or take 11
+    assert len(counts) == 80 and counts.min() > 70 and counts.max() < 180
+
+
+RECIPE = """
+[recipe]
+title = "Sine"
+source = "this test"
+[model]
+name = "sine_lstm"
+stateful = true
+[dataset]
+name = "sine"
+[training]
+global_batch_size = 10
+epochs = 2
+loss = "summed_squared_error"
+"""
+
+
+def problems_with(folder: Path, **overrides: Any) -> list[str]:
+    path = folder / "mine.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    with pytest.raises(RecipeError) as caught:
+        files.load_recipe(path, {key.replace("__", "."): value for key, value in overrides.items()})
+    return [line.removeprefix("command line: ").removeprefix(f"{path}: ") for line in str(caught.value).splitlines()]
+
+
+def test_a_stateful_model_refuses_evaluations_in_other_batches(tmp_path: Path) -> None:
+    assert problems_with(tmp_path, training__global_batch_size=16, training__evaluates_training=True) == [
+        "training.global_batch_size: must divide the 10 validation samples of sine, since a stateful model is built "
+        "for one size of batch. Received: 16. Choose another, or set model.stateful = false."
+    ]
+    assert problems_with(tmp_path, training__global_batch_size=5, training__validation_batch_size=10) == [
+        "training.validation_batch_size: must be the global_batch_size, 5, since a stateful model is built for one "
+        "size of batch. Received: 10. Leave it out."
+    ]
+    assert problems_with(tmp_path, dataset__train_points=77, training__evaluates_training=True)[1:] == [
+        "training.global_batch_size: must divide the 77 training samples of sine, since a stateful model is built for "
+        "one size of batch. Received: 10. Choose another, or set model.stateful = false."
+    ]
+
+
+def test_what_is_not_evaluated_may_have_any_size(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    files.load_recipe(path, {"training.global_batch_size": 16, "measurement.steps": 5})
+    files.load_recipe(path, {"training.global_batch_size": 16, "model.stateful": False})
+
+
+def test_consecutive_rows_refuse_batches_of_another_size(tmp_path: Path) -> None:
+    assert problems_with(tmp_path, dataset__order="consecutive", training__global_batch_size=5) == [
+        "training.global_batch_size: must be 10, the dataset.num_rows that go on from batch to batch. Received: 5. "
+        "Set dataset.num_rows to the same."
+    ]
+
+
+def test_a_reset_needs_a_state() -> None:
+    sine_lstm = registry.load("models", "sine_lstm")
+    with pytest.raises(RecipeError, match=r'^model: reset_state = "epoch" needs stateful = true'):
+        build(sine_lstm.Config, {"reset_state": "epoch"}, "model")
+
+
+def test_a_stateful_model_that_is_only_looked_at_takes_one_sequence_at_a_time() -> None:
+    sine_lstm = registry.load("models", "sine_lstm")
+    assert sine_lstm.build_model(sine_lstm.Config(stateful=True), SPEC).input_shape == (1, STEPS, 1)
+
+
+@pytest.mark.slow
+def test_the_recipe_learns_the_wave_in_its_thousand_updates() -> None:
+    import keras
+
+    from tfbench.worker.state_reset import StateReset
+
+    recipe = files.load_recipe(files.find_recipe("sine_lstm"))
+    sine = registry.load("datasets", "sine")
+    splits = sine.load_splits(sine.Config(**recipe.dataset.options), None)
+    keras.utils.set_random_seed(recipe.training.seed)
+    model = build_compiled_model(recipe.model, recipe.training, splits.spec)
+    stream = build_training_dataset(splits, global_batch_size=10, seed=recipe.training.seed)
+    losses = []
+    for updates in (8, 992):
+        model.fit(stream.skip(8 * len(losses)), steps_per_epoch=updates, epochs=1, verbose=0, shuffle=False)
+        split = splits.validation
+        losses.append(model.evaluate(split.inputs, split.targets, batch_size=10, verbose=0, callbacks=[StateReset()]))
+    assert losses[1] < losses[0] / 10

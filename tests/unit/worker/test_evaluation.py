@@ -1,0 +1,123 @@
+"""What is made of a trained model, against plain NumPy."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from builders import build_recipe
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import OutputConfig
+from tfbench.records.journal import Journal, Replay, files_folder
+from tfbench.worker import evaluation
+
+RNG = np.random.default_rng(0)
+SPEC = DatasetSpec(
+    input_shape=(4, 4, 1),
+    input_dtype="uint8",
+    target_shape=(),
+    num_classes=3,
+    train_samples=5,
+    validation_samples=5,
+    stored_shape=(6, 6, 1),
+    views=9,
+    test_samples=7,
+)
+
+
+def split(count: int) -> Split:
+    images = RNG.integers(0, 256, (count, 6, 6, 1), np.uint8)
+    return Split(inputs=images, targets=RNG.integers(0, 3, count), num_samples=count)
+
+
+SPLITS = Splits(spec=SPEC, train=split(5), validation=split(5), test=split(7), source="test")
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    keras.utils.set_random_seed(0)
+    made = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(3, name="fc")])
+    made.get_layer("fc").kernel.assign(RNG.normal(size=(16, 3)) / 100)
+    made.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        jit_compile=False,
+    )
+    return made
+
+
+def probabilities(model: Any, images: np.ndarray) -> np.ndarray:
+    powers = np.exp(images.reshape(len(images), -1).astype(np.float64) @ model.get_weights()[0].astype(np.float64))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: Any, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "run.jsonl")
+    recipe = build_recipe(
+        training={"global_batch_size": 2, "epochs": 1},
+        output={"num_predictions": 4, "per_class_accuracy": True},
+    )
+    evaluation.evaluate_trained(recipe, SPLITS, model, journal)
+    journal.close()
+    replayed = Replay()
+    from tfbench.records.lines import Follower
+
+    for record in Follower(journal.path).read():
+        replayed.apply(record)
+    found = {entry.name: entry for entry in replayed._evaluations}
+
+    test = SPLITS.test
+    assert test
+    of_test = probabilities(model, test.inputs[:, 1:5, 1:5])
+    assert found["test"].num_samples == 7
+    assert found["test"].loss == pytest.approx(-np.log(of_test[np.arange(7), test.targets]).mean(), rel=1e-4)
+    assert found["test"].accuracy == pytest.approx((of_test.argmax(axis=1) == test.targets).mean())
+
+    images, labels = SPLITS.validation.inputs, SPLITS.validation.targets
+    views = [images[:, top : top + 4, left : left + 4] for top in range(3) for left in range(3)]
+    mean = np.mean([probabilities(model, view) for view in views], axis=0)
+    assert found["multiview"].loss == pytest.approx(-np.log(mean[np.arange(5), labels]).mean(), rel=1e-4)
+    assert found["multiview"].accuracy == pytest.approx((mean.argmax(axis=1) == labels).mean())
+
+    predicted = probabilities(model, images[:, 1:5, 1:5]).argmax(axis=1)
+    predictions = replayed._values["predictions"]
+    assert predictions.first_labels == tuple(labels[:4])
+    assert predictions.first_predictions == tuple(predicted[:4])
+    assert sum(predictions.class_correct) == (predicted == labels).sum()
+
+
+def test_counts_samples_and_hits_of_each_class() -> None:
+    labels, predicted = np.array([0, 2, 2, 0, 2]), np.array([0, 2, 0, 1, 2])
+    found = evaluation.summarize_predictions(labels, predicted, OutputConfig(per_class_accuracy=True), num_classes=4)
+    assert found.class_samples == (2, 0, 3, 0)
+    assert found.class_correct == (1, 0, 2, 0)
+    assert found.first_labels == ()
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's own saving under NumPy 2
+def test_saved_model_gives_the_same_outputs_and_no_part_is_left(model: Any, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "run.jsonl")
+    evaluation.write_model_files(OutputConfig(saves_model=True), model, journal)
+    journal.close()
+    folder = files_folder(journal.path)
+    assert [path.name for path in folder.iterdir()] == ["model.keras"]
+    again = keras.saving.load_model(folder / "model.keras")
+    images = RNG.random((2, 4, 4, 1), np.float32)
+    np.testing.assert_allclose(again(images), model(images), rtol=1e-6)
+
+
+def test_says_what_a_picture_needs_where_it_cannot_be_drawn(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise ImportError("You must install pydot")
+
+    monkeypatch.setattr(keras.utils, "plot_model", fail)
+    journal = Journal(tmp_path / "run.jsonl")
+    evaluation.write_model_files(OutputConfig(draws_model=True), model, journal)
+    journal.close()
+    text = journal.path.read_text()
+    assert "the model's graph was not drawn: pydot or Graphviz is missing. pip install" in text

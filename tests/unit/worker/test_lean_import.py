@@ -1,0 +1,63 @@
+"""A package imported without what it would bring along."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+from builders import build_recipe
+from tfbench.recipe.sections import Recipe
+from tfbench.worker import process_settings
+from tfbench.worker.lean_import import import_without
+
+_PACKAGE = """
+try:
+    import picture_maker
+except ImportError:
+    picture_maker = None
+import known_before
+"""
+
+
+@pytest.fixture(autouse=True)
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {"network": _PACKAGE, "picture_maker": "", "known_before": "", "broken": "1 / 0"}.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_what_is_left_out_is_not_found_then_and_is_found_later() -> None:
+    import_without("known_before", ())
+    import_without("network", ("picture_maker", "known_before"))
+    assert sys.modules["network"].picture_maker is None
+    assert sys.modules["network"].known_before is sys.modules["known_before"]
+    assert "picture_maker" not in sys.modules
+    import_without("picture_maker", ())
+    assert sys.modules["picture_maker"].__file__
+
+
+def test_an_import_that_fails_hides_nothing() -> None:
+    with pytest.raises(ZeroDivisionError):
+        import_without("broken", ("picture_maker",))
+    assert "picture_maker" not in sys.modules
+
+
+def with_own(part: str) -> Recipe:
+    """Builds a recipe whose model, or data set, is a function of the user's own."""
+    recipe = build_recipe()
+    own = dataclasses.replace(getattr(recipe, part), name="mine:make", options={})
+    return dataclasses.replace(recipe, **{part: own})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "is_lean"), [(build_recipe(), True), (with_own("model"), False), (with_own("dataset"), False)]
+)
+def test_code_of_the_users_own_finds_keras_as_it_is_elsewhere(
+    recipe: Recipe, is_lean: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out: list[str] = []
+    monkeypatch.setattr(process_settings, "import_without", lambda name, others: left_out.extend(others))
+    process_settings.import_keras(recipe)
+    assert ("pandas" in left_out) is is_lean

@@ -1,0 +1,198 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tfbench.recipe.sections import MeasurementConfig
+from tfbench.records.run import StepSpan
+from tfbench.worker.ledger import Ledger
+from tfbench.worker.recorder import SpanClock, Validation
+
+MS = 1_000_000  # in nanoseconds
+
+
+class NotedLedger(Ledger):
+    """Notes each entry that is opened."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.opened: list[str | None] = []
+
+    def switch(self, entry: str | None) -> str | None:
+        self.opened.append(entry)
+        return super().switch(entry)
+
+
+class Run:
+    """A clock that ticks a given list, and what was made of it."""
+
+    def __init__(self, readings_ms: list[float], **config: Any) -> None:
+        self.spans: list[StepSpan] = []
+        self.synchronizations = 0
+        self.ledger = NotedLedger()
+        readings: Iterator[float] = iter(readings_ms)
+        self.clock = SpanClock(
+            MeasurementConfig(**({"warmup_steps": 1} | config)),
+            synchronize=self._synchronize,
+            on_span=self.spans.append,
+            ledger=self.ledger,
+            now=lambda: int(next(readings) * MS),
+        )
+
+    def _synchronize(self) -> None:
+        self.synchronizations += 1
+
+    def steps(self, count: int, *, each: int = 1, ends_epoch: bool = False) -> bool:
+        reached = False
+        for index in range(count):
+            reached = self.clock.end_steps(each, ends_epoch=ends_epoch and index == count - 1)
+        return reached
+
+    @property
+    def cuts(self) -> list[tuple[int, int, int]]:
+        return [(span.epoch, span.first_step, span.last_step) for span in self.spans]
+
+
+def test_first_step_is_a_span_of_its_own() -> None:
+    # begin; first step seen at 900 and, synchronised, at 1000; then steps at 1010, 1020 (cut by the end of the epoch).
+    run = Run([0, 900, 1000, 1010, 1020, 1021])
+    run.clock.begin_epoch(1)
+    run.steps(3, ends_epoch=True)
+    assert run.cuts == [(1, 1, 1), (1, 2, 3)]
+    assert [span.seconds for span in run.spans] == pytest.approx([1.0, 0.021])
+
+
+def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization() -> None:
+    run = Run([0, 10, 10, 30, 59, 60, 61, 80, 130, 131])
+    run.clock.begin_epoch(1)
+    run.steps(6)  # seen at 10 | 30 59 60 (50 ms after 10: cut, read 61) | 80 130 (69 ms after 61: cut, read 131)
+    assert run.cuts == [(1, 1, 1), (1, 2, 4), (1, 5, 6)]
+    assert [span.seconds for span in run.spans] == pytest.approx([0.010, 0.051, 0.070])
+    assert run.synchronizations == 3
+
+
+def test_step_mode_ends_a_span_at_every_step() -> None:
+    run = Run([0, 1, 2, 3, 4, 5, 6], clock="step")
+    run.clock.begin_epoch(1)
+    run.steps(3)
+    assert run.cuts == [(1, 1, 1), (1, 2, 2), (1, 3, 3)]
+
+
+def test_steps_per_execution_counts_every_step_of_an_execution() -> None:
+    run = Run([0, 1, 2, 60, 61], steps=None)
+    run.clock.begin_epoch(1)
+    run.steps(2, each=3)
+    assert run.cuts == [(1, 1, 3), (1, 4, 6)]
+
+
+def test_steps_go_on_counting_in_the_next_epoch_and_time_between_epochs_is_in_no_span() -> None:
+    run = Run([0, 1, 2, 3, 4, 1000, 1005, 1007])
+    run.clock.begin_epoch(1)
+    run.steps(2, ends_epoch=True)
+    run.clock.begin_epoch(2)  # at 1000: a validation lay between
+    run.steps(1, ends_epoch=True)
+    assert run.cuts == [(1, 1, 1), (1, 2, 2), (2, 3, 3)]
+    assert run.spans[-1].seconds == pytest.approx(0.007)
+
+
+def test_what_is_done_before_a_restart_is_in_no_span() -> None:
+    run = Run([0, 1, 2, 500, 510, 512])
+    run.clock.begin_epoch(1)
+    run.steps(1)
+    run.clock.restart()  # at 500
+    run.steps(1, ends_epoch=True)
+    assert run.spans[1].seconds == pytest.approx(0.012)
+
+
+def test_warmup_ends_at_the_boundary_of_a_span() -> None:
+    run = Run([0, 1, 2, 3, 4, 5, 6, 60, 61], warmup_steps=3)
+    run.clock.begin_epoch(1)
+    run.steps(5)  # 1 | 2 3 (the warm-up ends) | 4 5 (seen at 6 and 60)
+    assert run.cuts == [(1, 1, 1), (1, 2, 3), (1, 4, 5)]
+
+
+def test_limit_of_steps_counts_those_after_the_warmup() -> None:
+    run = Run([0, 1, 2, 3, 4, 5, 6, 7, 8], warmup_steps=2, steps=2)
+    run.clock.begin_epoch(1)
+    assert not run.steps(3)
+    assert run.steps(1)
+    assert run.cuts == [(1, 1, 1), (1, 2, 2), (1, 3, 4)]
+
+
+def test_limit_of_seconds_counts_from_the_end_of_the_warmup() -> None:
+    # The warm-up (one step) ends at 2000 ms; one second later is 3000.
+    run = Run([0, 1000, 2000, 2990, 2995, 3001, 3002], seconds=1.0, min_span_seconds=0.5)
+    run.clock.begin_epoch(1)
+    assert not run.steps(2)
+    assert run.steps(1)
+    assert run.cuts[-1] == (1, 3, 3)
+
+
+def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_limit() -> None:
+    run = Run([0, 1, 2, 900, 1500, 1501, 1901, 1902], seconds=1.0)
+    run.clock.begin_epoch(1)
+    run.steps(1)
+    run.clock.restart()  # at 900: the limit is 1900
+    assert not run.steps(1)
+    assert run.steps(1)
+
+
+def test_the_ledger_is_told_of_first_step_warmup_and_steady_steps() -> None:
+    run = Run([0, 1, 2, 3, 4, 5, 6, 7], warmup_steps=2)
+    run.clock.begin_epoch(1)
+    assert run.ledger.opened == ["first_step"]
+    run.steps(1)
+    run.clock.restart()
+    assert run.ledger.opened[1:] == ["warmup", "warmup"]
+    run.steps(1)
+    assert run.ledger.opened[3:] == ["steady"]
+    run.steps(1, ends_epoch=True)
+    assert run.ledger.opened[4:] == ["callbacks"]
+
+
+def test_the_ledger_is_told_that_a_limit_ends_the_training() -> None:
+    run = Run([0, 1, 2, 3, 4], warmup_steps=1, steps=1)
+    run.clock.begin_epoch(1)
+    assert run.steps(2)
+    assert run.ledger.opened == ["first_step", "steady", "callbacks"]
+
+
+def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> None:
+    run = Run([0, 1, 2, 3, 4], warmup_steps=3)
+    run.clock.begin_epoch(1)
+    run.steps(1, each=5)
+    assert run.ledger.opened == ["first_step", "steady"]
+    assert run.clock.steady_steps_per_second is None
+    run.steps(1, each=5, ends_epoch=True)
+    assert run.clock.steady_steps_per_second == pytest.approx(5 / 0.002)  # from 2 to 4 ms
+
+
+def test_steady_speed_counts_neither_the_warmup_nor_what_lies_between_epochs() -> None:
+    run = Run([0, 100, 200, 203, 204, 1000, 1002, 1006])
+    run.clock.begin_epoch(1)
+    run.steps(2, ends_epoch=True)
+    run.clock.begin_epoch(2)
+    run.steps(1, ends_epoch=True)
+    assert run.clock.steady_steps_per_second == pytest.approx(2 / 0.010)  # 4 ms and 6 ms
+
+
+def test_mean_of_batches_weighs_the_short_last_one_like_the_others() -> None:
+    # Ten samples in batches of 4, 4 and 2, with accuracies 0.5, 1 and 0: 0.6 of the samples, 0.5 of the batches.
+    validation = Validation(10, 4, is_whole=True)
+    for logs in ({"accuracy": 0.5}, {"accuracy": 0.75}, {"accuracy": 0.6}):
+        validation.note(logs)
+    assert validation.batch_means() == {"val_accuracy_batch_mean": pytest.approx(0.5)}
+
+
+@pytest.mark.parametrize(("num_samples", "batch_size"), [(8, 4), (3, 4)])
+def test_mean_of_batches_is_that_of_samples_where_all_are_of_one_size(num_samples: int, batch_size: int) -> None:
+    validation = Validation(num_samples, batch_size, is_whole=True)
+    validation.note({"loss": 2.0})
+    validation.note({"loss": 1.5})
+    assert validation.batch_means() == {"val_loss_batch_mean": 1.5}
+
+
+def test_mean_of_batches_is_not_given_where_the_logs_are_of_one_replica_only() -> None:
+    validation = Validation(10, 4, is_whole=False)
+    validation.note({"loss": 2.0})
+    assert validation.batch_means() == {}

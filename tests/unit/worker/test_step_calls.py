@@ -1,0 +1,77 @@
+"""How calls of a step end: all that are held against each other in the same way."""
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tfbench.worker.profile.calls import StepCalls
+from tfbench.worker.profile.job import holds_copy
+
+GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
+HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+class Device:
+    """Does what it is given later, until a result of it is read."""
+
+    def __init__(self) -> None:
+        self.queued: list[str] = []
+        self.reads: list[list[str]] = []
+
+    def do(self, name: str) -> Any:
+        self.queued.append(name)
+        return SimpleNamespace(numpy=self._read)
+
+    def _read(self) -> float:
+        self.reads.append(list(self.queued))
+        self.queued.clear()
+        return 0.0
+
+
+def build_calls(device: Device, steps_per_execution: int = 1) -> StepCalls:
+    """Builds the calls of a step that does nothing but to keep a device busy."""
+    calls = StepCalls.__new__(StepCalls)
+    calls.model = SimpleNamespace(train_function=lambda _: {"accuracy": None, "loss": device.do("keras")})
+    calls._keras_steps = steps_per_execution
+    calls._batches = SimpleNamespace(cycle=lambda: itertools.repeat((None, None)))
+    calls._profiled = SimpleNamespace(
+        build=lambda upto: lambda x, y: (device.do(upto), []) if upto == "backward" else device.do(upto),
+        build_take=lambda: lambda _: device.do("take"),
+    )
+    return calls
+
+
+def test_phases_and_kerass_own_step_beside_them_end_when_their_result_is_read() -> None:
+    device = Device()
+    calls = build_calls(device)
+    keras, num_steps = calls.keras_call(None, waits=True)
+    for call in (*map(calls.call, ("dispatch", "forward", "backward", "update")), calls.take_call(None), keras):
+        call()
+    assert device.reads == [["dispatch"], ["forward"], ["backward"], ["update"], ["take"], ["keras"]]
+    assert num_steps == 1
+
+
+def test_kerass_step_as_fit_runs_it_does_not_wait() -> None:
+    device = Device()
+    call, num_steps = build_calls(device, 10).keras_call(None)
+    call()
+    call()
+    assert (device.reads, device.queued, num_steps) == ([], ["keras", "keras"], 10)
+
+
+@pytest.mark.parametrize(
+    ("devices", "device", "copies"),
+    [
+        ((HOST, HOST), "/device:GPU:0", True),
+        ((GPU, GPU), "/device:GPU:0", False),
+        ((GPU, HOST), "/device:GPU:0", True),
+        ((HOST, HOST), "/device:CPU:0", False),
+    ],
+)
+def test_a_step_copies_what_the_iterator_does_not_bring_to_its_device(
+    devices: tuple[str, str], device: str, copies: bool
+) -> None:
+    batch = tuple(SimpleNamespace(device=name) for name in devices)
+    assert holds_copy(batch, device) == copies

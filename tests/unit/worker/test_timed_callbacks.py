@@ -1,0 +1,203 @@
+"""What Keras's `fit` is told, and what it waits for: the clock's callback list in a real training."""
+
+import collections
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras.src import backend  # what Keras turns logs into numbers with
+from tensorflow.python.framework import ops
+
+from tfbench.recipe.sections import MeasurementConfig
+from tfbench.records.run import EpochRecord, StepSpan
+from tfbench.worker.ledger import Ledger
+from tfbench.worker.recorder import SpanClock, Validation, build_callbacks
+
+STEPS, EPOCHS = 12, 2
+
+
+class Training:
+    """A small training under the clock, whose spans are cut every four steps."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *others: Any,
+        broken: bool = False,
+        ahead: int = 4,
+        is_validated: bool = True,
+    ) -> None:
+        self.reads: collections.Counter[str] = collections.Counter()  # of tensors, by where the training was
+        self.spans: list[StepSpan] = []
+        self.epochs: list[EpochRecord] = []
+        self.notes: list[str] = []
+        self.synchronized = 0
+        self._where = "before"
+        for name in ("numpy", "__array__", "__float__"):
+            monkeypatch.setattr(ops._EagerTensorBase, name, self._counting(getattr(ops._EagerTensorBase, name)))
+        monkeypatch.setattr(backend, "convert_to_numpy", self._counting(backend.convert_to_numpy))
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("sgd", loss, metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")])
+        inputs = np.full((4, 2), np.nan if broken else 1.0, np.float32)
+        batches = tf.data.Dataset.from_tensors((inputs, np.array([0, 1, 2, 0])))
+        ledger = Ledger(0)
+        ticks: Iterator[int] = iter(range(0, 10**15, 10_000_000))  # 10 ms a reading, of which a step has one
+        clock = SpanClock(
+            MeasurementConfig(warmup_steps=1, min_span_seconds=0.035),
+            synchronize=self._synchronize,
+            on_span=self.spans.append,
+            ledger=ledger,
+            now=lambda: next(ticks),
+        )
+        callbacks = build_callbacks(
+            clock,
+            ledger=ledger,
+            model=model,
+            steps_per_epoch=STEPS,
+            global_batch_size=4,
+            warmup_steps=1,
+            on_epoch=self._on_epoch,
+            on_first_step=lambda: None,
+            batches_ahead=ahead,
+            validation=Validation(12, 4, is_whole=True) if is_validated else None,
+            others=others,
+            on_note=self.notes.append,
+        )
+        self._watch(callbacks)
+        self.history = model.fit(
+            batches.repeat(),
+            steps_per_epoch=STEPS,
+            epochs=EPOCHS,
+            validation_data=batches.repeat(3) if is_validated else None,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        ).history
+
+    def _counting(self, method: Any) -> Any:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.reads[self._where] += 1
+            return method(*args, **kwargs)
+
+        return counted
+
+    def _watch(self, callbacks: Any) -> None:
+        places = {
+            "on_epoch_begin": "steps",
+            "on_test_begin": "validation",
+            "on_test_end": "epoch end",
+            "on_epoch_end": "epoch end",
+        }
+
+        def watched(method: Any, place: str) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                self._where = "callback"
+                method(*args, **kwargs)
+                self._where = place
+
+            return call
+
+        for name, place in places.items():
+            setattr(callbacks, name, watched(getattr(callbacks, name), place))
+        end = callbacks.on_train_batch_end
+
+        def on_train_batch_end(batch: int, logs: Any = None) -> None:
+            end(batch, logs)
+            if batch == STEPS - 1:
+                self._where = "between"
+
+        callbacks.on_train_batch_end = on_train_batch_end
+
+    def _synchronize(self) -> None:
+        self.synchronized += 1
+
+    def _on_epoch(self, record: EpochRecord) -> bool:
+        self.epochs.append(record)
+        return False
+
+
+class Watcher(keras.callbacks.Callback):
+    """Needs the loss after every step, and every batch of the validation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.losses: list[Any] = []
+        self.num_tested = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.losses.append(logs["loss"])
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.num_tested += 1
+
+
+def test_the_steps_of_a_span_are_waited_for_once_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Training(monkeypatch)
+    assert [(span.first_step, span.last_step) for span in run.spans[:3]] == [(1, 1), (2, 5), (6, 9)]
+    assert run.synchronized == len(run.spans) < EPOCHS * STEPS
+    assert run.reads["steps"] == 0  # no loss was turned into a number, for which the device would be waited for
+    assert run.notes == []
+
+
+def test_the_batches_of_a_validation_are_not_waited_for_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Training(monkeypatch)
+    assert run.reads["validation"] <= 2 * EPOCHS  # loss and accuracy of all, at its end
+    assert run.reads["callback"] + run.reads["epoch end"] > 0  # the count is of what Keras reads with
+
+
+def test_an_epoch_has_its_loss_and_accuracy_although_no_step_was_asked_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Training(monkeypatch)
+    assert [record.loss for record in run.epochs] == pytest.approx(run.history["loss"])
+    assert [record.val_accuracy for record in run.epochs] == pytest.approx(run.history["val_accuracy"])
+    assert [record.val_loss_batch_mean for record in run.epochs] == pytest.approx(run.history["val_loss"])
+    assert run.epochs[1].loss < run.epochs[0].loss  # of each epoch anew
+
+
+def test_a_loss_that_is_not_finite_is_seen_at_the_end_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Training(monkeypatch, broken=True)
+    assert [record.loss for record in run.epochs] == [None, None]
+    assert np.isnan(run.history["loss"]).all()
+
+
+def test_a_callback_that_needs_every_batch_is_called_and_said_to_slow_the_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watcher = Watcher()
+    run = Training(monkeypatch, keras.callbacks.TerminateOnNaN(), watcher)
+    assert [type(loss) for loss in watcher.losses] == [float] * (EPOCHS * STEPS)
+    assert watcher.num_tested == EPOCHS * 3
+    assert run.reads["steps"] >= EPOCHS * STEPS
+    assert run.notes == [
+        "TerminateOnNaN, Watcher asked for the loss after every step, for which each step was waited for: small "
+        "networks are slower so. Do not compare this run with runs without it."
+    ]
+
+
+def test_callbacks_that_are_called_between_epochs_alone_cost_the_steps_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    other = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
+    run = Training(monkeypatch, other)
+    assert seen == [0, 1]
+    assert (run.reads["steps"], run.notes) == (0, [])
+
+
+@pytest.mark.parametrize(("ahead", "ready"), [(4, 4), (100, STEPS)])
+def test_an_epoch_says_how_many_batches_may_have_been_ready_before_its_clock_began(
+    monkeypatch: pytest.MonkeyPatch, ahead: int, ready: int
+) -> None:
+    assert [record.ready_batches for record in Training(monkeypatch, ahead=ahead).epochs] == [ready, ready]
+
+
+def test_where_nothing_happens_between_epochs_none_of_their_batches_count_as_ready_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert [record.ready_batches for record in Training(monkeypatch, is_validated=False).epochs] == [0, 0]

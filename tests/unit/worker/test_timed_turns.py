@@ -1,0 +1,107 @@
+"""How functions take turns, with a clock that moves when they are called."""
+
+from typing import Any
+
+import pytest
+
+from tfbench.backends.tensorflow import placement
+from tfbench.worker.profile import turns
+from tfbench.worker.profile.turns import TimedTurns
+
+
+class Clock:
+    """Stands still but for the calls that it hands out, and for who waits for the device that they keep busy."""
+
+    def __init__(self) -> None:
+        self.now = self.busy_until = 0.0
+        self.called: list[str] = []
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def call(self, name: str, seconds: float, device_seconds: float = 0.0) -> Any:
+        def call() -> None:
+            self.called.append(name)
+            self.now += seconds
+            self.busy_until = max(self.now, self.busy_until) + device_seconds
+
+        return call
+
+    def synchronize(self) -> None:
+        self.now = max(self.now, self.busy_until)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(turns, "time", found)
+    monkeypatch.setattr(placement, "synchronize", found.synchronize)
+    return found
+
+
+def rounds_of(functions: Any, seconds: float, restored: list[int] | None = None) -> list[Any]:
+    kept = [] if restored is None else restored
+    return list(functions.rounds(seconds, lambda: kept.append(1)))
+
+
+def test_a_turn_takes_as_many_calls_as_fill_it_after_one_that_is_not_timed(clock: Clock) -> None:
+    functions = TimedTurns()
+    functions.add("short", clock.call("short", 0.01), num_steps=2)
+    functions.add("long", clock.call("long", 0.5))
+    clock.called.clear()
+    one = rounds_of(functions, 0.1)[0]
+    assert one.seconds == pytest.approx({"short": 0.005, "long": 0.5})  # of a step
+    assert clock.called[:7] == ["short"] * 5 + ["long"] * 2  # 0.04 s or a call, and one before
+    assert functions.estimate("short") == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.5])
+def test_what_a_device_still_does_for_others_is_not_timed(clock: Clock, seconds: float) -> None:
+    functions = TimedTurns()
+    functions.add("step", clock.call("step", 0.0, device_seconds=seconds))
+    rounds = list(functions.rounds(0.1, clock.call("restore", 0.0, device_seconds=1.0)))
+    assert [one.seconds["step"] for one in rounds] == pytest.approx([seconds] * len(rounds))
+
+
+def test_rounds_go_forwards_and_backwards_from_the_same_weights_until_the_time_is_over(clock: Clock) -> None:
+    functions = TimedTurns()
+    functions.add("a", clock.call("a", 0.3))
+    functions.add("b", clock.call("b", 0.7))
+    clock.called.clear()
+    restored: list[int] = []
+    assert len(rounds_of(functions, 13.0, restored)) == 7
+    assert clock.called == list("aabbbbaa" * 3 + "aabb")  # one call before each that is timed
+    assert len(restored) == 7
+
+
+@pytest.mark.parametrize(("seconds", "num_rounds"), [(48.0, 5), (18.0, 3), (20.0, 4), (1.0, 3)])
+def test_there_are_five_rounds_or_three_where_they_take_twice_the_time_and_long(
+    clock: Clock, seconds: float, num_rounds: int
+) -> None:
+    functions = TimedTurns()
+    functions.add("a", clock.call("a", 6.0))  # twice a round
+    assert len(rounds_of(functions, seconds)) == num_rounds
+
+
+@pytest.mark.parametrize(("seconds", "num_rounds"), [(0.1, 2), (48.0, 4)])
+def test_fewer_rounds_may_be_enough(clock: Clock, seconds: float, num_rounds: int) -> None:
+    functions = TimedTurns()
+    functions.add("a", clock.call("a", 6.0))
+    assert len(list(functions.rounds(seconds, lambda: None, min_rounds=2))) == num_rounds
+
+
+def test_batches_that_wait_are_used_up_before_each_turn_however_long_a_call_takes(clock: Clock) -> None:
+    functions = TimedTurns()
+    functions.add("full", clock.call("full", 0.5), num_before=7)
+    assert len(clock.called) == 7 + 1  # before the first reading, too
+    clock.called.clear()
+    assert len(rounds_of(functions, 0.1)) == 5
+    assert len(clock.called) == 5 * (7 + 1)
+
+
+def test_a_function_that_was_taken_out_has_no_turn(clock: Clock) -> None:
+    functions = TimedTurns()
+    for name in ("a", "b", "b/step"):
+        functions.add(name, clock.call(name, 1.0), is_traced=name == "b/step")
+    functions.discard("b")
+    assert [set(one.seconds) for one in rounds_of(functions, 0.1)] == [{"a"}] * 5

@@ -1,0 +1,319 @@
+"""Networks and data from functions of the user's: called only when allowed, and every way in which they can fail."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from builders import build_recipe, build_request
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.errors import DatasetError, Notice, RecipeError
+from tfbench.recipe import conflicts
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import DatasetConfig, ModelConfig
+from tfbench.records.journal import files_folder, read_request, request_fields
+from tfbench.records.run import RunResult
+from tfbench.runs.requests import new_request, resumed_request
+from tfbench.worker import benchmark, compiled_model
+
+SPEC = DatasetSpec(
+    input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
+)
+TRACE = "import pathlib\npathlib.Path('imported').touch()\n"
+NET = """
+import keras
+
+def build_model(spec, width=2):
+    layers = [keras.layers.Dense(width), keras.layers.Dense(spec.num_classes)]
+    return keras.Sequential([keras.Input(spec.input_shape), *layers])
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The user's folder; what is imported from there is forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield in_tmp_path
+    for name in set(sys.modules) - before:
+        if str(in_tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
+    Path("nets.py").write_text(code, encoding="utf-8")
+    return compiled_model.build_model(ModelConfig(name=name, options=options), SPEC, allows_code=True)
+
+
+def load(code: str, name: str = "data:load_splits", data_dir: str | None = None, **options: Any) -> Splits:
+    Path("data.py").write_text(f"import numpy as np\n{code}", encoding="utf-8")
+    config = DatasetConfig(name=name, options=options)
+    return benchmark.load_data(config, data_dir, seed=0, allows_code=True)
+
+
+def returning(expression: str) -> str:
+    return f"def load_splits(data_dir):\n    return {expression}\n"
+
+
+def refusal(kind: Any, *arguments: Any, **options: Any) -> str:
+    with pytest.raises((RecipeError, DatasetError)) as caught:
+        kind(*arguments, **options)
+    return str(caught.value)
+
+
+def test_a_network_is_built_by_the_users_function_with_the_other_keys_as_arguments() -> None:
+    with pytest.warns(Notice) as caught:
+        model = build(NET, width=5)
+    assert model.count_params() == 4 * 5 + 5 + 5 * 3 + 3
+    (notice,) = (str(warning.message) for warning in caught)
+    assert notice.startswith(f"the network is code of {Path.cwd()}/nets.py (SHA-256 ")
+
+
+def test_an_object_that_can_be_called_will_do() -> None:
+    with pytest.warns(Notice, match="code of no file"):
+        model = build(f"{NET}\nimport functools\nwide = functools.partial(build_model, width=7)", "nets:wide")
+    assert model.count_params() == 4 * 7 + 7 + 7 * 3 + 3
+
+
+def test_a_package_in_the_current_folder_is_found() -> None:
+    Path("mine").mkdir()
+    Path("mine/nets.py").write_text(NET, encoding="utf-8")
+    with pytest.warns(Notice):
+        config = ModelConfig(name="mine.nets:build_model")
+        assert compiled_model.build_model(config, SPEC, allows_code=True).output_shape == (None, 3)
+
+
+def test_the_current_folder_does_not_stand_for_pythons_own_modules() -> None:
+    Path("secrets.py").write_text(TRACE, encoding="utf-8")
+    with pytest.warns(Notice):
+        build(NET.replace("import keras", "import keras, secrets"))
+    assert not Path("imported").exists()
+
+
+def test_nothing_is_imported_unless_it_was_allowed() -> None:
+    Path("nets.py").write_text(TRACE + NET, encoding="utf-8")
+    message = refusal(compiled_model.build_model, ModelConfig(name="nets:build_model"), SPEC)
+    assert message == (
+        "model.name: nets:build_model is code from outside of tfbench, which can do whatever you can. "
+        "If you trust it, allow it with --allow-code."
+    )
+    message = refusal(benchmark.load_data, DatasetConfig(name="nets:load_splits"), None, seed=0)
+    assert message.startswith("dataset.name: nets:load_splits is code from outside of tfbench")
+    assert not Path("imported").exists()
+
+
+def test_a_request_with_code_is_refused_unless_it_was_allowed() -> None:
+    recipe = build_recipe(model={"name": "nets:build_model"}, dataset={"name": "data:load_splits", "data": "real"})
+    message = refusal(new_request, recipe, name=None, data_dir=None)
+    assert [line.partition(" is code from outside")[0] for line in message.splitlines()] == [
+        "model.name: nets:build_model",
+        "dataset.name: data:load_splits",
+    ]
+    assert new_request(recipe, name=None, data_dir=None, allows_code=True).allows_code
+
+
+def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed_again(folder: Path) -> None:
+    recipe = build_recipe(model={"name": "nets:build_model"}, training={"epochs": 5})
+    snapshots = files_folder(folder / "run.jsonl") / "snapshots"
+    snapshots.mkdir(parents=True)
+    (snapshots / "epoch_000000.npz").touch()
+    previous = RunResult(request=build_request(recipe=recipe, allows_code=True))
+    message = refusal(resumed_request, previous, folder / "run.jsonl", overrides={}, name=None, data_dir=None)
+    assert "model.name: nets:build_model is code from outside" in message
+
+
+def test_recorded_runs_are_read_without_importing_what_they_name() -> None:
+    Path("nets.py").write_text(TRACE, encoding="utf-8")
+    model = {"name": "nets:build_model", "width": 3, "names": ["a"], "table": {"x": 1.5}}
+    dataset = {"name": "gone.data:load_splits", "data": "real", "size": 7}
+    request = build_request(recipe=build_recipe(model=model, dataset=dataset), allows_code=True)
+    assert read_request(request_fields(request)) == request
+    assert not Path("imported").exists()
+
+
+def test_recorded_runs_are_read_without_their_file() -> None:
+    request = build_request(recipe=build_recipe(model={"name": "keras_file", "file": "/nowhere/net.keras"}))
+    assert request.recipe.model == ModelConfig(name="keras_file", options={"file": "/nowhere/net.keras"})
+    assert read_request(request_fields(request)) == request
+
+
+def test_a_run_is_named_after_its_network() -> None:
+    def name_of(**model: Any) -> str:
+        return new_request(build_recipe(model=model), name=None, data_dir=None, allows_code=True).name
+
+    assert name_of(name="my.nets:build_wide", hidden_units=5) == "test-build_wide-b32-default"
+    assert name_of(name="keras_file", file="/a/wide.keras") == "test-wide-b32-default"
+    assert name_of(name="keras_application", architecture="VGG16") == "test-VGG16-b32-default"
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "message"),
+    [
+        ("", "netz:build_model", "model.name: netz:build_model: there is no module netz in PYTHONPATH or the current"),
+        ("", "nets.deeper:build_model", "there is no module nets.deeper in PYTHONPATH or the current folder {folder}."),
+        ("import nonesuch_module", "nets:build_model", "ModuleNotFoundError: No module named 'nonesuch_module'"),
+        (
+            "",
+            "nets:build_model",
+            "there must be a function build_model in {folder}/nets.py. Found: nothing of that name.",
+        ),
+        ("build_model = 3", "nets:build_model", "build_model in {folder}/nets.py. Found: a int."),
+        ("def build_model(", "nets:build_model", "{folder}/nets.py"),
+        ("def build_model(", "nets:build_model", "SyntaxError: "),
+        ("raise ValueError('no luck')", "nets:build_model", "ValueError: no luck"),
+        ("import sys; sys.exit(0)", "nets:build_model", "raised an error:"),
+    ],
+)
+def test_code_that_cannot_be_imported_is_explained(code: str, name: str, message: str) -> None:
+    found = refusal(build, code, name)
+    assert found.startswith(f"model.name: {name}: ")
+    assert message.format(folder=Path.cwd()) in found
+
+
+def test_what_the_code_raised_is_shown_with_its_line() -> None:
+    code = "def build_model(spec):\n    return inner()\n\ndef inner():\n    raise KeyError('width')\n"
+    lines = [line for line in refusal(build, code).splitlines() if "^" not in line]
+    assert lines == [
+        "model.name: nets:build_model: raised an error:",
+        f'  File "{Path.cwd()}/nets.py", line 2, in build_model',
+        "    return inner()",
+        f'  File "{Path.cwd()}/nets.py", line 5, in inner',
+        "    raise KeyError('width')",
+        "  KeyError: 'width'",
+    ]
+
+
+def test_arguments_that_the_function_does_not_take_are_named() -> None:
+    message = refusal(build, NET, widht=3)
+    assert "cannot be called as build_model(spec, widht), with the other keys of its table" in message
+    assert "unexpected keyword argument 'widht'. It is build_model(spec, width=2)." in message
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("return None", "must be a keras.Sequential or a keras.Model(inputs, outputs). Received: NoneType."),
+        (
+            "class Own(keras.Model):\n        pass\n    return Own()",
+            "Received: Own. A model class of your own is one once it is called: inputs = keras.Input(spec.input_shape)",
+        ),
+        (
+            "return keras.Sequential([keras.layers.Dense(2)])",
+            "must take samples of shape (4,) and give (3,), a logit for each of 3 classes, in batches of any size",
+        ),
+        (
+            "m = keras.Sequential([keras.layers.Dense(3)]); m.compile('adam', 'mse'); return m",
+            "must return a model that is not compiled: the recipe says how it is trained.",
+        ),
+        (
+            "return keras.Sequential([keras.layers.Dense(3, activation='softmax')])",
+            "ends in a softmax, but the loss expects logits. Leave its last activation out.",
+        ),
+        (
+            "keras.config.set_dtype_policy('mixed_bfloat16'); return keras.Sequential([keras.layers.Dense(3)])",
+            "changed Keras's dtype policy (training.precision) from float32 to mixed_bfloat16. Leave it alone",
+        ),
+    ],
+)
+def test_what_is_returned_must_be_a_model_for_this_data(code: str, message: str) -> None:
+    import keras
+
+    try:
+        found = refusal(build, f"import keras\n\ndef build_model(spec):\n    {code}\n")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert found.startswith("model.name: nets:build_model: ")
+    assert message in found
+
+
+def test_arrays_become_splits_with_what_can_be_seen_from_them() -> None:
+    code = """
+def load_splits(data_dir, size):
+    x = np.arange(size * 6, dtype="uint8").reshape(size, 2, 3)
+    y = np.arange(size) % 4
+    return (x, y), (x[:2], y[:2, None])
+"""
+    splits = load(code, size=8)
+    assert splits.spec == DatasetSpec(
+        input_shape=(2, 3),
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=4,
+        train_samples=8,
+        validation_samples=2,
+    )
+    assert splits.validation.targets.tolist() == [0, 1]
+    assert splits.source.startswith(f"code of {Path.cwd()}/data.py (SHA-256 ")
+
+
+def test_arrays_of_values_become_a_regression() -> None:
+    splits = load(
+        returning("[[np.zeros((5, 3)), np.zeros(5)], [np.zeros((2, 3), 'int64'), np.zeros((2,), 'float16')]]")
+    )
+    assert (splits.spec.num_classes, splits.spec.target_shape, splits.spec.input_dtype) == (None, (1,), "float32")
+    assert {splits.train.inputs.dtype, splits.train.targets.dtype, splits.validation.inputs.dtype} == {
+        np.dtype("float32")
+    }
+
+
+def test_the_data_folder_is_handed_on() -> None:
+    code = "def load_splits(data_dir):\n    raise RuntimeError(data_dir)\n"
+    assert "RuntimeError: /my/data" in refusal(load, code, data_dir="/my/data")
+
+
+def test_splits_are_taken_as_they_are() -> None:
+    code = """
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.datasets.sources.splits import Split, Splits
+
+def load_splits(data_dir, samples=4):
+    spec = DatasetSpec(input_shape=(2,), input_dtype="uint8", target_shape=(), num_classes=3, train_samples=4,
+                       validation_samples=4, input_scale=1 / 255)
+    split = Split(inputs=np.zeros((4, 2), "uint8"), targets=np.zeros(4, "int64"), num_samples=samples)
+    return Splits(spec=spec, train=split, validation=split, source="mine")
+"""
+    splits = load(code)
+    assert (splits.source, splits.spec.input_scale) == ("mine", 1 / 255)
+    assert isinstance(splits.train, Split)
+    sys.modules.pop("data")
+    assert refusal(load, code, samples=5) == "dataset.name: data:load_splits: train: expected 4 samples, found 5."
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            "None",
+            "must return ((x_train, y_train), (x_val, y_val)) of NumPy arrays, or tfbench.splits.Splits. Received: ",
+        ),
+        ("(1, 2)", "Received: a tuple of 2: int, int."),
+        ("((X, Y), (X, None))", "Received as y_val: NoneType"),
+        ("((X, Y), ('abc', Y))", "Received as x_val: str"),
+        ("((Y, Y), (Y, Y))", "Received as x_train: an array of shape (6,), int64; it must be an array of numbers"),
+        ("((X.astype(str), Y), (X, Y))", "Received as x_train: an array of shape (6, 4), <U3"),
+        ("((X, Y), (X[:0], Y[:0]))", "x_val holds no sample."),
+        ("((X, Y), (X, Y[:5]))", "validation: found 6 inputs, but 5 targets."),
+        ("((X, Y), (X[:, :3], Y))", "validation: expected inputs of shape (4,), float32; found (3,), float32."),
+        ("((X, Y - 1), (X, Y))", "train: expected labels 0 to 2, found -1 to 1."),
+        ("((X, np.eye(3, dtype=int)[Y]), (X, np.eye(3, dtype=int)[Y]))", "One column a class: y.argmax(axis=1)."),
+        ("((X, X), (X, X[:, :2]))", "validation: expected targets of shape (4,), found (2,)."),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(returned: str, message: str) -> None:
+    code = f"X = np.zeros((6, 4))\nY = np.arange(6) % 3\n{returning(returned)}"
+    found = refusal(load, code)
+    assert found.startswith("dataset.name: data:load_splits: ")
+    assert message in found
+
+
+def test_what_only_the_code_knew_is_checked_against_the_recipe() -> None:
+    splits = load(returning("((np.zeros((5, 3)), np.zeros(5)), (np.zeros((5, 3)), np.zeros(5)))"))
+    recipe = build_recipe(dataset={"name": "data:load_splits", "data": "real"}, training={"global_batch_size": 6})
+    size, loss = conflicts.find_misfits(splits.spec, recipe.dataset.name, recipe.training)
+    assert size == (
+        "training.global_batch_size: must be at most 5, the training samples of data:load_splits. Received: 6."
+    )
+    assert "since the data set data:load_splits has no classes." in loss

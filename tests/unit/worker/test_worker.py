@@ -1,0 +1,46 @@
+"""The measuring process: what it leaves behind where its journal takes nothing more."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfbench.errors import DatasetError
+from tfbench.records.journal import Journal
+from tfbench.worker import __main__ as worker
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """A journal on a disk that takes nothing more."""
+
+    def refuse(journal: Journal, *args: Any, **fields: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "append", refuse)
+    return Journal(tmp_path / "run.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "OSError: [Errno 28] No space left on device\n"),
+        (DatasetError("mnist: is not there."), "DatasetError: mnist: is not there.\n"),
+    ],
+)
+def test_what_ended_a_run_whose_journal_is_full_is_one_line_for_its_parent(
+    full: Journal, error: Exception, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert worker._record_failure(full, "failed", error, 1, with_traceback=isinstance(error, OSError)) == 1
+    assert capsys.readouterr().err == line
+
+
+def test_a_bug_keeps_its_traceback_for_the_parent(full: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise ZeroDivisionError("a bug")
+    except ZeroDivisionError as error:
+        worker._record_failure(full, "failed", error, 1, with_traceback=True)
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert "ZeroDivisionError: a bug" in shown

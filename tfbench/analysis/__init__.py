@@ -1,0 +1,1 @@
+"""Statistics of records, and nothing else: no file, no process, no framework."""

@@ -1,0 +1,1 @@
+"""Several runs: which differ, by how much, how sure that is, and why."""

@@ -1,0 +1,85 @@
+"""A run in brief: what comparisons need of a run that is over, without its raw readings."""
+
+import dataclasses
+from typing import Any
+
+from tfbench.analysis.comparison.equality import equal_values, flatten
+from tfbench.analysis.comparison.noise import NoiseKey, noise_key
+from tfbench.recipe import tables as recipe_tables
+from tfbench.records.run import RunResult, Summary
+from tfbench.schema import to_plain
+
+FORMAT_VERSION = 2  # 2: settings and length of the run in noise_key, one count of work
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunBrief:
+    """A run that is over.
+
+    `settings` are the recipe's values under dotted keys; `equals` is what must be the same in runs whose devices are
+    compared; `noise_key` says which noise floor is the run's, as plain values.
+    """
+
+    format_version: int
+    journal_bytes: int  # of the journal that it was made from
+    run_id: str
+    name: str
+    recipe: str
+    title: str
+    created: float  # seconds since 1970, UTC
+    status: str
+    reason: str
+    tags: dict[str, str]
+    overrides: list[str]
+    strategy: str
+    devices: list[str]
+    hardware: list[str]
+    is_synthetic: bool
+    metrics: dict[str, int | float | None]
+    cautions: list[str]
+    settings: dict[str, Any]
+    equals: dict[str, Any]
+    noise_key: dict[str, Any] | None
+    references: list[dict[str, Any]]
+    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+
+    @property
+    def arm(self) -> str:
+        """Strategy and devices: "mirrored cpu:0,cpu:1"."""
+        return " ".join(part for part in (self.strategy, ",".join(self.devices)) if part)
+
+    @property
+    def speed(self) -> float | None:
+        """Samples per second of a run that finished."""
+        return self.metrics.get("samples_per_second") if self.status == "FINISHED" else None
+
+
+def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> RunBrief:
+    """Reduces a run that is over to what comparisons need of it."""
+    recipe, placement = result.request.recipe, result.placement
+    tables = recipe_tables.to_tables(recipe)
+    key: NoiseKey | None = noise_key(result)
+    return RunBrief(
+        format_version=FORMAT_VERSION,
+        journal_bytes=journal_bytes,
+        run_id=result.request.run_id,
+        name=result.request.name,
+        recipe=recipe.name,
+        title=recipe.recipe.title,
+        created=result.request.created,
+        status=result.status,
+        reason=result.exit.reason if result.exit else "",
+        tags=dict(result.request.tags),
+        overrides=list(result.request.overrides),
+        strategy=placement.strategy if placement else recipe.distribution.strategy,
+        devices=list(placement.devices if placement else recipe.distribution.devices),
+        hardware=list(placement.hardware) if placement else [],
+        is_synthetic=result.is_synthetic,
+        metrics=dict(summary.metrics),
+        cautions=list(summary.cautions),
+        settings=flatten({name: tables[name] for name in ("model", "dataset", "training", "measurement")}),
+        equals=equal_values(result),
+        noise_key=to_plain(key) if key else None,
+        references=tables["reference"],
+        profile=result.request.profile.kind if result.request.profile else "",
+    )

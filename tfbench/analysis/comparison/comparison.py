@@ -1,0 +1,294 @@
+"""Runs side by side: a row a network size and batch size, a column an arm, speed-ups over one of the arms."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.equality import Difference, find_unequal_values
+from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
+from tfbench.analysis.comparison.judging import Runs, Speedup, judge_family
+from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.records.sweep import ARM_TAG, BATCH_KEY, SWEEP_TAG, round_of
+
+# Returns the noise floor of runs like one, if there is one.
+FindFloor = Callable[[RunBrief], NoiseFloor | None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A point that has no speed: under which setting and arm, how it ended and why."""
+
+    setting: dict[str, Any]
+    arm: str
+    outcome: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One setting under one arm; no speed: `outcome` and `reason` say why.
+
+    `speed` is the geometric mean over the runs, as in the ratios of speed-ups and at the center of intervals.
+    """
+
+    arm: str
+    runs: tuple[RunBrief, ...]
+    speed: float | None  # samples per second
+    interval: Interval | None
+    outcome: str = "FINISHED"
+    reason: str = ""
+    speedup: Speedup | None = None
+    unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
+    left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
+
+    @property
+    def global_batch_size(self) -> int | None:
+        """Samples of a step of its runs; None without a run."""
+        batch = self.runs[0].metrics.get("global_batch_size") if self.runs else None
+        return None if batch is None else int(batch)
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Mean time of a step at its speed; None without a run."""
+        return self.global_batch_size / self.speed if self.global_batch_size and self.speed else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One setting under every arm."""
+
+    setting: dict[str, Any]  # of the keys that tell rows apart
+    num_parameters: int | None
+    global_batch_size: int | None  # None: not known, or not the same under every arm
+    entries: dict[str, Entry]  # by arm
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Runs side by side."""
+
+    recipes: tuple[str, ...]
+    keys: tuple[str, ...]  # that tell rows apart
+    arms: tuple[str, ...]
+    baseline: str
+    rows: tuple[Row, ...]
+    is_synthetic: bool
+    shares_cores: tuple[str, ...]  # arms whose replicas are logical devices of one processor
+    references: tuple[dict[str, Any], ...]  # published for the recipes of the runs
+    compared: tuple[str, ...] = ()  # of what must be equal: in which the arms differ on purpose
+    own_settings: Mapping[str, Any] | None = None  # the recipe's, whose references these are; None: not known
+    unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by id, why runs are left out
+
+    @property
+    def runs(self) -> list[RunBrief]:
+        """All runs with a speed."""
+        return [run for row in self.rows for entry in row.entries.values() for run in entry.runs]
+
+
+def compare(
+    briefs: Sequence[RunBrief],
+    find_floor: FindFloor,
+    *,
+    keys: Sequence[str] | None = None,
+    settings: Sequence[Mapping[str, Any]] = (),
+    arms: Sequence[str] | None = None,
+    baseline: str | None = None,
+    failures: Iterable[Failure] = (),
+    allows_unequal: bool = False,
+    compared: Collection[str] = (),
+    own_settings: Mapping[str, Any] | None = None,
+    unreadable: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Sets runs side by side.
+
+    Args:
+        briefs: Runs that are over, of one recipe or of several that are to be compared.
+        find_floor: Finds noise floors.
+        keys: Dotted keys that tell rows apart, or "threads"; None: all in which the runs differ.
+        settings: The rows, in their order; others, and all without it, come by network size and batch size.
+        arms: The columns, in their order; None: as they come.
+        baseline: The arm that others are held against; None: the first.
+        failures: Points without a speed that have no run, or none that tells why.
+        allows_unequal: Whether to compare runs that differ in what must be equal all the same.
+        compared: Of what must be equal: in which arms may differ, since that is compared ("global_batch_size").
+        own_settings: The recipe's own values under dotted keys, as far as they are known.
+        unreadable: By their ids, why runs that belong to it are none of the briefs.
+    """
+    failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
+    measured = [brief for brief in briefs if brief.speed]
+    keys = list(_differing_keys(measured) if keys is None else keys)
+    names = _name_arms(measured, is_planned=arms is not None)
+    arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
+    chosen = baseline if baseline in arms else (arms[0] if arms else "")
+    groups: dict[str, dict[str, list[RunBrief]]] = {}
+    named = {repr(setting): dict(setting) for setting in settings}
+    num_planned = len(named)
+    for brief in measured:
+        setting = {key: setting_value(brief.settings, key) for key in keys}
+        named.setdefault(repr(setting), setting)
+        groups.setdefault(repr(setting), {}).setdefault(names[brief.run_id], []).append(brief)
+    ended: dict[str, dict[str, Failure]] = {}
+    for failure in failed:
+        named.setdefault(repr(failure.setting), failure.setting)
+        ended.setdefault(repr(failure.setting), {}).setdefault(failure.arm, failure)
+    rows = [
+        _make_row(setting, groups.get(name, {}), ended.get(name, {}), arms, chosen, allows_unequal, compared)
+        for name, setting in named.items()
+    ]
+    rows = _judge(rows, chosen, find_floor, allows_unequal)
+    return Comparison(
+        recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
+        keys=tuple(keys),
+        arms=tuple(arms),
+        baseline=chosen,
+        rows=(*rows[:num_planned], *sorted(rows[num_planned:], key=_row_order)),
+        is_synthetic=any(brief.is_synthetic for brief in measured),
+        shares_cores=tuple(dict.fromkeys(names[brief.run_id] for brief in measured if shares_cores(brief))),
+        references=_list_references(briefs),
+        compared=tuple(compared),
+        own_settings=own_settings,
+        unreadable=dict(unreadable or {}),
+    )
+
+
+def arm_of(brief: RunBrief) -> str:
+    """Returns the column that a run belongs to: as the sweep names it, else its strategy and devices."""
+    return brief.tags.get(ARM_TAG, brief.arm) if SWEEP_TAG in brief.tags else brief.arm
+
+
+def shares_cores(brief: RunBrief) -> bool:
+    """Says whether a run's replicas are logical devices of one processor, so that it says nothing of hardware."""
+    return sum(device.startswith("cpu") for device in brief.devices) > 1
+
+
+def setting_value(settings: Mapping[str, Any], key: str) -> Any:
+    """Returns a value of a run's settings; "threads" stands for both thread settings."""
+    return settings.get("training.intra_op_threads" if key == "threads" else key)
+
+
+def _name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
+    """Returns the column of each run; where runs are of several machines, it names the machine, too.
+
+    The arms of a sweep keep their names: one that was resumed elsewhere, as in a container with a host name of its own,
+    has settings of this machine and of that one.
+    """
+    machines = {brief.run_id: (brief.equals.get("environment") or {}).get("hostname") for brief in briefs}
+    if is_planned or len(set(machines.values())) < 2:
+        return {brief.run_id: arm_of(brief) for brief in briefs}
+    return {brief.run_id: f"{arm_of(brief)} on {machines[brief.run_id]}" for brief in briefs}
+
+
+def _make_row(
+    setting: dict[str, Any],
+    groups: dict[str, list[RunBrief]],
+    failures: Mapping[str, Failure],
+    arms: Sequence[str],
+    baseline: str,
+    allows_unequal: bool,
+    compared: Collection[str],
+) -> Row:
+    runs = [brief for group in groups.values() for brief in group]
+    entries: dict[str, Entry] = {}
+    for arm in sorted(arms, key=lambda arm: arm != baseline):
+        group, failure = groups.get(arm, []), failures.get(arm)
+        if not group:
+            outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
+            entries[arm] = Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
+            continue
+        kept, left_out = (group, []) if allows_unequal else _split_unequal(group)
+        group = groups[arm] = kept
+        speeds = [brief.speed or math.nan for brief in group]
+        entry = Entry(
+            arm=arm,
+            runs=tuple(group),
+            speed=geometric_mean(speeds),
+            interval=log_interval(speeds),
+            left_out=tuple(left_out),
+        )
+        if failure:
+            entry = dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason)
+        base = groups.get(baseline, [])  # the baseline comes first, so that only what is kept of it is left there
+        if base and arm != baseline:
+            unequal = find_unequal_values(base[0].equals, group[0].equals, compared=compared)
+            entry = dataclasses.replace(entry, unequal=unequal)
+        entries[arm] = entry
+    sizes = [brief.metrics.get("num_parameters") for brief in runs]
+    batches = {entry.global_batch_size for entry in entries.values()} - {None}
+    return Row(
+        setting=setting,
+        num_parameters=next((int(size) for size in sizes if size is not None), None),
+        global_batch_size=batches.pop() if len(batches) == 1 else setting.get(BATCH_KEY),
+        entries={arm: entries[arm] for arm in arms},
+    )
+
+
+def _split_unequal(group: Sequence[RunBrief]) -> tuple[list[RunBrief], list[RunBrief]]:
+    """Returns the runs that are like the newest in what must be equal, and the others."""
+    newest = max(group, key=lambda brief: brief.created)
+    like = [brief.equals == newest.equals for brief in group]
+    return (
+        [brief for brief, is_like in zip(group, like, strict=True) if is_like],
+        [brief for brief, is_like in zip(group, like, strict=True) if not is_like],
+    )
+
+
+def _judge(rows: Sequence[Row], baseline: str, find_floor: FindFloor, allows_unequal: bool) -> list[Row]:
+    """Puts in the speed-ups over the baseline, of all settings and arms at once."""
+    places = [
+        (place, arm)
+        for place, row in enumerate(rows)
+        for arm, entry in row.entries.items()
+        if arm != baseline and entry.runs and row.entries[baseline].runs and (allows_unequal or not entry.unequal)
+    ]
+    pairs = [
+        (_runs_of(rows[place].entries[baseline], find_floor), _runs_of(rows[place].entries[arm], find_floor))
+        for place, arm in places
+    ]
+    judged = [dict(row.entries) for row in rows]
+    for (place, arm), speedup in zip(places, judge_family(pairs), strict=True):
+        judged[place][arm] = dataclasses.replace(judged[place][arm], speedup=speedup)
+    return [dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)]
+
+
+def _runs_of(entry: Entry, find_floor: FindFloor) -> Runs:
+    floors = {find_floor(brief) for brief in entry.runs}  # runs of several lengths have no floor in common
+    return Runs(
+        arm=entry.arm,
+        speeds=tuple(brief.speed or math.nan for brief in entry.runs),
+        rounds=tuple(round_of(brief.tags) for brief in entry.runs),
+        floor=floors.pop() if len(floors) == 1 else None,
+    )
+
+
+def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
+    """Returns what was published for the recipes of the runs, each once."""
+    found: list[dict[str, Any]] = []
+    for references in {brief.recipe: brief.references for brief in briefs}.values():
+        found += [reference for reference in references if reference not in found]
+    return tuple(found)
+
+
+def _failure_of(brief: RunBrief, keys: Sequence[str]) -> Failure | None:
+    if brief.speed:
+        return None
+    reason = brief.reason or "no steady steps were measured"
+    setting = {key: setting_value(brief.settings, key) for key in keys}
+    return Failure(setting=setting, arm=arm_of(brief), outcome=brief.status, reason=reason)
+
+
+def _differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
+    """Returns the settings in which any two runs differ, network and batch first."""
+    keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
+    differing = [
+        key
+        for key in keys
+        if not key.startswith(("measurement.", "training.seed"))
+        and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
+    ]
+    return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))
+
+
+def _row_order(row: Row) -> tuple[float, float, str]:
+    return row.num_parameters or 0.0, row.global_batch_size or 0.0, repr(row.setting)

@@ -1,0 +1,147 @@
+"""What differs between two runs: first what must be equal for them to be compared, then results, then causes."""
+
+import dataclasses
+from typing import Any
+
+from tfbench.analysis.comparison.equality import Difference, find_unequal, flatten
+from tfbench.analysis.comparison.judging import Speedup
+from tfbench.metrics import METRICS, Better
+from tfbench.recipe import tables as recipe_tables
+from tfbench.records.run import RunResult, Summary
+from tfbench.schema import to_plain
+
+JUDGED_METRIC = "samples_per_second"  # what the noise floor is of
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ResultDifference:
+    """One figure of two runs, in the unit of its metric; None: it does not exist."""
+
+    name: str
+    a: float | None
+    b: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """B / A; None where one does not exist or A is zero."""
+        return self.b / self.a if self.a and self.b is not None else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """One of two runs that are compared."""
+
+    run_id: str
+    name: str
+    status: str
+    recipe: str
+    cautions: tuple[str, ...]  # that the other run does not have
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunDifference:
+    """What differs between two runs; equal things are only counted."""
+
+    a: Side
+    b: Side
+    unequal: tuple[Difference, ...]  # as of `find_unequal`
+    results: tuple[ResultDifference, ...]
+    causes: dict[str, tuple[Difference, ...]]  # by "recipe", "placement", ...; none is empty
+    num_compared: int
+    speedup: Speedup | None  # B's speed over A's; None where one has none
+
+    @property
+    def speed(self) -> ResultDifference | None:
+        """The speeds, if they differ and both exist."""
+        found = [entry for entry in self.results if entry.name == JUDGED_METRIC and entry.ratio is not None]
+        return found[0] if found else None
+
+
+def compare_runs(
+    a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary, *, speedup: Speedup | None
+) -> RunDifference:
+    """Finds everything in which two runs differ.
+
+    Args:
+        a: A run in whatever state.
+        a_summary: Its figures.
+        b: Another run.
+        b_summary: Its figures.
+        speedup: B's speed over A's, judged; None where one has no speed.
+    """
+    causes, num_causes = _find_causes(a, b)
+    results, num_results = _find_results(a_summary, b_summary)
+    return RunDifference(
+        a=_describe(a, a_summary, b_summary),
+        b=_describe(b, b_summary, a_summary),
+        unequal=find_unequal(a, b),
+        results=results,
+        causes=causes,
+        num_compared=num_causes + num_results,
+        speedup=speedup,
+    )
+
+
+def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...], int]:
+    """Returns the figures that differ, speed first, and how many there are.
+
+    Sizes are causes; logarithms and the parts of the ledger are neither.
+    """
+    names = [
+        name
+        for name, metric in sorted(METRICS.items(), key=lambda entry: entry[0] != JUDGED_METRIC)
+        if metric.better is not Better.NEITHER
+        and not name.startswith("log")
+        and (not name.startswith("ledger/") or name == "ledger/wall_seconds")
+        and (a.metrics.get(name) is not None or b.metrics.get(name) is not None)
+    ]
+    pairs = [ResultDifference(name=name, a=a.metrics.get(name), b=b.metrics.get(name)) for name in names]
+    return tuple(pair for pair in pairs if pair.a != pair.b), len(pairs)
+
+
+def _find_causes(a: RunResult, b: RunResult) -> tuple[dict[str, tuple[Difference, ...]], int]:
+    first, second = _list_causes(a), _list_causes(b)
+    causes: dict[str, tuple[Difference, ...]] = {}
+    num_compared = 0
+    for group in first:
+        one, other = first[group], second[group]
+        if not one or not other:  # what a run never had is not a cause; `find_unequal` says so
+            continue
+        names = list({**one, **other})
+        num_compared += len(names)
+        differing = [name for name in names if one.get(name) != other.get(name)]
+        if differing:
+            causes[group] = tuple(Difference(name=name, a=one.get(name), b=other.get(name)) for name in differing)
+    return causes, num_compared
+
+
+def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
+    tables = recipe_tables.to_tables(result.request.recipe)
+    for name in ("reference", "sweep"):  # published figures, and other runs, are no setting of this one
+        tables.pop(name, None)
+    groups: dict[str, dict[str, Any]] = {
+        "recipe": flatten({"name": result.request.recipe.name} | tables),
+        "run": {
+            "status": result.status,
+            "epochs": len(result.epochs),
+            "steps_per_epoch": result.steps_per_epoch,
+            "stop_reason": result.stop_reason,
+            "resumed_from": result.request.resume.run_id if result.request.resume else None,
+        },
+    }
+    for name in ("placement", "settings", "environment", "dataset", "model"):
+        record = getattr(result, name)
+        groups[name] = flatten(to_plain(record)) if record else {}
+    if groups["environment"] and result.usage:
+        groups["environment"]["load_average_after"] = result.usage.load_average
+    return groups
+
+
+def _describe(result: RunResult, summary: Summary, other: Summary) -> Side:
+    return Side(
+        run_id=result.request.run_id,
+        name=result.request.name,
+        status=result.status,
+        recipe=result.request.recipe.name,
+        cautions=tuple(caution for caution in summary.cautions if caution not in other.cautions),
+    )

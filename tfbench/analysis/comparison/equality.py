@@ -1,0 +1,124 @@
+"""What must be equal in two runs for their devices or strategies to be compared, and what of it is not."""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tfbench.recipe import tables as recipe_tables
+from tfbench.records.run import RunResult
+
+# What a comparison of devices takes to be equal, beside model, data, training and clock: see `find_unequal`.
+_EQUAL_SETTINGS = (
+    "jit_compile",
+    "precision",
+    "tensor_float_32",
+    "image_data_format",
+    "intra_op_threads",
+    "inter_op_threads",
+    "deterministic",
+    "steps_per_execution",
+    "xla_flags",
+)
+_SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
+# Without a niceness a record is older than these: they are in none of its values, not even as None, and so not known to
+# be equal to those of a newer one.
+_RECORDED_WITH_NICENESS = ("niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset")
+_EQUAL_IN_ENVIRONMENT = (
+    "tensorflow_onednn",
+    "thread_variables",
+    "tfbench",
+    "tensorflow",
+    "keras",
+    "hostname",
+    "cpu_model",
+    "usable_cores",
+    "cpu_quota_cores",
+    *_RECORDED_WITH_NICENESS,
+)
+VERSIONS = ("tfbench", "tensorflow", "keras")
+_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """One thing that two runs do not have in common; None: the run has none, or it is not known."""
+
+    name: str
+    a: Any
+    b: Any
+
+
+def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) -> tuple[Difference, ...]:
+    """Returns what two runs differ in although it must be equal for their devices or strategies to be compared.
+
+    That is model, data, batch size, optimizer, loss and clock; all that changes what is computed for the same recipe
+    (XLA, precision, layout, threads, determinism, oneDNN); versions and machine. Soft placement must be equal between
+    devices of one kind; tfbench switches it off on the CPU alone, so that it is otherwise part of what is compared.
+
+    Args:
+        a: A run.
+        b: Another run.
+        compared: Names that may differ, since they are what is compared: "precision", "global_batch_size", or "model"
+            for all of its keys.
+    """
+    return find_unequal_values(equal_values(a), equal_values(b), compared=compared)
+
+
+def equal_values(result: RunResult) -> dict[str, Any]:
+    """Returns what must be the same in all runs whose devices are compared, as plain values: see `find_unequal`.
+
+    "settings" and "environment" are None for a run that never got so far.
+    """
+    values = _list_recipe_equals(result)
+    for name, fields in (("settings", (*_EQUAL_SETTINGS, _SOFT_PLACEMENT)), ("environment", _EQUAL_IN_ENVIRONMENT)):
+        record = getattr(result, name)
+        values[name] = None if record is None else {field: getattr(record, field) for field in fields}
+    if values["environment"] and values["environment"]["niceness"] is None:
+        for field in _RECORDED_WITH_NICENESS:
+            del values["environment"][field]
+    kinds = {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
+    return values | {"device_kinds": sorted(kinds)}
+
+
+def find_unequal_values(
+    a: Mapping[str, Any], b: Mapping[str, Any], *, compared: Collection[str] = ()
+) -> tuple[Difference, ...]:
+    """Returns what two runs differ in that must be equal, from what `equal_values` returned of each."""
+    records = ("settings", "environment")
+    pairs = {name: (a.get(name), b.get(name)) for name in {**a, **b} if name not in (*records, "device_kinds")}
+    for name in records:
+        first, second = a.get(name), b.get(name)
+        if first is None or second is None:  # where only one run got so far, that alone is said
+            pairs[name] = (None if first is None else "known", None if second is None else "known")
+        else:
+            pairs |= {field: (first.get(field), second.get(field)) for field in {**first, **second}}
+    if a.get("device_kinds") != b.get("device_kinds"):
+        pairs.pop(_SOFT_PLACEMENT, None)
+    return tuple(
+        Difference(name=name, a=_plain(one), b=_plain(other))
+        for name, (one, other) in pairs.items()
+        if one != other and not any(name == key or name.startswith(f"{key}.") for key in compared)
+    )
+
+
+def flatten(value: object, prefix: str = "") -> dict[str, Any]:
+    """Returns tables within tables under dotted keys; in an array of tables these are their places. Empty ones go."""
+    if isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value):
+        value = dict(enumerate(value))
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    parts = [flatten(item, f"{prefix}.{key}" if prefix else str(key)) for key, item in value.items()]
+    return {key: item for part in parts for key, item in part.items()}
+
+
+def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
+    tables = recipe_tables.to_tables(result.request.recipe)
+    values = flatten({"model": tables["model"], "dataset": tables["dataset"]})
+    values |= flatten({name: tables["training"][name] for name in _EQUAL_IN_TRAINING})
+    if result.dataset:  # a set may have been found with fewer samples than were published
+        values["dataset.train_samples"] = result.dataset.train_samples
+    return values | {name: tables["measurement"][name] for name in ("clock", "warmup_steps")}
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value

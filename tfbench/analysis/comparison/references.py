@@ -1,0 +1,174 @@
+"""Published figures beside measured ones: which can be held against each other, and how they compare."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.intervals import geometric_mean
+from tfbench.recipe.sections import Reference
+from tfbench.records.sweep import BATCH_KEY, format_value
+
+# Sections whose values make a workload, and keys among them that do not: which data is told by the run itself, how long
+# is trained does not change the time of an epoch, and how the work is carried out is part of the software.
+_OF_WORKLOAD = ("model.", "dataset.", "training.")
+_BESIDE_WORKLOAD = (
+    "dataset.data",
+    "training.epochs",
+    "training.stop_at_val_accuracy",
+    "training.stop_below_error_change",
+    "training.steps_per_execution",
+    "training.jit_compile",
+    "training.deterministic",
+    "training.seed",
+    "training.intra_op_threads",
+    "training.inter_op_threads",
+)
+PHASE_FIGURES = ("forward_seconds", "backward_seconds", "update_seconds")  # of a step; no run measures its own
+_NUM_NAMED = 4  # values that a reason names
+_SYNTHETIC = "synthetic data here"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class FigurePair:
+    """A published speed beside ours of one arm: `samples_per_second`, or `epoch_seconds` with validation as published.
+
+    `includes_validation`: ours, too, are of whole epochs; otherwise they are worked out from the speed of training.
+    """
+
+    name: Literal["samples_per_second", "epoch_seconds"]
+    setting: dict[str, Any]
+    arm: str
+    hardware: tuple[str, ...]
+    ours: float
+    theirs: float
+    includes_validation: bool
+
+    @property
+    def ratio(self) -> float:
+        """Our speed over theirs; above 1: we are the faster."""
+        return self.theirs / self.ours if self.name == "epoch_seconds" else self.ours / self.theirs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ReferenceMatch:
+    """A published reference, with the figures that can be held against ours, or the reasons why none can."""
+
+    reference: dict[str, Any]
+    pairs: tuple[FigurePair, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
+    """Says of each published reference whether it can be held against the runs, and how it compares.
+
+    It can be where network, data and batch size are the recipe's own, the data real, and a speed was published: samples
+    per second, seconds an epoch, or seconds of a known number of epochs. Hardware and software differ always.
+    """
+    return tuple(_match(reference, comparison) for reference in comparison.references)
+
+
+def published_epoch_seconds(figures: Mapping[str, float]) -> float | None:
+    """Returns the seconds of an epoch, if they can be told from published figures."""
+    if figures.get("epoch_seconds"):
+        return figures["epoch_seconds"]
+    epochs, elapsed = figures.get("epochs"), figures.get("elapsed_seconds")
+    return elapsed / epochs if elapsed and epochs else None
+
+
+def find_published_layers(references: Sequence[Reference]) -> dict[str, list[tuple[Reference, float]]]:
+    """Returns the seconds that were published of a layer's direction, "backward/pool", in the references' order."""
+    found: dict[str, list[tuple[Reference, float]]] = {}
+    for reference in references:
+        for key, seconds in reference.layer_seconds.items():
+            found.setdefault(key, []).append((reference, seconds))
+    return found
+
+
+def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:
+    own, figures = comparison.own_settings, reference["figures"]
+    measured = [
+        (row, entry, _find_differences(entry.runs[0], own))
+        for row in comparison.rows
+        for entry in row.entries.values()
+        if entry.runs and reference in entry.runs[0].references
+    ]
+    alike = [(row, entry) for row, entry, differences in measured if not differences]
+    reasons = [] if alike else list(_describe_differences([differences for _, _, differences in measured]))
+    if not figures.get("samples_per_second") and published_epoch_seconds(figures) is None:
+        reasons.append(_describe_lack(figures))
+    if reference.get("not_comparable"):
+        reasons.append(reference["not_comparable"])
+    if reasons:
+        return ReferenceMatch(reference=reference, reasons=tuple(reasons))
+    pairs = [pair for row, entry in alike for pair in _find_pairs(figures, row, entry)]
+    return ReferenceMatch(reference=reference, pairs=tuple(pairs), reasons=() if pairs else ("no speed here",))
+
+
+def _find_differences(run: RunBrief, own: Mapping[str, Any] | None) -> dict[str, str]:
+    """Returns in what a run is another workload than the recipe: what differs, and our value of it."""
+    found: dict[str, str] = {}
+    for key, value in run.settings.items():
+        if not key.startswith(_OF_WORKLOAD) or key in _BESIDE_WORKLOAD:
+            continue
+        is_other = own[key] != value if own is not None and key in own else key in run.overrides
+        if is_other:
+            found[key] = str(value) if key == BATCH_KEY else f"{key.partition('.')[2]}={format_value(value)}"
+    if run.is_synthetic:
+        found[_SYNTHETIC] = ""
+    return found
+
+
+def _describe_differences(measured: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yields what keeps the runs that come nearest from being the recipe's own workload."""
+    if not measured:
+        yield "no run of it here has a speed"
+        return
+    fewest = min(map(len, measured))
+    named: dict[str, list[str]] = {}
+    for differences in measured:
+        for key, value in differences.items() if len(differences) == fewest else ():
+            values = named.setdefault(_name_kind(key), [])
+            if value not in values:
+                values.append(value)
+    for kind, values in named.items():
+        more = f" and {len(values) - _NUM_NAMED} more" if len(values) > _NUM_NAMED else ""
+        yield kind + (f": {', '.join(values[:_NUM_NAMED])}{more}" if any(values) else "")
+
+
+def _name_kind(key: str) -> str:
+    if key in (_SYNTHETIC, BATCH_KEY):
+        return {_SYNTHETIC: _SYNTHETIC, BATCH_KEY: "other batch size"}[key]
+    return {"model": "other network", "dataset": "other data"}.get(key.partition(".")[0], "other training")
+
+
+def _describe_lack(figures: Mapping[str, float]) -> str:
+    if figures.get("elapsed_seconds"):
+        return "its time is of an unknown number of epochs"
+    return "no speed was published"
+
+
+def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:
+    runs = entry.runs
+    speed = entry.speed
+    samples = runs[0].equals.get("dataset.train_samples")
+    theirs, published_speed = published_epoch_seconds(figures), figures.get("samples_per_second")
+    hardware = tuple(dict.fromkeys(name for run in runs for name in run.hardware))
+    fields: dict[str, Any] = {"setting": row.setting, "arm": entry.arm, "hardware": hardware}
+    if published_speed and speed:
+        yield FigurePair(
+            name="samples_per_second", ours=speed, theirs=published_speed, includes_validation=False, **fields
+        )
+    if theirs is None:
+        return
+    whole = [
+        training + (run.metrics.get("validation_seconds") or 0.0)
+        for run in runs
+        if (training := run.metrics.get("epoch_seconds")) is not None
+    ]
+    if len(whole) == len(runs):
+        ours = geometric_mean(whole)
+        yield FigurePair(name="epoch_seconds", ours=ours, theirs=theirs, includes_validation=True, **fields)
+    elif speed and samples:
+        yield FigurePair(name="epoch_seconds", ours=samples / speed, theirs=theirs, includes_validation=False, **fields)

@@ -1,0 +1,223 @@
+"""Whether a recipe has become slower: speeds of processes now, against those that were kept as a baseline."""
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+from tfbench.analysis.comparison.equality import Difference, equal_values, flatten
+from tfbench.analysis.comparison.intervals import geometric_mean
+from tfbench.analysis.comparison.judging import Runs, Speedup
+from tfbench.analysis.comparison.judging import judge as judge_runs
+from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey, noise_key
+from tfbench.errors import ComparisonError
+from tfbench.records.run import RunRequest, RunResult
+from tfbench.schema import PositiveNumber, Text, schema
+
+FORMAT_VERSION: Literal[2] = 2  # 2: settings and length of the runs in noise_key
+
+Judgement = Literal["regression", "faster", "no measurable difference"]
+
+# What may differ, and is said: a gate is there to show what comes of new versions and new code.
+_VERSIONS = ("tfbench", "tensorflow", "keras", "numpy", "python", "os", "tensorflow_cuda", "tensorflow_cudnn")
+_CODE = ("git_commit", "git_dirty")
+_LENGTHS = ("warmup_steps", "steps", "seconds")
+_TOO_FEW = "one run says nothing of chance, unless the noise floor is known: `tfbench calibrate {}` measures it."
+
+
+@schema
+class SpeedSample:
+    """Speeds of a recipe in several processes that ran alike; raw, in samples per second.
+
+    `equals`: what another sample must have in common with it to be compared, under dotted keys. `circumstances`: what
+    may differ, and is said: versions, the commit of the working tree, the length of the runs.
+    """
+
+    format_version: Literal[2] = FORMAT_VERSION
+    recipe: Text
+    created: float  # of the first run, seconds since 1970, UTC
+    group: str  # of the runs
+    run_ids: tuple[Text, ...]
+    samples_per_second: tuple[PositiveNumber, ...]
+    equals: dict[str, Any]
+    circumstances: dict[str, Any]
+    noise_key: NoiseKey
+
+    def __post_init__(self) -> None:
+        if not self.samples_per_second or len(self.samples_per_second) != len(self.run_ids):
+            raise ValueError(
+                "a sample needs one speed of each run, and at least one. "
+                f"Received: {len(self.samples_per_second)} of {len(self.run_ids)} runs."
+            )
+
+    @property
+    def num(self) -> int:
+        """Processes that it rests on."""
+        return len(self.samples_per_second)
+
+    @property
+    def speed(self) -> float:
+        """Their geometric mean, of which the ratio of two samples is."""
+        return geometric_mean(self.samples_per_second)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RegressionCheck:
+    """What became of a recipe's speed since a baseline.
+
+    `speedup` is that of now over then.
+    """
+
+    baseline: SpeedSample
+    current: SpeedSample
+    speedup: Speedup
+    unequal: tuple[Difference, ...]  # although it must be equal
+    changed: tuple[Difference, ...]  # of the circumstances
+
+    @property
+    def judgement(self) -> Judgement:
+        """The same as the speed-up's, in the words of a check."""
+        if self.speedup.judgement == "slower":
+            return "regression"
+        return "faster" if self.speedup.judgement == "faster" else "no measurable difference"
+
+
+def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> SpeedSample:
+    """Brings runs that were made alike together.
+
+    Args:
+        runs: At least one that finished, each with its samples per second.
+        group: What they are called together.
+
+    Raises:
+        ComparisonError: They were not made alike.
+    """
+    results = [result for result, _ in runs]
+    samples = [_list_equals(result) for result in results]
+    unlike = sorted({one.name for other in samples[1:] for one in _find_differences(samples[0], other)})
+    if unlike:
+        raise ComparisonError(f"the runs of group {group} are not alike: they differ in {', '.join(unlike)}.")
+    key = noise_key(results[0])
+    if key is None:
+        raise ComparisonError(f"run {results[0].request.run_id}: its machine and its devices are not known.")
+    return SpeedSample(
+        recipe=results[0].request.recipe.name,
+        created=min(result.request.created for result in results),
+        group=group,
+        run_ids=tuple(result.request.run_id for result in results),
+        samples_per_second=tuple(speed for _, speed in runs),
+        equals=samples[0],
+        circumstances=_list_circumstances(results[0]),
+        noise_key=key,
+    )
+
+
+def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Difference, ...]:
+    """Returns what two samples differ in although it must be equal.
+
+    What only one of them knows of counts where both are of one version of tfbench; another version may know of more.
+    """
+    is_one_version = baseline.circumstances.get("tfbench") == current.circumstances.get("tfbench")
+    found = _find_differences(baseline.equals, current.equals)
+    known = baseline.equals.keys() & current.equals.keys()
+    return tuple(one for one in found if is_one_version or one.name in known)
+
+
+def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
+    """Returns what is seen to be unequal before anything is run: model, data and training of the recipe."""
+    values = _list_recipe_equals(RunResult(request=request)) | {"strategy": request.recipe.distribution.strategy}
+    known = {name: value for name, value in baseline.equals.items() if name in values}
+    return _find_differences(known, {name: value for name, value in values.items() if name in known})
+
+
+def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: str) -> None:
+    """Refuses a comparison of what is not alike.
+
+    Args:
+        baseline: What speeds were to be held against.
+        unequal: What is different now.
+        source: The baseline, as the user names it.
+
+    Raises:
+        ComparisonError: Naming it, there and here.
+    """
+    if unequal:
+        named = "; ".join(f"{one.name}: {one.a} there, {one.b} here" for one in unequal)
+        raise ComparisonError(
+            f"baseline {source} of {baseline.recipe}: cannot be compared with this, since what must be equal is not. "
+            f"{named}. Make both alike, make a new baseline here (--save), or compare all the same (--allow-unequal)."
+        )
+
+
+def require_enough(nums: Collection[int], has_floor: bool, recipe: str, source: str) -> None:
+    """Refuses to judge what only single runs tell, and no noise floor.
+
+    Args:
+        nums: Runs of each side.
+        has_floor: Whether the noise floor of both is known.
+        recipe: Which one, for the message.
+        source: What has so few runs, for the message.
+
+    Raises:
+        ComparisonError: It is one run each, and the noise floor is not known.
+    """
+    if max(nums) < 2 and not has_floor:
+        raise ComparisonError(f"{source}: {_TOO_FEW.format(recipe)}")
+
+
+def judge(
+    baseline: SpeedSample, current: SpeedSample, floors: tuple[NoiseFloor | None, NoiseFloor | None]
+) -> RegressionCheck:
+    """Says whether speeds have changed since a baseline, by the rule of `judging`.
+
+    Args:
+        baseline: Speeds then.
+        current: Speeds now.
+        floors: The noise floors of runs like those of either; None: not known.
+
+    Raises:
+        ComparisonError: Both are a single run, and the noise floor is not known.
+    """
+    nums = (baseline.num, current.num)
+    require_enough(nums, None not in floors, current.recipe, "a comparison with a single run")
+    then, now = (
+        Runs(arm=name, speeds=sample.samples_per_second, floor=floor)
+        for name, sample, floor in zip(("then", "now"), (baseline, current), floors, strict=True)
+    )
+    return RegressionCheck(
+        baseline=baseline,
+        current=current,
+        speedup=judge_runs(then, now),
+        unequal=find_unequal(baseline, current),
+        changed=_find_differences(baseline.circumstances, current.circumstances),
+    )
+
+
+def _find_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(name=name, a=a.get(name), b=b.get(name)) for name in {**a, **b} if a.get(name) != b.get(name)
+    )
+
+
+def _list_equals(result: RunResult) -> dict[str, Any]:
+    """Returns what must be equal, beside the recipe's: settings in effect, machine and devices, but no versions."""
+    values = equal_values(result)
+    values = _list_recipe_equals(result) | (values["settings"] or {}) | (values["environment"] or {})
+    if result.placement:
+        values |= {name: getattr(result.placement, name) for name in ("strategy", "devices", "hardware")}
+    plain: dict[str, Any] = json.loads(json.dumps(values))  # as it is read back from a file
+    return {name: value for name, value in plain.items() if name not in _VERSIONS}
+
+
+def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
+    values = equal_values(result)
+    kept = {name: value for name, value in values.items() if name not in ("settings", "environment", "device_kinds")}
+    plain: dict[str, Any] = json.loads(json.dumps(flatten(kept)))
+    return plain
+
+
+def _list_circumstances(result: RunResult) -> dict[str, Any]:
+    measurement = result.request.recipe.measurement
+    values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
+    drivers = sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver}) if result.environment else []
+    return values | {"driver": drivers} | {f"measurement.{name}": getattr(measurement, name) for name in _LENGTHS}

@@ -1,0 +1,223 @@
+"""What a comparison shows, in plain sentences, and no more than its intervals support."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from tfbench.analysis.comparison.causes import describe_cause
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.scaling import find_scaling
+from tfbench.analysis.comparison.scaling_verdict import scaling_sentences
+from tfbench.records.sweep import BATCH_KEY, describe_setting
+from tfbench.wording import count, describe_span
+
+_NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
+
+
+def find_verdict(comparison: Comparison) -> tuple[str, ...]:
+    """Returns the sentences of the verdict, the most important first.
+
+    First which arm to use for which settings, if that can be said. For each arm beside the baseline: for which settings
+    it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs, what
+    its steps are made of. Where arms differ in their number of replicas alone, it is told by that number.
+    """
+    scaling = find_scaling(comparison)
+    found = list(scaling_sentences(scaling)) if scaling else []
+    for arm in comparison.arms:
+        if arm != comparison.baseline and not scaling:
+            found += _of_arm(comparison, arm)
+    return (*_winner(comparison), *found, *_limits(comparison))
+
+
+def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
+    judged: dict[str, list[Row]] = {}
+    for row in comparison.rows:
+        speedup = row.entries[arm].speedup
+        if speedup:
+            judged.setdefault(speedup.judgement, []).append(row)
+    baseline = comparison.baseline
+    for judgement, text in (
+        ("faster", f"{arm} is faster than {baseline}"),
+        ("slower", f"{arm} is slower than {baseline}"),
+    ):
+        rows = judged.get(judgement, [])
+        if rows:
+            cause = _cause(rows, arm, comparison.baseline) if judgement == "slower" else ""
+            yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{cause}"
+    if rows := judged.get("no measurable difference", []):
+        yield f"{arm} and {baseline} show no measurable difference for {_name(rows, comparison)}.{_suggest(rows, arm)}"
+    if rows := judged.get("not judged", []):
+        yield (
+            f"{arm} is not judged for {_name(rows, comparison)}: one run each says nothing of chance. Repeat them "
+            "(--repeats 3), or measure the noise floor (tfbench calibrate)."
+        )
+
+
+def _suggest(rows: Sequence[Row], arm: str) -> str:
+    """Names the settings whose own interval says more than all of them together support."""
+    found = [row for row in rows if (speedup := row.entries[arm].speedup) and speedup.is_suggested]
+    if not found:
+        return ""
+    num = max(speedup.num_family for row in found if (speedup := row.entries[arm].speedup))
+    return (
+        f" By itself {_list(found)} would suggest one, which among {num} comparisons may be chance: more rounds "
+        "(--repeats) may tell."
+    )
+
+
+def _cause(rows: Sequence[Row], arm: str, baseline: str) -> str:
+    """Says what the slower steps are made of, and what would measure what they take longer for."""
+    ordered = sorted(rows, key=lambda row: _ratio(row.entries[arm]), reverse=True)
+    return describe_cause([row.entries[arm] for row in ordered], ordered[-1].entries[baseline])
+
+
+def _winner(comparison: Comparison) -> Iterator[str]:
+    """Says which arm is best for every setting, if one is, judged against the baseline."""
+    names = [arm for arm in comparison.arms if arm != comparison.baseline]
+    rows = [row for row in comparison.rows if row.entries[comparison.baseline].speed]
+    if len(rows) < 2 or not names:
+        return
+    judgements = [
+        entry.speedup.judgement if (entry := row.entries[arm]).speedup else "not measured"
+        for arm in names
+        for row in rows
+    ]
+    if all(judgement == "slower" for judgement in judgements):
+        yield f"Use {comparison.baseline} for every setting that was measured."
+    elif len(names) == 1 and all(judgement == "faster" for judgement in judgements):
+        yield f"Use {names[0]} for every setting that was measured."
+    elif len(names) == 1:
+        yield from _turning_point(comparison, names[0], rows)
+
+
+def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Says between which batch sizes an arm overtakes, for each network in which it does so once.
+
+    Where one of the two sides is only suggested, so is the turning point; where both are, nothing is said.
+    """
+    if BATCH_KEY not in comparison.keys:
+        return
+    networks: dict[str, list[Row]] = {}
+    for row in rows:
+        rest = {key: value for key, value in row.setting.items() if key != BATCH_KEY}
+        networks.setdefault(describe_setting(rest), []).append(row)
+    for network, own in networks.items():
+        own = sorted(own, key=lambda row: row.global_batch_size or 0)
+        where = f" with {network}" if network else ""
+        for counts_suggested in (False, True):
+            turns = _turns([(row, _sign(row.entries[arm], counts_suggested=counts_suggested)) for row in own])
+            if len(turns) != 1:
+                continue
+            (last, sign), (first, _) = turns[0]
+            if not any(_sign(row.entries[arm], counts_suggested=False) for row in (last, first)):
+                continue
+            better, worse = (comparison.baseline, arm) if sign < 0 else (arm, comparison.baseline)
+            if counts_suggested:
+                yield (
+                    f"Suggested, and not supported by all settings together: {better} up to batch "
+                    f"{last.global_batch_size:,}{where} and {worse} from {first.global_batch_size:,} on. More rounds "
+                    "(--repeats) may tell."
+                )
+            else:
+                yield (
+                    f"Use {better} up to batch {last.global_batch_size:,}{where} and {worse} from "
+                    f"{first.global_batch_size:,} on; in between it was not measured, or shows no difference."
+                )
+            break
+
+
+def _turns(signed: Sequence[tuple[Row, int]]) -> list[tuple[tuple[Row, int], tuple[Row, int]]]:
+    clear = [(row, sign) for row, sign in signed if sign]
+    return [(before, after) for before, after in itertools.pairwise(clear) if before[1] != after[1]]
+
+
+def _sign(entry: Entry, *, counts_suggested: bool) -> int:
+    if entry.speedup is None:
+        return 0
+    if counts_suggested and entry.speedup.is_suggested:
+        return 1 if entry.speedup.ratio > 1 else -1
+    return {"faster": 1, "slower": -1}.get(entry.speedup.judgement, 0)
+
+
+def _missing(comparison: Comparison) -> Iterator[str]:
+    """Says which points have no speed and why; of those that were not reached, how many."""
+    points = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
+    unreached = [entry for _, entry in points if entry.outcome == "MISSING"]
+    failed = [(row, entry) for row, entry in points if entry.outcome not in ("FINISHED", "MISSING")]
+    for row, entry in failed[:_NUM_NAMED]:
+        setting = describe_setting(row.setting) or "the recipe as it is"
+        reason = f"{entry.outcome}, {entry.reason.rstrip('.')}"
+        yield f"No speed, or not in every round, of {entry.arm} for {setting}: {reason}."
+    if len(failed) > _NUM_NAMED:
+        yield f"{len(failed) - _NUM_NAMED} more points have no speed, or not in every round."
+    if unreached:
+        never = sum(entry.speed is None for entry in unreached)
+        at_all = f", {never} of them not at all" if never else ""
+        yield f"{len(unreached)} of {len(points)} points were not measured in every round{at_all}."
+
+
+def _other_runs(comparison: Comparison) -> Iterator[str]:
+    """Says which speeds are of more runs than the speed-up beside them, which then is not that of these speeds."""
+    for arm in comparison.arms:
+        by_rounds: dict[int, list[Row]] = {}
+        for row in comparison.rows:
+            entry, base = row.entries[arm], row.entries[comparison.baseline]
+            speedup = entry.speedup
+            if speedup and speedup.is_paired and speedup.num < max(len(entry.runs), len(base.runs)):
+                by_rounds.setdefault(speedup.num, []).append(row)
+        for num, rows in by_rounds.items():
+            yield (
+                f"The speed-up of {arm} for {_name(rows, comparison)} is of the {count(num, 'round')} that both arms "
+                "have; speeds are of all runs, so that dividing them gives another figure."
+            )
+
+
+def _limits(comparison: Comparison) -> Iterator[str]:
+    if comparison.shares_cores:
+        yield (
+            f"The replicas of {', '.join(comparison.shares_cores)} share the cores of one processor: this shows that "
+            "the strategy works and what it costs, and is no statement about more hardware."
+        )
+    yield from _missing(comparison)
+    yield from _other_runs(comparison)
+    unequal = {
+        f"{difference.name}"
+        for row in comparison.rows
+        for entry in row.entries.values()
+        for difference in entry.unequal
+    }
+    if unequal:
+        yield f"Not like with like: some arms differ in {', '.join(sorted(unequal))}."
+    left_out = [run for row in comparison.rows for entry in row.entries.values() for run in entry.left_out]
+    if left_out:
+        yield (
+            f"{len(left_out)} runs are left out, since newer runs of their point differ from them in what must be "
+            "equal (versions, settings); tfbench diff RUN RUN says in what."
+        )
+    if comparison.is_synthetic:
+        yield "Measured on synthetic data: speeds hold, accuracies say nothing of the real task."
+
+
+def _name(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Names settings; where they are many, those that are not among them, if these are fewer."""
+    others = [row for row in comparison.rows if row not in rows]
+    if not others and len(rows) > 1:
+        return f"all {len(rows)} settings"
+    if len(rows) > _NUM_NAMED and len(others) < len(rows):
+        return f"{len(rows)} of {len(comparison.rows)} settings, all but {_list(others)}"
+    return _list(rows)
+
+
+def _list(rows: Sequence[Row]) -> str:
+    named = [describe_setting(row.setting) or "the recipe as it is" for row in rows[:_NUM_NAMED]]
+    more = f" and {len(rows) - _NUM_NAMED} more" if len(rows) > _NUM_NAMED else ""
+    return "; ".join(named) + more
+
+
+def _range(rows: Sequence[Row], arm: str) -> str:
+    ratios = [speedup.ratio for row in rows if (speedup := row.entries[arm].speedup)]
+    return f"{describe_span(ratios, ' times')} its speed"
+
+
+def _ratio(entry: Entry) -> float:
+    return entry.speedup.ratio if entry.speedup else math.nan

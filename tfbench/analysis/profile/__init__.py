@@ -1,0 +1,1 @@
+"""The profile of a step: phases, layers, variants, and the bottleneck."""

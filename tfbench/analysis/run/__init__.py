@@ -1,0 +1,1 @@
+"""One run: from its raw readings to its figures and cautions."""

@@ -1,0 +1,164 @@
+"""What a run costs: the machine by the hour, storage by the month, and the same run at the prices of other machines."""
+
+import dataclasses
+import statistics
+
+from tfbench.analysis.run.early_stop import reaches
+from tfbench.recipe.sections import InstancePrice
+from tfbench.records.run import RunResult
+
+SECONDS_PER_HOUR = 3600.0
+HOURS_PER_MONTH = 30 * 24.0  # the month that storage is priced by, as cloud providers reckon it
+_NAME = "val_accuracy"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TargetCost:
+    """What it cost to reach a validation accuracy; `epoch` and `machine` are None where no epoch reached it."""
+
+    val_accuracy: float
+    origin: str  # which target this is, for people
+    epoch: int | None
+    machine: float | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class AlternativeCost:
+    """The same run on another machine, which is taken to be `relative_speed` times as fast; storage left out."""
+
+    instance: str
+    price_per_hour: float
+    relative_speed: float
+    hours: float
+    machine: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """What a run cost, in `currency`; `epoch` is of one epoch and is None where none was trained to its end."""
+
+    currency: str
+    instance: str
+    price_per_hour: float
+    hours: float
+    machine: float
+    epoch: float | None
+    storage: float
+    total: float
+    total_per_hour: float | None
+    target: TargetCost | None
+    alternatives: tuple[AlternativeCost, ...]
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the figures that exist under their names in `METRICS`."""
+        values = {
+            "cost/hours": self.hours,
+            "cost/machine": self.machine,
+            "cost/epoch": self.epoch,
+            "cost/to_accuracy": self.target.machine if self.target else None,
+            "cost/storage": self.storage,
+            "cost/total": self.total,
+            "cost/total_per_hour": self.total_per_hour,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def compute_cost(result: RunResult) -> Cost | None:
+    """Works out what a run cost at the price in its recipe's [cost].
+
+    Paid for is the whole run, from its request to its end, as a rented machine would be: start-up, loading the data,
+    tracing, training and every evaluation, whether or not the run came to a good end. An epoch is paid for its training
+    and its validation alone, as a mean over the epochs that were trained to their end. The way to an accuracy is paid
+    for from the request to the end of the first epoch that reached it. A run that goes on from a snapshot pays for its
+    own time; what came before belongs to the run that wrote the snapshot.
+
+    Args:
+        result: A run in whatever state; times in seconds.
+
+    Returns:
+        Prices in the currency of the recipe. None: the recipe has no price, or the run is not over.
+    """
+    config = result.request.recipe.cost
+    if config.price_per_hour is None or result.ended_at is None:
+        return None
+    hours = _hours_until(result.ended_at, result)
+    machine = hours * config.price_per_hour
+    storage = config.storage_gib * config.storage_price_per_gib_month * hours / HOURS_PER_MONTH
+    epoch_hours = _mean_epoch_hours(result)
+    return Cost(
+        currency=config.currency,
+        instance=config.instance,
+        price_per_hour=config.price_per_hour,
+        hours=hours,
+        machine=machine,
+        epoch=None if epoch_hours is None else epoch_hours * config.price_per_hour,
+        storage=storage,
+        total=machine + storage,
+        total_per_hour=(machine + storage) / hours if hours else None,
+        target=_find_target(result, config.price_per_hour),
+        alternatives=tuple(_price_elsewhere(other, hours) for other in config.alternatives),
+    )
+
+
+def cost_until(time: float, result: RunResult) -> float | None:
+    """Returns what the machine cost from a run's request to a time (seconds since 1970); None without a price."""
+    price = result.request.recipe.cost.price_per_hour
+    return None if price is None else _hours_until(time, result) * price
+
+
+def _hours_until(time: float, result: RunResult) -> float:
+    return max(0.0, time - result.request.created) / SECONDS_PER_HOUR  # a clock that is set back earns nothing
+
+
+def _mean_epoch_hours(result: RunResult) -> float | None:
+    whole = [record for record in result.own_epochs if record.num_steps >= (result.steps_per_epoch or 0)]
+    seconds = [record.epoch_seconds + (record.validation_seconds or 0.0) for record in whole]
+    return statistics.fmean(seconds) / SECONDS_PER_HOUR if seconds else None
+
+
+def _price_elsewhere(other: InstancePrice, hours: float) -> AlternativeCost:
+    needed = hours / other.relative_speed
+    return AlternativeCost(
+        instance=other.instance,
+        price_per_hour=other.price_per_hour,
+        relative_speed=other.relative_speed,
+        hours=needed,
+        machine=needed * other.price_per_hour,
+    )
+
+
+def _find_target(result: RunResult, price_per_hour: float) -> TargetCost | None:
+    """Returns what the target accuracy cost; None without a target, or if nothing was validated.
+
+    Nor is it known of a run that goes on from a snapshot: another run paid for a part of the way.
+    """
+    validated = [record for record in result.epochs if record.val_accuracy is not None]
+    named = _name_target(result)
+    if named is None or not validated or result.request.resume:
+        return None
+    target, origin = named
+    reached = (record for record in validated if reaches(record.val_accuracy, target))
+    first = min(reached, key=lambda record: record.epoch, default=None)
+    return TargetCost(
+        val_accuracy=target,
+        origin=origin,
+        epoch=first.epoch if first else None,
+        machine=_hours_until(first.finished_at, result) * price_per_hour if first else None,
+    )
+
+
+def _name_target(result: RunResult) -> tuple[float, str] | None:
+    """Returns the accuracy that is expected, else the one that training stops at, else the best published; and which.
+
+    Only published accuracies that were checked count. Neither these nor an expected one is a target for synthetic data.
+    """
+    recipe = result.request.recipe
+    if recipe.expect.target_accuracy is not None and not result.is_synthetic:
+        return recipe.expect.target_accuracy, "expect.target_accuracy"
+    if recipe.training.stop_at_val_accuracy is not None:
+        return recipe.training.stop_at_val_accuracy, "training.stop_at_val_accuracy"
+    published = [reference for reference in recipe.reference if reference.verified and _NAME in reference.figures]
+    if result.is_synthetic or not published:
+        return None
+    best = max(published, key=lambda reference: reference.figures[_NAME])
+    return best.figures[_NAME], f"best published, {best.hardware}"

@@ -1,0 +1,89 @@
+"""Spans of training steps: which of them are steady, and how fast they were."""
+
+import math
+from collections.abc import Sequence
+
+from tfbench.records.run import StepSpan
+
+
+def steady_spans(spans: Sequence[StepSpan], *, warmup_steps: int) -> tuple[StepSpan, ...]:
+    """Leaves out the spans that hold tracing, compilation or the first fill of the input pipeline.
+
+    Step 1 always goes, and with it the first span of a run, which is exactly the first execution. Since steps count
+    over the whole run, the spans of one later epoch are all kept.
+
+    Args:
+        spans: Spans of a run, or of one of its epochs.
+        warmup_steps: Number of leading steps of the run; a span that holds any of them is left out.
+    """
+    last_warmup_step = max(1, warmup_steps)
+    return tuple(span for span in spans if span.first_step > last_warmup_step)
+
+
+def samples_per_second(spans: Sequence[StepSpan], global_batch_size: int) -> float | None:
+    """Returns all samples over all seconds of the spans: a mean over time, not over spans. None without spans.
+
+    Args:
+        spans: What to count; times in seconds.
+        global_batch_size: Samples of one step over all replicas; every batch is full.
+    """
+    seconds = math.fsum(span.seconds for span in spans)
+    if seconds <= 0:
+        return None
+    return sum(span.num_steps for span in spans) * global_batch_size / seconds
+
+
+def epoch_samples_per_second(
+    spans_of_epoch: Sequence[StepSpan], *, global_batch_size: int, warmup_steps: int
+) -> float | None:
+    """Returns the samples per second of one epoch's steady spans; None if the epoch is nothing but warm-up.
+
+    Args:
+        spans_of_epoch: Spans of one epoch, steps counted over the whole run; times in seconds.
+        global_batch_size: Samples of one step over all replicas.
+        warmup_steps: Number of leading steps of the run to leave out.
+    """
+    return samples_per_second(steady_spans(spans_of_epoch, warmup_steps=warmup_steps), global_batch_size)
+
+
+def step_time_quantile(spans: Sequence[StepSpan], fraction: float) -> float | None:
+    """Returns the time in seconds that `fraction` of the steps stay below, each step taking its span's mean.
+
+    Interpolates linearly between the two nearest steps (Hyndman and Fan 1996, definition 7, which is NumPy's default);
+    at 0.5 this is the usual median. Spans weigh by their steps without being spread out: a run may have millions.
+
+    Args:
+        spans: What to count; None comes back without any.
+        fraction: From 0 to 1.
+    """
+    return _quantile([(span.seconds / span.num_steps, span.num_steps) for span in spans], fraction)
+
+
+def step_time_mad(spans: Sequence[StepSpan]) -> float | None:
+    """Returns the median distance, in seconds, of the steps' times from their median, each taking its span's mean.
+
+    None without spans. Not scaled to a standard deviation, which would be 1.4826 times as much for normal times.
+    """
+    median = step_time_quantile(spans, 0.5)
+    if median is None:
+        return None
+    return _quantile([(abs(span.seconds / span.num_steps - median), span.num_steps) for span in spans], 0.5)
+
+
+def _quantile(weighted: Sequence[tuple[float, int]], fraction: float) -> float | None:
+    """Returns a quantile of values that come with how often each is there; None without any."""
+    if not weighted:
+        return None
+    ordered = sorted(weighted)
+    position = (sum(number for _, number in ordered) - 1) * fraction
+    lower, upper = _value_at(ordered, math.floor(position)), _value_at(ordered, math.ceil(position))
+    return lower + (upper - lower) * (position - math.floor(position))
+
+
+def _value_at(ordered: Sequence[tuple[float, int]], index: int) -> float:
+    """Returns the value at `index`, from 0, were each there as often as it counts."""
+    for value, number in ordered:
+        if index < number:
+            return value
+        index -= number
+    return ordered[-1][0]

@@ -1,0 +1,1 @@
+"""Frameworks that networks are trained with; a folder each."""

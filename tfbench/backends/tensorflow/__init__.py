@@ -1,0 +1,1 @@
+"""TensorFlow: placement, feeding, snapshots, traces, and what it says of itself."""

@@ -1,0 +1,279 @@
+"""From stored samples to the batches that training and validation are fed with: the same pipeline in every arm."""
+
+import contextlib
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfbench.backends.tensorflow.crops import crop_at_random, crop_view
+from tfbench.datasets.sources import tfrecords
+from tfbench.datasets.sources.splits import ALIGNMENT, BROKEN, RecordSplit, Split, Splits
+from tfbench.errors import DatasetError
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+PARALLEL_BATCHES = 2  # batches in the making at a time
+PREFETCHED_BATCHES = 4  # batches waiting to be used
+SHUFFLED_RECORDS = 4096  # encoded records that the next one is drawn from, where they come one after another
+# Of a batch as float32, at most, for one thread to make batches one after another: below it, waking others for every
+# operation takes more processor time than the work (batches of 32 x 784: three times as much), above it less.
+LIGHT_BYTES = 2**20
+_OF_THE_PIPELINE = "IteratorGetNext|MultiDeviceIterator|user-defined function passed to"  # in those about data
+
+SplitName = Literal["train", "validation", "test"]
+
+
+def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
+    """Returns ceil(samples / batch): every batch is full, and the order wraps around inside the last one."""
+    return math.ceil(num_samples / global_batch_size)
+
+
+def count_ahead(splits: Splits, global_batch_size: int) -> int:
+    """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
+    is_light = _is_light(splits.train, splits.spec, global_batch_size)
+    return PREFETCHED_BATCHES + (0 if is_light else PARALLEL_BATCHES)
+
+
+def build_training_dataset(
+    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0
+) -> "tf.data.Dataset":
+    """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
+
+    Order, crops and mirrors of a batch depend on the seed and the number of its step alone. Where samples are in
+    memory, the order of a pass is made at once and cut into batches, and a batch is gathered from the arrays, then
+    converted: one gather costs a fraction of slicing every sample, and the arrays stay in their stored type.
+
+    Args:
+        splits: The data.
+        global_batch_size: Samples of a batch, for all replicas together.
+        seed: Of the order, the crops and the mirrors.
+        first_step: Steps already done: the stream begins with the batch that would come next. Former passes are left
+            out; of the pass that it falls into, records that only come one after another are read, but not decoded.
+
+    Returns:
+        Batches (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
+    """
+    import tensorflow as tf
+
+    split, spec = splits.train, splits.spec
+    first_pass, offset = divmod(first_step * global_batch_size, split.num_samples)
+
+    def start_and_seed(number: Any) -> tuple[Any, list[Any] | None]:
+        start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
+        return start, [seed, number] if spec.shuffled else None
+
+    passes = tf.data.Dataset.counter(first_pass, dtype=tf.int32)
+    if isinstance(split, Split) and split.read is None:
+        orders = _map_inline(passes, lambda number: _order(split, *start_and_seed(number), draws=spec.drawn))
+        batches, fetch = orders.rebatch(global_batch_size, drop_remainder=True), _gather(split)
+    else:
+        samples = passes.flat_map(lambda number: _samples(split, *start_and_seed(number), draws=spec.drawn))
+        batches, fetch = _decode(split, samples).batch(global_batch_size, drop_remainder=True), tuple
+
+    def prepare(step: Any, batch: Any) -> tuple[Any, Any]:
+        inputs, targets = fetch(batch)
+        return _finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step)), targets
+
+    return _ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
+
+
+def build_validation_dataset(
+    splits: Splits, *, batch_size: int, split: SplitName = "validation", view: int | None = None
+) -> "tf.data.Dataset":
+    """Builds batches that hold every sample of a split once, in order, the last batch short.
+
+    Args:
+        splits: The data.
+        batch_size: Samples of a batch, for all replicas together.
+        split: Which samples; "test" only where the data set has them.
+        view: Which of the `spec.views` crops, from 0; the caller averages the probabilities of all. None: the centre.
+
+    Returns:
+        Batches as of `build_training_dataset`.
+    """
+    import tensorflow as tf
+
+    chosen = getattr(splits, split)
+    if isinstance(chosen, Split) and chosen.read is None:
+        batches, fetch = tf.data.Dataset.range(math.ceil(chosen.num_samples / batch_size)), _slice(chosen, batch_size)
+    else:
+        batches, fetch = _decode(chosen, _samples(chosen, 0, None)).batch(batch_size), tuple
+
+    def prepare(_number: Any, batch: Any) -> tuple[Any, Any]:
+        inputs, targets = fetch(batch)
+        return _finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
+
+    return _ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
+
+
+@contextlib.contextmanager
+def broken_samples_named(source: str, files: Sequence[str] = ()) -> Iterator[None]:
+    """Turns TensorFlow's error about data that cannot be read into one that says which, and what to do.
+
+    Args:
+        source: Of the data, for the message.
+        files: Of records that are read meanwhile.
+
+    Raises:
+        DatasetError: Data could not be read.
+    """
+    import tensorflow as tf
+
+    unreadable = (
+        tf.errors.InvalidArgumentError,
+        tf.errors.DataLossError,
+        tf.errors.NotFoundError,
+        tf.errors.FailedPreconditionError,
+        tf.errors.PermissionDeniedError,
+    )
+    try:
+        yield
+    except unreadable as error:
+        sample = re.search(rf"\[{BROKEN}\] \[(.+?)\]", str(error))
+        if sample:
+            raise DatasetError(
+                f"{sample[1]}: cannot be read as an image; it is missing, cut off or of another format. "
+                f"Replace or remove it. Data: {source}."
+            ) from error
+        if isinstance(error, tf.errors.DataLossError) or re.search(_OF_THE_PIPELINE, str(error)):
+            reason = tfrecords.explain(error, files)
+            raise DatasetError(f"{reason}. Replace the file, or prepare the data again. Data: {source}.") from error
+        raise
+
+
+def _samples(
+    split: Split | RecordSplit, start: Any, seed: list[Any] | None, *, draws: bool = False
+) -> "tf.data.Dataset":
+    """Goes once through samples that are read one by one, from the one at `start` on: their numbers, or records.
+
+    In order without a seed; with one, shuffled, or as many as there are drawn with replacement.
+
+    Neither order is left to what Dataset.shuffle does by default: that one goes on from iterator to iterator, and a
+    strategy makes one more than the default.
+    """
+    import tensorflow as tf
+
+    if isinstance(split, Split):
+        return tf.data.Dataset.from_tensor_slices(_order(split, start, seed, draws=draws))
+    records = split.records
+    if seed:
+        own_seed = tf.random.stateless_uniform([], seed, None, None, tf.int64)
+        # TensorFlow would combine it with the process's seed, and takes no tensor where that is 0.
+        tf.compat.v1.get_default_graph().seed = None
+        records = records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
+    return records.skip(start)
+
+
+def _order(split: Split, start: Any, seed: list[Any] | None, *, draws: bool) -> Any:
+    """Returns the numbers of the samples of one pass, int64, from the one at `start` on; see `_samples`."""
+    import tensorflow as tf
+
+    order = tf.range(split.num_samples, dtype=tf.int64)
+    if seed and draws:
+        order = tf.random.stateless_uniform(tf.shape(order), seed, 0, split.num_samples, tf.int64)
+    elif seed:
+        order = tf.random.experimental.stateless_shuffle(order, seed=seed)
+    return order[start:]
+
+
+def _decode(split: Split | RecordSplit, samples: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Reads samples one by one, several at a time: stored inputs and targets."""
+    workers = len(os.sched_getaffinity(0))
+    if isinstance(split, RecordSplit):
+        return samples.map(
+            lambda name, contents, label: (split.read(name, contents), label), num_parallel_calls=workers
+        )
+    gather, read = _gather(split), split.read
+
+    def decode(number: Any) -> tuple[Any, Any]:
+        row, target = gather(number)
+        return read(row) if read else row, target
+
+    return samples.map(decode, num_parallel_calls=workers)
+
+
+def _is_light(split: Split | RecordSplit, spec: DatasetSpec, batch_size: int) -> bool:
+    """Says whether a batch takes so little work that more than one thread would make it dearer."""
+    if isinstance(split, RecordSplit) or split.read or spec.stored_shape or spec.mirrors:
+        return False
+    return 4 * batch_size * math.prod(spec.input_shape) <= LIGHT_BYTES
+
+
+def _map(dataset: "tf.data.Dataset", function: Callable[..., Any], *, is_light: bool) -> "tf.data.Dataset":
+    return _map_inline(dataset, function) if is_light else dataset.map(function, num_parallel_calls=PARALLEL_BATCHES)
+
+
+def _map_inline(dataset: "tf.data.Dataset", function: Callable[..., Any]) -> "tf.data.Dataset":
+    """Maps by a function whose operations run one after another, in the thread that asks for an element.
+
+    `Dataset.map` hands each of them to another thread. TensorFlow can do without, and publishes no way to ask for it.
+    """
+    from tensorflow.python.data.ops import map_op
+
+    return map_op._MapDataset(dataset, function, use_inter_op_parallelism=False)
+
+
+def _ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Lets a few batches be made ahead of their use."""
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    # With autotuning on, dropping an iterator waits for the tuning thread's next round, for seconds at times; Keras
+    # drops one after each validation. Fixed numbers also keep the pipeline equal in all arms.
+    options.autotune.enabled = False
+    return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
+
+
+def _gather(split: Split) -> Callable[[Any], tuple[Any, Any]]:
+    import tensorflow as tf
+
+    inputs, targets = _on_host(split.inputs), _on_host(split.targets)
+    pool = len(split.inputs)
+
+    def gather(indices: Any) -> tuple[Any, Any]:
+        rows = indices % pool if pool < split.num_samples else indices
+        return tf.gather(inputs, rows), tf.gather(targets, rows)
+
+    return gather
+
+
+def _slice(split: Split, batch_size: int) -> Callable[[Any], tuple[Any, Any]]:
+    import tensorflow as tf
+
+    gather = _gather(split)
+
+    def take(number: Any) -> tuple[Any, Any]:
+        return gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, split.num_samples)))
+
+    return take
+
+
+def _on_host(array: Any) -> Any:
+    """Returns an array as a tensor on the host, where the pipeline runs; without a copy if its memory allows for it."""
+    import tensorflow as tf
+
+    shareable = array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable
+    if shareable and array.dtype.kind in "uif" and array.size:
+        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    with tf.device("/cpu:0"):  # a plain constant would be copied to the first GPU
+        return tf.constant(array)
+
+
+def _finish(images: Any, splits: Splits, crop: Callable[[Any], Any]) -> Any:
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled."""
+    import tensorflow as tf
+
+    spec = splits.spec
+    if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
+        images = crop(images)
+    images = tf.cast(images, tf.float32)
+    if splits.mean is not None:
+        images -= splits.mean
+    if spec.mean == "image":
+        images = crop(images)
+    return images * spec.input_scale if spec.input_scale != 1.0 else images

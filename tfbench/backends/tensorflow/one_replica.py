@@ -1,0 +1,153 @@
+"""One replica's share in a check of several: the gradients of their batch, one part after another, and one update."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfbench.backends.tensorflow.snapshots import carried_states, copies_of
+
+Array = npt.NDArray[Any]
+Gradients = dict[int, Array]  # by the index of a trainable weight; one without a gradient is left out
+
+# The second time, a gradient is computed from this much of the loss and divided by it: the same, rounded otherwise.
+_OTHER_SCALE = 0.75
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reference:
+    """The gradients of a batch's mean loss by one replica, by the index of a trainable weight."""
+
+    gradients: Gradients  # float64
+    sizes: dict[int, float]  # norm of the gradient of one part of the batch, mean over the parts
+    noises: dict[int, float]  # norm of what two computations of one part differ by
+
+    @property
+    def rounding(self) -> float:
+        """What two computations of the gradient of all weights differ by, relative to it."""
+        return math.hypot(*self.noises.values()) / (math.hypot(*self.sizes.values()) or 1.0)
+
+
+class OneReplica:
+    """A model of plain variables beside the one of a run over several replicas, with the same values.
+
+    Args:
+        model: Compiled under a strategy, its optimizer built.
+        one: Built and compiled by the same code outside of it, for the batch of one of the replicas.
+    """
+
+    def __init__(self, model: Any, one: Any) -> None:
+        self._model, self._one = model, one
+        self._optimizer = inner_optimizer(one)
+        one.optimizer.build(one.trainable_variables)
+        _copy(model.trainable_variables, one.trainable_variables)
+        _copy(inner_optimizer(model).variables, self._optimizer.variables)
+
+    def compute_gradients(self, parts: Sequence[Any], *, loss_scale: float) -> Reference:
+        """Computes the gradients of the mean loss over a batch, one replica's part of it after another.
+
+        Every part is computed from the state that its replica has: seeds, moving statistics, what recurrent layers
+        carry. So it is given the same dropout, and the same statistics of its batch.
+
+        Args:
+            parts: Inputs and targets of each replica.
+            loss_scale: What the run multiplies its loss by, to keep small gradients from vanishing in float16.
+        """
+        compute = self._compile()
+        gradients: Gradients = {}
+        sizes: dict[int, float] = {}
+        for replica, part in enumerate(parts):
+            self._take_state_of(replica)
+            for index, gradient in compute(part, loss_scale).items():
+                gradients[index] = gradients.get(index, 0.0) + gradient / len(parts)
+                sizes[index] = sizes.get(index, 0.0) + norm(gradient) / len(parts)
+        self._take_state_of(0)
+        first = compute(parts[0], loss_scale)
+        self._take_state_of(0)
+        again = compute(parts[0], loss_scale * _OTHER_SCALE)
+        noises = {index: norm(gradient - again[index]) for index, gradient in first.items()}
+        return Reference(gradients, sizes, noises)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the trainable weights."""
+        return [weight.path for weight in self._one.trainable_variables]
+
+    @property
+    def all_names(self) -> list[str]:
+        """Names of what an update changes: the trainable weights, then the optimizer's variables."""
+        return [*self.names, *(slot.path for slot in self._optimizer.variables)]
+
+    def values(self) -> list[Array]:
+        """Returns the values of what an update changes."""
+        return updated_values(self._one, 0)
+
+    def update(self, gradients: Gradients) -> None:
+        """Updates the weights by gradients."""
+        weights = self._one.trainable_variables
+        self._optimizer.apply_gradients([(tf.constant(values), weights[i]) for i, values in gradients.items()])
+
+    def _compile(self) -> Any:
+        """Returns what computes the gradients of a part by Keras's own step, up to where the optimizer takes them."""
+        optimizer = self._one.optimizer
+        recorded: list[Any] = []
+        weights = {id(weight): index for index, weight in enumerate(self._one.trainable_variables)}
+
+        def step(part: Any, scale: Any) -> dict[str, Any]:
+            recorded.clear()
+            optimizer.scale_loss = lambda loss: loss * tf.cast(scale, loss.dtype)
+            optimizer.apply = lambda gradients, variables=None: recorded.extend(zip(gradients, variables, strict=True))
+            try:
+                self._one.train_step(part)
+            finally:
+                del optimizer.scale_loss, optimizer.apply
+            known = [(weights[id(v)], g) for g, v in recorded if g is not None and id(v) in weights]
+            return {str(index): tf.convert_to_tensor(gradient) for index, gradient in known}
+
+        compiled = tf.function(step, autograph=False)
+
+        def compute(part: Any, scale: float) -> Gradients:
+            found = compiled(part, tf.constant(scale, tf.float32))
+            return {int(index): value.numpy().astype(np.float64) / scale for index, value in found.items()}
+
+        return compute
+
+    def _take_state_of(self, replica: int) -> None:
+        """Gives the variables that no gradient changes the values that they have in one of the replicas."""
+        _copy(self._model.non_trainable_variables, self._one.non_trainable_variables, replica)
+        states = carried_states(self._one)
+        # Of each state of the run's model all replicas' copies stand together.
+        theirs = carried_states(self._model)[replica :: self._model.distribute_strategy.num_replicas_in_sync]
+        for state, value in zip(states, theirs, strict=True):
+            state.assign(value.numpy())
+
+
+def inner_optimizer(model: Any) -> Any:
+    """Returns the optimizer that updates a model's weights: not the one around it that scales float16's loss."""
+    return getattr(model.optimizer, "inner_optimizer", model.optimizer)
+
+
+def updated_values(model: Any, replica: int) -> list[Array]:
+    """Returns the values that the trainable weights, then the optimizer's variables, have in one of the replicas."""
+    changed = [*model.trainable_variables, *inner_optimizer(model).variables]
+    return [to_array(variable, replica) for variable in changed]
+
+
+def to_array(variable: Any, replica: int = 0) -> Array:
+    """Returns the value that a Keras variable has in one of the replicas."""
+    copies = copies_of(variable)
+    return np.asarray(copies[replica if len(copies) > 1 else 0].numpy())
+
+
+def norm(array: Array) -> float:
+    """Returns the root of the sum of squares."""
+    return float(np.linalg.norm(array.astype(np.float64, copy=False)))
+
+
+def _copy(sources: Sequence[Any], targets: Sequence[Any], replica: int = 0) -> None:
+    for source, target in zip(sources, targets, strict=True):
+        target.assign(to_array(source, replica))

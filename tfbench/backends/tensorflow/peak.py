@@ -1,0 +1,216 @@
+"""What the devices of a run can compute and move at most, with the same threads."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfbench.machine.usage import read_counters
+from tfbench.records.machine import PeakCheck
+from tfbench.records.profile import BandwidthCheck
+from tfbench.records.run import ModelSummary
+
+Sizes = tuple[int, int, int]  # of a product: rows, what both factors have in common, columns
+
+_CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no faster, smaller ones are
+_SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
+_GPU_CHAIN = 8  # products in a row in a call on a GPU
+_LONGEST_CHAIN = 64  # products; longer ones take long to trace, and their values grow out of a 16-bit float
+_ROUND_SECONDS = 0.4  # longest that a round may take
+# A round takes at least so long, and so many times as long as a call that computes nothing: what the host does before
+# the device begins, and after it is done, is then less than a hundredth of it. A product of 4096 rows in 16 bits takes
+# 0.2 ms on a fast GPU, a call as long: eight of them alone would be timed a tenth too long.
+_MIN_ROUND_SECONDS, _MIN_LAUNCHES = 0.05, 100
+_MOST_CALLS = 10_000
+_MIN_ROUNDS = 3
+_CPU_ARRAY_BYTES, _GPU_ARRAY_BYTES = 64 * 2**20, 512 * 2**20  # too large for caches
+_ARRAYS_MOVED = 3  # of an addition in place: two are read, one is written
+_ADDITIONS = 8  # in a call, whose own cost they share
+_COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class _Candidate:
+    """A product that may be the fastest: its work as a function of a number of calls, after which it waits."""
+
+    sizes: Sizes
+    flops: int  # of a call, on all devices
+    run: Callable[[int], None]
+    num_calls: int = 1  # of a round
+    rounds: list[float] = dataclasses.field(default_factory=list)
+
+
+def measure_peak(
+    devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
+) -> PeakCheck:
+    """Times products of matrices on all devices at once; the fastest round of any counts.
+
+    They are square ones, and such as the network's own, in turns: which of them a device is faster at depends on it.
+    Noise only ever makes a round slower, so that the fastest is nearest to what the devices can do.
+
+    Args:
+        devices: As TensorFlow numbers them: "/device:CPU:0".
+        precision: Of the layers, as Keras names it; products are of what it computes in.
+        seconds: After which no more rounds are begun, once there are three of each product.
+        own_sizes: Of the product that most of the network's work is in, on one device; None: not known.
+    """
+    dtype = _COMPUTE_DTYPES[precision]
+    least = _find_least(devices)
+    candidates = [_choose_square(devices, dtype)]
+    largest = _GPU_SIZE if "GPU" in devices[0] else _CPU_SIZE
+    if own_sizes:
+        num_rows, common, num_columns = (min(size, largest) for size in own_sizes)  # as fast, and with less memory
+        candidates.append(_build_candidate(devices, (num_rows, common, num_columns), dtype))
+    for one in candidates:
+        one.run(1)  # the first call traces
+        one.num_calls = _count_calls(one.run, least)
+    before = read_counters()
+    while any(len(one.rounds) < _MIN_ROUNDS for one in candidates) or _spent(candidates) < seconds:
+        for one in candidates:
+            one.rounds.append(_time(one.run, one.num_calls))
+    best = max(candidates, key=lambda one: one.num_calls * one.flops / min(one.rounds))
+    return PeakCheck(
+        size=best.sizes[0],
+        sizes=best.sizes,
+        precision=dtype,
+        num_rounds=len(best.rounds),
+        flops=best.num_calls * best.flops,
+        seconds=min(best.rounds),
+        other_share=read_counters().other_share(before),
+    )
+
+
+def sizes_of_a_step(model: ModelSummary, batch_size: int) -> Sizes | None:
+    """Returns the sizes of the product that most of a network's work is in, for a batch; None where it is not known."""
+    if len(model.main_product) != len(("rows", "common", "columns")):
+        return None
+    num_rows, common, num_columns = model.main_product
+    return batch_size * num_rows, common, num_columns
+
+
+def _spent(candidates: Sequence[_Candidate]) -> float:
+    return sum(sum(one.rounds) for one in candidates)
+
+
+def _find_least(devices: Sequence[str]) -> float:
+    """Returns how long a round must take at least, in seconds."""
+    launch = _build_candidate(devices, (1, 1, 1), "float32", chain=1).run  # computes next to nothing
+    launch(1)  # the first call traces
+    return max(_MIN_ROUND_SECONDS, _MIN_LAUNCHES * min(_time(launch, 1) for _ in range(_MIN_ROUNDS)))
+
+
+def _choose_square(devices: Sequence[str], dtype: str) -> _Candidate:
+    """Returns the product of two large square matrices, or of smaller ones where that takes too long."""
+    size = _GPU_SIZE if "GPU" in devices[0] else _CPU_SIZE
+    small = _build_candidate(devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
+    small.run(1)  # the first call traces
+    if _time(small.run, 1) * (size / _SMALL_SIZE) ** 3 > _ROUND_SECONDS:
+        return small
+    return _build_candidate(devices, (size,) * 3, dtype)
+
+
+def _count_calls(run: Callable[[int], None], least: float) -> int:
+    """Returns how many calls in a row take so many seconds at least."""
+    num = 1
+    while (seconds := _time(run, num)) < least and num < _MOST_CALLS:
+        # A little more than it takes, unless the time is so short that most of it is the launch.
+        num = min(_MOST_CALLS, max(num + 1, min(10 * num, math.ceil(1.1 * num * least / max(seconds, 1e-9)))))
+    return num
+
+
+def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
+    """Times the addition of one large array to another, in place, on all devices at once; the fastest round counts.
+
+    Nothing is allocated meanwhile: new memory has to be cleared by the system first, which would be timed, too.
+
+    Args:
+        devices: As TensorFlow numbers them: "/device:CPU:0".
+        seconds: After which no more rounds are begun, once there are three.
+    """
+    num_bytes = _GPU_ARRAY_BYTES if "GPU" in devices[0] else _CPU_ARRAY_BYTES
+    add = _build_additions(devices, num_bytes // 4)
+    add(1)  # the first call traces
+    num_calls = _count_calls(add, _find_least(devices))
+    rounds = list[float]()
+    while len(rounds) < _MIN_ROUNDS or sum(rounds) < seconds:
+        rounds.append(_time(add, num_calls))
+    moved = _ARRAYS_MOVED * num_bytes * _ADDITIONS * num_calls * len(devices)
+    return BandwidthCheck(num_bytes=moved, num_rounds=len(rounds), seconds=min(rounds))
+
+
+def _build_additions(devices: Sequence[str], size: int) -> Callable[[int], None]:
+    import tensorflow as tf
+
+    pairs = []
+    for device in devices:
+        with tf.device(device):
+            pairs.append((tf.Variable(tf.ones([size])), tf.Variable(tf.ones([size]))))
+
+    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+    def add() -> None:
+        for device, (total, summand) in zip(devices, pairs, strict=True):
+            with tf.device(device):
+                for _ in range(_ADDITIONS):
+                    total.assign_add(summand)
+
+    def run(num_calls: int) -> None:
+        for _ in range(num_calls):
+            add()
+        tf.test.experimental.sync_devices()
+
+    return run
+
+
+def _build_candidate(devices: Sequence[str], sizes: Sizes, dtype: str, *, chain: int | None = None) -> _Candidate:
+    """Builds a product, several of it in a row in a call where one takes less time than a large square one."""
+    num_rows, common, num_columns = sizes
+    flops = 2 * num_rows * common * num_columns
+    if chain is None:
+        is_gpu = "GPU" in devices[0]
+        wanted = _GPU_CHAIN * 2 * _GPU_SIZE**3 if is_gpu else 2 * _CPU_SIZE**3
+        chain = max(1, min(_LONGEST_CHAIN, wanted // flops))
+    run = _build_products(devices, sizes, dtype, chain)
+    return _Candidate(sizes=sizes, flops=flops * chain * len(devices), run=run)
+
+
+def _build_products(devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Callable[[int], None]:
+    import tensorflow as tf
+
+    num_rows, common, num_columns = sizes
+
+    def draw(rows: int, columns: int) -> Any:
+        # Random, since products of equal numbers take less power, and so run at a higher clock. With this variance a
+        # product's values are as large as its factors'.
+        return tf.cast(tf.random.stateless_normal([rows, columns], [0, rows]) * rows**-0.5, dtype)
+
+    factors = []
+    for device in devices:
+        with tf.device(device):
+            # There and back again, so that each product is one of these sizes.
+            factors.append((draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)))
+
+    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+    def multiply() -> Any:
+        corners = []
+        for device, (product, there, back) in zip(devices, factors, strict=True):
+            with tf.device(device):
+                for index in range(chain):
+                    product = tf.linalg.matmul(product, back if index % 2 else there)
+                corners.append(product[0, 0])
+        return corners
+
+    def run(num_calls: int) -> None:
+        corners = []
+        for _ in range(num_calls):  # a GPU is given the next ones while it computes
+            corners = multiply()
+        for corner in corners:
+            corner.numpy()  # waits for the device, which computes in order
+
+    return run
+
+
+def _time(run: Callable[[int], None], num_calls: int) -> float:
+    start = time.perf_counter()
+    run(num_calls)
+    return time.perf_counter() - start

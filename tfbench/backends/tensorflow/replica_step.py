@@ -1,0 +1,157 @@
+"""A run's own training step over several replicas, done once and taken back, and sums over its replicas."""
+
+import contextlib
+import dataclasses
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbench.backends.tensorflow.one_replica import Array, Gradients, inner_optimizer, updated_values
+from tfbench.backends.tensorflow.snapshots import copies_of, to_numpy, training_variables
+
+_GRADIENT = "tfbench_gradient_"
+_SHARED_SEED = "global_seed_generator"  # as Keras names it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """What a step of several replicas did."""
+
+    gradients: Gradients  # as the optimizer was given them: summed over the replicas
+    values: list[list[Array]]  # of each replica, as of `updated_values`
+
+
+@contextlib.contextmanager
+def random_numbers_kept() -> Iterator[None]:
+    """Gives the generators that all of Python and of NumPy share the states that they had before."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+
+
+@contextlib.contextmanager
+def taken_back(model: Any, build_all: Callable[[], None]) -> Iterator[None]:
+    """Gives a model, its optimizer and Keras's generators of random numbers what they had before, bit by bit.
+
+    Not TensorFlow's own: its global generator, and the seeds of operations outside of functions, have gone on.
+
+    Args:
+        model: Compiled under a strategy.
+        build_all: Makes the variables that are not there yet; no draw of its own is seen afterwards either.
+    """
+    from keras.src.backend.common import global_state  # nothing public tells of the generator that Keras shares
+
+    shared = global_state.get_global_attribute(_SHARED_SEED)
+    build_all()
+    variables = [*training_variables(model), *([] if shared is None else [shared.state])]
+    kept = [np.array(to_numpy(variable)) for variable in variables]
+    try:
+        yield
+    finally:
+        with model.distribute_strategy.scope():
+            for variable, value in zip(variables, kept, strict=True):
+                variable.assign(value)
+        if shared is None:
+            global_state.set_global_attribute(_SHARED_SEED, None)
+        model.reset_metrics()
+
+
+def build(model: Any, batch: Any) -> None:
+    """Makes the variables that training would make as it begins: those of the optimizer, the loss and the metrics."""
+    if not model.optimizer.built:  # as a resumed run's is; one that scales the loss would make its variables again
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
+    model._maybe_symbolic_build(data_batch=batch)  # as `fit` does; nothing public does it without training
+
+
+def do_step(model: Any, batch: Any) -> Step:
+    """Does one step by the function that Keras makes for training, with this model's strategy, optimizer and settings.
+
+    The function is made for this step alone, so that training later traces its own, as it would have without. Sparse
+    gradients, as of an embedding, are recorded and applied as dense ones: of a row that is there twice, optimizers
+    square either part by itself, so that no update of the sum could be held against theirs.
+
+    Args:
+        model: Compiled and built; changed by the step.
+        batch: Inputs and targets of all replicas.
+    """
+    strategy, optimizer = model.distribute_strategy, inner_optimizer(model)
+    places = {
+        id(copy): (index, replica)
+        for index, weight in enumerate(model.trainable_variables)
+        for replica, copy in enumerate(copies_of(weight))
+    }
+    recorded: dict[tuple[int, int], Any] = {}
+    original_update, original_step = optimizer.update_step, model.train_step
+
+    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> Any:
+        dense = tf.convert_to_tensor(gradient)
+        if id(variable) in places:  # a step of the user's own may update more than the model's weights
+            recorded[places[id(variable)]] = dense
+        return original_update(dense, variable, learning_rate)
+
+    def train_step(data: Any) -> dict[str, Any]:
+        original_step(data)
+        own = _replica_id()
+        return {f"{_GRADIENT}{index}": value for (index, replica), value in recorded.items() if replica == own}
+
+    optimizer.update_step, model.train_step = update_step, train_step
+    if model.optimizer is not optimizer:
+        # It updates within a condition, out of which no gradient can be handed: here as if its gradients are finite.
+        model.optimizer.apply = model.optimizer._stateful_handle_finite_grads
+    try:
+        model.make_train_function(force=True)
+        found = model.train_function(feed(strategy, batch))
+    finally:
+        del optimizer.update_step, model.train_step
+        if model.optimizer is not optimizer:
+            del model.optimizer.apply
+        model.train_function = None
+    return Step(
+        {int(name.removeprefix(_GRADIENT)): value.numpy() for name, value in found.items()},
+        [updated_values(model, replica) for replica in range(strategy.num_replicas_in_sync)],
+    )
+
+
+def feed(strategy: Any, batch: Any) -> Any:
+    """Returns an iterator of one batch, divided among the replicas as training's are."""
+    with tf.device("/cpu:0"):
+        batches = tf.data.Dataset.from_tensors(batch)
+    return iter(strategy.experimental_distribute_dataset(batches))
+
+
+def count_in_sums(strategy: Any, sizes: list[int]) -> list[set[float]]:
+    """Returns how often each replica is counted in sums over all of them, by what Keras's optimizers sum up with.
+
+    Args:
+        strategy: Of several replicas.
+        sizes: Elements of each tensor that is summed up; all at once, as the gradients of a step are.
+    """
+    num_replicas = strategy.num_replicas_in_sync
+    sizes = [max(size, num_replicas) for size in sizes]
+
+    def sum_up() -> Any:
+        def give() -> Any:
+            context = tf.distribute.get_replica_context()
+            own = [tf.cast(tf.range(size) % num_replicas == _replica_id(), tf.float32) for size in sizes]
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+        return strategy.run(give)
+
+    counts: list[set[float]] = [set() for _ in range(num_replicas)]
+    for total in tf.function(sum_up, autograph=False)():
+        for copy in strategy.experimental_local_results(total):
+            for replica in range(num_replicas):
+                counts[replica].update(np.unique(copy.numpy()[replica::num_replicas]).tolist())
+    return counts
+
+
+def _replica_id() -> int:
+    """Returns the number of the replica whose part of a step is being traced."""
+    return int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))

@@ -1,0 +1,111 @@
+"""What a data set hands over: samples in their stored type, with what turns them into a model's input."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+ALIGNMENT = 64  # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
+BROKEN = "broken sample"  # in TensorFlow's message about one, before its name
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Split:
+    """Samples of one split, each found by its number.
+
+    `inputs` and `targets` may hold fewer samples than `num_samples` (a pool, for synthetic data): sample i is then
+    row i modulo the pool's size. Where `inputs` are not the samples but say where they are, as names of files do,
+    `read` turns a row into a sample of the stored shape and type, in TensorFlow's graph.
+    """
+
+    inputs: npt.NDArray[Any]
+    targets: npt.NDArray[Any]
+    num_samples: int
+    read: Callable[[Any], Any] | None = None
+
+    def labels(self) -> npt.NDArray[Any]:
+        """Returns the target of every sample, a pool's as often as it is drawn from."""
+        return np.resize(self.targets, (self.num_samples, *self.targets.shape[1:]))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RecordSplit:
+    """Samples of one split that can only be read one after another.
+
+    `records` is a tf.data.Dataset of every record once, in an order of its own: (name, contents, label). `read` turns
+    (name, contents) into a sample of the stored shape and type, in TensorFlow's graph. `files` are what it reads, for
+    messages.
+    """
+
+    records: Any
+    num_samples: int
+    read: Callable[[Any, Any], Any]
+    files: tuple[str, ...] = ()
+
+    def labels(self) -> npt.NDArray[Any]:
+        """Returns the target of every sample; reads all records for it."""
+        return np.array([int(label) for _, _, label in self.records.as_numpy_iterator()])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Splits:
+    """Training and validation samples of one data set, and those of its test split where it has a third one.
+
+    `mean` is subtracted from the inputs before they are scaled: float32, of the stored shape or broadcast to it.
+    """
+
+    spec: DatasetSpec
+    train: Split | RecordSplit
+    validation: Split | RecordSplit
+    source: str
+    synthetic: bool = False
+    notes: tuple[str, ...] = ()  # what a reader of the figures must know of the data
+    test: Split | RecordSplit | None = None
+    mean: npt.NDArray[np.float32] | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files of records that are read while the samples are used."""
+        splits = (self.train, self.validation, self.test)
+        return tuple(file for split in splits if isinstance(split, RecordSplit) for file in split.files)
+
+
+def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Returns an uninitialised array that TensorFlow can use without a copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def mean_of(inputs: npt.NDArray[Any], spec: DatasetSpec) -> npt.NDArray[np.float32] | None:
+    """Returns the mean of samples in the form that the description of the data asks for, or None."""
+    if spec.mean == "none":
+        return None
+    image = inputs.mean(axis=0, dtype=np.float64)
+    return np.asarray(image if spec.mean == "image" else image.mean(axis=(0, 1)), np.float32)
+
+
+def is_plausible(split: Split, spec: DatasetSpec) -> str | None:
+    """Returns what is wrong with a loaded split (shape, type, label range), or None.
+
+    Costs one pass over the targets.
+    """
+    shape = spec.stored_shape or spec.input_shape
+    if split.inputs.shape[1:] != shape or split.inputs.dtype != spec.input_dtype:
+        return (
+            f"expected inputs of shape {shape}, {spec.input_dtype}; "
+            f"found {split.inputs.shape[1:]}, {split.inputs.dtype}"
+        )
+    if len(split.inputs) != len(split.targets):
+        return f"found {len(split.inputs)} inputs, but {len(split.targets)} targets"
+    if spec.num_classes is not None:
+        low, high = int(np.min(split.targets)), int(np.max(split.targets))
+        if low < 0 or high >= spec.num_classes:
+            return f"expected labels 0 to {spec.num_classes - 1}, found {low} to {high}"
+    return None

@@ -1,0 +1,294 @@
+"""Reads a classification data set that tensorflow-datasets has prepared, or has it fetched."""
+
+import contextlib
+import re
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tfbench.datasets.sources import tfrecords
+from tfbench.datasets.sources.image_files import read_named
+from tfbench.datasets.sources.splits import RecordSplit, Split, Splits, is_plausible, mean_of
+from tfbench.errors import DatasetError
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+REACH_SECONDS = 8  # for the publisher's host to answer anything at all
+NAME_FORM = "NAME or NAME/CONFIG, either with :VERSION, such as imagenet2012:5.1.0"
+
+_NAME = r"[A-Za-z]\w*(/[\w+.-]+)?(:[\d.*]+)?"
+_FEATURES = "tensorflow_datasets.core.features."  # where its own classes are
+
+
+def load_tfds(
+    name: str,
+    spec: DatasetSpec,
+    data_dir: str | None,
+    *,
+    splits: tuple[str, str],
+    host: str,
+) -> Splits:
+    """Loads two splits of a tfds data set whole, in their stored type.
+
+    Args:
+        name: tfds's name of the data set.
+        spec: What the data must look like; its mean, if it has one, is taken of the training split.
+        data_dir: tfds's folder, or None for its default.
+        splits: Names of the training and of the validation split.
+        host: As of `open_tfds`.
+
+    Raises:
+        DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is damaged.
+    """
+    builder = open_tfds(name, data_dir, host=host)
+    for split, wanted in zip(splits, (spec.train_samples, spec.validation_samples), strict=True):
+        require_count(builder, split, wanted, "Remove it and prepare it again.")
+    train, validation = (load_split(builder, split, spec) for split in splits)
+    return Splits(
+        spec=spec, train=train, validation=validation, source=describe_source(builder), mean=mean_of(train.inputs, spec)
+    )
+
+
+def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: str | None = None) -> Any:
+    """Returns the tfds builder of a data set that is prepared.
+
+    Prepared data is looked for first, in `data_dir` or in tfds's own default folder. Only if there is none is the
+    publisher asked.
+
+    Args:
+        name: tfds's name of the data set.
+        data_dir: tfds's folder, or None for its default.
+        host: Address asked before a download is begun, since tfds itself would retry for minutes in silence. None:
+            nothing is fetched.
+        accepted: What a folder may hold, for messages.
+
+    Raises:
+        DatasetError: The folder does not exist, or the data is missing and cannot be fetched, or its description is
+            damaged.
+    """
+    import tensorflow_datasets as tfds
+
+    tfds.disable_progress_bar()
+    if not is_local_name(name):
+        raise DatasetError(f"data set {name}: must be {NAME_FORM}: what is prepared here, not a community's.")
+    ways_out = _ways_out(accepted or f"{name}/ as prepared by tensorflow-datasets")
+    if data_dir is not None and not Path(data_dir).is_dir():
+        raise DatasetError(f"data set {name}: the folder {data_dir} does not exist. {ways_out}")
+    try:
+        with _own_features_only():
+            builder = tfds.builder(name, data_dir=data_dir)
+            is_prepared = builder.is_prepared() and builder.info is not None  # which reads the description
+    except tfds.core.registered.DatasetNotFoundError as error:
+        raise DatasetError(f"data set {name}: tensorflow-datasets has none of this name. {ways_out}") from error
+    except Exception as error:  # tfds reads its own metadata files here and raises what it likes
+        raise DatasetError(_damaged(name, data_dir or "tfds's default folder", error)) from error
+    folder = str(builder.data_dir)
+    if not is_prepared:
+        if host is None:
+            raise DatasetError(f"data set {name}: not found in {folder}. {ways_out}")
+        _require_reachable(host, name, folder, ways_out)
+        try:
+            builder.download_and_prepare()
+        except Exception as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
+            raise DatasetError(f"data set {name}: could not be fetched into {folder}: {error}. {ways_out}") from error
+    return builder
+
+
+def is_local_name(name: str) -> bool:
+    """Says whether a name stands for data prepared here; "community:name" would have tfds fetch code for it.
+
+    Its further arguments, as in "mnist/data_dir=gs://...", are no part of a name either.
+    """
+    return re.fullmatch(_NAME, name) is not None
+
+
+def count_samples(builder: Any, split: str) -> int:
+    """Returns how many samples a split of prepared data has; 0 if there is no such split."""
+    return int(builder.info.splits[split].num_examples) if split in builder.info.splits else 0
+
+
+def require_count(builder: Any, split: str, expected: int, remedy: str) -> None:
+    """Raises DatasetError unless a split has as many samples as it should."""
+    found = count_samples(builder, split)
+    if found != expected:
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}, split {split}: expected {expected} samples, found {found}. "
+            + remedy
+        )
+
+
+def require_features(builder: Any, names: tuple[str, ...]) -> None:
+    """Raises DatasetError unless the samples of prepared data have these parts."""
+    features = builder.info.features
+    found = list(features) if hasattr(features, "keys") else [type(features).__name__]
+    if not set(names) <= set(found):
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}: expected the features {', '.join(names)}; "
+            f"found {', '.join(found)}."
+        )
+
+
+def count_classes(builder: Any) -> int:
+    """Returns how many classes the labels of prepared data are of.
+
+    Raises:
+        DatasetError: Images or labels are missing, or the labels are of no classes.
+    """
+    require_features(builder, ("image", "label"))
+    label = builder.info.features["label"]
+    if not getattr(label, "num_classes", None):
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}: expected labels of classes; found {type(label).__name__}."
+        )
+    return int(label.num_classes)
+
+
+def load_split(builder: Any, split: str, spec: DatasetSpec) -> Split:
+    """Loads a split of images and labels whole, in order.
+
+    Raises:
+        DatasetError: It is damaged, or not what `spec` says.
+    """
+    import tensorflow_datasets as tfds
+
+    where = f"{builder.data_dir}, split {split}"
+    require_features(builder, ("image", "label"))
+    with _damage_told(builder, split):
+        _require_files(builder, split)
+        arrays = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False))
+    loaded = Split(inputs=arrays["image"], targets=arrays["label"], num_samples=len(arrays["image"]))
+    expected = count_samples(builder, split)
+    if loaded.num_samples != expected:
+        raise DatasetError(
+            f"data set {builder.name}: {where}: expected {expected} samples, found {loaded.num_samples}."
+        )
+    problem = is_plausible(loaded, spec)
+    if problem:
+        raise DatasetError(f"data set {builder.name}: {where}: {problem}.")
+    return loaded
+
+
+def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> RecordSplit:
+    """Returns a split of images and labels that is read as it is used, never whole.
+
+    Args:
+        builder: Of prepared data whose features are "image" and "label".
+        split: Its name.
+        decode: Turns the bytes of an image file into a sample, in TensorFlow's graph.
+
+    Raises:
+        DatasetError: A file is missing, empty or cut off, or the first sample cannot be read.
+    """
+    import tensorflow_datasets as tfds
+
+    def read(name: Any, contents: Any) -> Any:
+        return read_named(name, lambda: decode(contents))
+
+    config = tfds.ReadConfig(try_autocache=False, add_tfds_id=True)
+    with _damage_told(builder, split):
+        files = _require_files(builder, split)
+        records = builder.as_dataset(
+            split=split, shuffle_files=False, read_config=config, decoders={"image": tfds.decode.SkipDecoding()}
+        ).map(lambda record: (record["tfds_id"], record["image"], record["label"]))
+        for _ in records.take(1).map(lambda name, contents, label: (read(name, contents), label)):
+            pass
+    return RecordSplit(records=records, num_samples=count_samples(builder, split), read=read, files=files)
+
+
+def describe_source(builder: Any) -> str:
+    """Returns where prepared data is, for people."""
+    full_name = builder.info.full_name  # name/version, or name/config/version: folders in tfds's own
+    root = Path(builder.data_dir).parents[full_name.count("/")]
+    return f"tfds {full_name.rpartition('/')[0]} {builder.info.version}, {root}"
+
+
+def _require_reachable(host: str, name: str, folder: str, ways_out: str) -> None:
+    """Raises DatasetError within `REACH_SECONDS` if nothing answers at `host`; proxies of the environment are used."""
+    answer: list[str | None] = []
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(host, timeout=REACH_SECONDS).close()  # noqa: S310 - a constant https address
+        except urllib.error.HTTPError:
+            answer.append(None)  # any answer is an answer
+        except OSError as error:
+            answer.append(str(getattr(error, "reason", error)))
+        else:
+            answer.append(None)
+
+    # A thread, because name resolution knows no time-out.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(REACH_SECONDS)
+    problem = answer[0] if answer else f"no answer within {REACH_SECONDS} s"
+    if problem:
+        raise DatasetError(
+            f"data set {name}: not found in {folder}, and it cannot be fetched: {host}: {problem}. {ways_out}"
+        )
+
+
+def _ways_out(accepted: str) -> str:
+    return (
+        f"Name the folder that holds {accepted} with --data-dir or TFBENCH_DATA_DIR, "
+        "or measure without it: --data synthetic."
+    )
+
+
+@contextlib.contextmanager
+def _own_features_only() -> Iterator[None]:
+    """Lets tfds make features of its own classes alone.
+
+    The description of prepared data names their classes, and tfds imports whatever module it names.
+    """
+    from tensorflow_datasets.core.features.feature import FeatureConnector
+
+    find_class = FeatureConnector.cls_from_name
+
+    def find_own(name: str) -> Any:
+        if not name.startswith(_FEATURES):
+            raise ValueError(f"features.json: expected classes of {_FEATURES}*, found {name!r}, which is not imported")
+        return find_class(name)
+
+    FeatureConnector.cls_from_name = find_own
+    try:
+        yield
+    finally:
+        FeatureConnector.cls_from_name = find_class
+
+
+@contextlib.contextmanager
+def _damage_told(builder: Any, split: str) -> Iterator[None]:
+    """Turns whatever reading a split raises into a message that names data set, file and remedy.
+
+    Raises:
+        DatasetError: It was raised.
+    """
+    try:
+        yield
+    except Exception as error:  # damaged records surface as TensorFlow errors of several kinds, tfds adds its own
+        try:
+            files = _list_files(builder, split)
+        except ValueError:  # the description has no names for them
+            files = ()
+        reason = str(error) if isinstance(error, DatasetError) else tfrecords.explain(error, files)
+        raise DatasetError(
+            f"data set {builder.name}: {builder.data_dir}, split {split}: {reason}. Remove it and prepare it again."
+        ) from error
+
+
+def _list_files(builder: Any, split: str) -> tuple[str, ...]:
+    return tuple(str(path) for path in builder.info.splits[split].filepaths)
+
+
+def _require_files(builder: Any, split: str) -> tuple[str, ...]:
+    files = _list_files(builder, split)
+    if problem := tfrecords.find_unusable(files, builder.info.splits[split].num_bytes):
+        raise DatasetError(problem)
+    return files
+
+
+def _damaged(name: str, where: str, error: Exception) -> str:
+    reason = f"{type(error).__name__}: {tfrecords.explain(error, ())}"
+    return f"data set {name}: {where} is damaged ({reason}). Remove it and prepare it again."

@@ -1,0 +1,1 @@
+"""What the machine is and does; nothing here knows a framework."""

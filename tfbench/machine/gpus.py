@@ -1,0 +1,134 @@
+"""NVIDIA's GPUs: what their driver says of each, and which of them TensorFlow calls by which number.
+
+The driver lists them by their place on the bus. CUDA, and so TensorFlow, counts those that CUDA_VISIBLE_DEVICES names,
+in the order that it and CUDA_DEVICE_ORDER say: by speed, unless told otherwise. So both are asked, and matched by the
+address on the bus. CUDA's driver tells addresses before any GPU is in use; TensorFlow only of devices that it has made.
+Waking a driver that has been idle takes seconds, all else milliseconds.
+"""
+
+import contextlib
+import ctypes
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfbench.records.machine import Gpu
+
+_CUDA_LIBRARY = "libcuda.so.1"  # of the driver; nothing of CUDA's own need be installed
+_ADDRESS_BYTES = 32
+_ADDRESS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re.IGNORECASE)
+
+
+def read_gpus() -> tuple[Gpu, ...]:
+    """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver."""
+    return tuple(_ask_driver())
+
+
+def match_gpus(names: Sequence[str], driver: str | None = None) -> tuple[Gpu, ...]:
+    """Returns what the driver says of the GPUs that TensorFlow sees.
+
+    Args:
+        names: What TensorFlow calls their make, in its order.
+        driver: The driver's version, for those that it says nothing of.
+    """
+    if not names:
+        return ()
+    known, addresses = read_gpus(), list_cuda_addresses()
+    by_address = {gpu.bus_id: gpu for gpu in known}
+    if len(addresses) == len(names) and by_address.keys() >= set(addresses):
+        return tuple(by_address[address] for address in addresses)
+    # CUDA did not say which is which: then a make tells, of which there is one.
+    makes = [gpu.name for gpu in known]
+    by_name = {gpu.name: gpu for gpu in known if makes.count(gpu.name) == 1}
+    return tuple(by_name.get(name, Gpu(name=name, driver=driver)) for name in names)
+
+
+def find_addresses(visible: Sequence[str]) -> tuple[str, ...]:
+    """Returns the addresses of GPUs that TensorFlow calls "/physical_device:GPU:2"; none where CUDA does not tell."""
+    numbers = [int(name.rpartition(":")[2]) for name in visible]
+    addresses = list_cuda_addresses() if numbers else ()
+    return tuple(addresses[number] for number in numbers) if max(numbers, default=0) < len(addresses) else ()
+
+
+def list_cuda_addresses() -> tuple[str, ...]:
+    """Returns the addresses of the GPUs that CUDA shows to this process, in its order; none where it shows none."""
+    try:
+        cuda = _load_cuda()
+    except OSError:
+        return ()
+    count, device = ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return ()
+    addresses = []
+    for number in range(count.value):
+        text = ctypes.create_string_buffer(_ADDRESS_BYTES)
+        if cuda.cuDeviceGet(ctypes.byref(device), number) or cuda.cuDeviceGetPCIBusId(text, _ADDRESS_BYTES, device):
+            return ()
+        addresses.append(read_address(text.value))
+    return tuple(addresses)
+
+
+def read_address(text: str | bytes) -> str:
+    """Returns an address on the bus as Linux writes it: the driver's "00000000:3B:00.0" is "0000:3b:00.0"."""
+    plain = text.decode() if isinstance(text, bytes) else text
+    found = _ADDRESS.fullmatch(plain.strip("\0 "))
+    if not found:
+        return plain
+    domain, bus, device, function = (int(part, 16) for part in found.groups())
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
+def _load_cuda() -> Any:
+    return ctypes.CDLL(_CUDA_LIBRARY)
+
+
+def _ask_driver() -> list[Gpu]:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:  # no driver, or one that does not answer
+        return []
+    try:
+        version = _text(_ask(pynvml.nvmlSystemGetDriverVersion))
+        found = []
+        for number in range(_ask(pynvml.nvmlDeviceGetCount) or 0):
+            handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, number)
+            if handle is not None:  # one that has fallen off the bus has none
+                found.append(_describe(handle, version))
+        return sorted(found, key=lambda gpu: gpu.bus_id or "")
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def _describe(handle: Any, version: str | None) -> Gpu:
+    import pynvml
+
+    memory, bus = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle), _ask(pynvml.nvmlDeviceGetPciInfo, handle)
+    milliwatts = _ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    return Gpu(
+        name=_text(_ask(pynvml.nvmlDeviceGetName, handle)) or "GPU",
+        memory_bytes=int(memory.total) if memory else None,
+        driver=version,
+        clock_mhz=_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        memory_clock_mhz=_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        power_limit_watts=None if milliwatts is None else milliwatts / 1000,
+        bus_id=read_address(bus.busId) if bus else None,
+        uuid=_text(_ask(pynvml.nvmlDeviceGetUUID, handle)),
+    )
+
+
+def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns what the driver answers; None where it has no answer, as a virtual GPU has no power limit."""
+    import pynvml
+
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    """Returns a text of the driver, which older bindings give as bytes."""
+    return value.decode() if isinstance(value, bytes) else value

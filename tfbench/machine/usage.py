@@ -1,0 +1,176 @@
+"""What the machine is used for while training takes place: processor time, swapping, memory."""
+
+import contextlib
+import itertools
+import os
+import re
+import resource
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from tfbench.records.machine import Usage
+
+_CLOCK_READINGS = 1000  # from which the clock's smallest step is seen
+_RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
+
+
+class Counters(NamedTuple):
+    """Counters that only grow; times in seconds, of all threads."""
+
+    time: float
+    own_cpu: float
+    busy_cpu: float
+    stolen_cpu: float
+    throttled: float | None
+    swapped_pages: int
+    major_page_faults: int
+
+    def other_share(self, before: "Counters") -> float:
+        """Returns the share of the machine's processor time that other processes took since `before`."""
+        others = (self.busy_cpu - before.busy_cpu) - (self.own_cpu - before.own_cpu)
+        # Counters of the machine and of the process are not read at the same instant.
+        return max(0.0, others) / (self.time - before.time) / (os.cpu_count() or 1)
+
+
+class UsageMeter:
+    """Reads the system's counters before and after the training; costs nothing in between.
+
+    Args:
+        gpus: Names of the GPUs in use, as TensorFlow numbers them: "GPU:0".
+        memory_before_model: Bytes, as of `read_memory` before the model was built; None: not known.
+    """
+
+    def __init__(self, gpus: tuple[str, ...] = (), *, memory_before_model: int | None = None) -> None:
+        self._gpus = gpus
+        self._memory_before_model = memory_before_model
+        self._resolution = _see_clock_resolution()
+        with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
+            Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
+        if gpus:
+            import tensorflow as tf
+
+            for gpu in gpus:
+                tf.config.experimental.reset_memory_stats(gpu)
+        self._before = read_counters()
+
+    def finish(self) -> Usage:
+        """Returns what was used since this meter was made."""
+        before, after = self._before, read_counters()
+        throttled = None
+        if before.throttled is not None and after.throttled is not None:
+            throttled = after.throttled - before.throttled
+        return Usage(
+            seconds=after.time - before.time,
+            own_cpu_seconds=after.own_cpu - before.own_cpu,
+            busy_cpu_seconds=after.busy_cpu - before.busy_cpu,
+            stolen_cpu_seconds=after.stolen_cpu - before.stolen_cpu,
+            num_logical_cores=os.cpu_count() or 1,
+            throttled_seconds=throttled,
+            swapped_pages=after.swapped_pages - before.swapped_pages,
+            major_page_faults=after.major_page_faults - before.major_page_faults,
+            load_average=os.getloadavg()[0],
+            clock_resolution_seconds=self._resolution,
+            peak_memory_bytes=_read_peak_memory(),
+            memory_before_model_bytes=self._memory_before_model,
+            peak_gpu_memory_bytes=self._read_gpu_peaks(),
+        )
+
+    def _read_gpu_peaks(self) -> tuple[int, ...]:
+        if not self._gpus:
+            return ()
+        import tensorflow as tf
+
+        return tuple(int(tf.config.experimental.get_memory_info(gpu)["peak"]) for gpu in self._gpus)
+
+
+def read_counters() -> Counters:
+    """Reads the counters of the machine and of this process."""
+    import psutil
+
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    machine = psutil.cpu_times()  # of all processors; time of guests is in "user" already
+    return Counters(
+        time=time.perf_counter(),
+        own_cpu=own.ru_utime + own.ru_stime,
+        busy_cpu=machine.user + machine.nice + machine.system + machine.irq + machine.softirq,
+        stolen_cpu=machine.steal,
+        throttled=read_throttled_seconds(Path("/")),
+        swapped_pages=_count_swapped_pages(Path("/")),
+        major_page_faults=own.ru_majflt,
+    )
+
+
+def read_throttled_seconds(root: Path) -> float | None:
+    """Returns how long a processor quota of its control groups has held this process back; None: not known.
+
+    Every group counts for itself: one without a quota says 0, also within one that has a quota.
+
+    Args:
+        root: Where /proc and /sys lie.
+    """
+    found = []
+    for folder in control_group_folders(root):
+        with contextlib.suppress(OSError, ValueError):
+            counters = dict(line.split() for line in (folder / "cpu.stat").read_text(encoding="ascii").splitlines())
+            if "throttled_usec" in counters:  # version 2
+                found.append(int(counters["throttled_usec"]) * 1e-6)
+            elif "throttled_time" in counters:
+                found.append(int(counters["throttled_time"]) * 1e-9)
+    return max(found, default=None)
+
+
+def control_group_folders(root: Path, controller: str = "cpu") -> list[Path]:
+    """Returns where a control group of this process, and those around it, are described, innermost first.
+
+    Args:
+        root: Where /proc and /sys lie.
+        controller: Of version 1, which has a tree of groups for each: "cpu", "memory" or "cpuset".
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    folders = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]
+        elif controller in controllers.split(","):
+            mounts = [root / "sys/fs/cgroup" / name for name in dict.fromkeys((controller, controllers))]
+        else:
+            continue
+        parts = Path(path).parts[1:]
+        # In a container the path may be the host's, while the mount shows the container's own group at its root.
+        folders += [mount.joinpath(*parts[:length]) for mount in mounts for length in range(len(parts), -1, -1)]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _count_swapped_pages(root: Path) -> int:
+    with contextlib.suppress(OSError):
+        text = (root / "proc/vmstat").read_text(encoding="ascii")
+        return sum(int(pages) for pages in re.findall(r"^pswp(?:in|out) (\d+)$", text, re.MULTILINE))
+    return 0
+
+
+def read_memory() -> int:
+    """Returns the resident size of this process, in bytes."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def _read_peak_memory() -> int:
+    """Returns the largest resident size since it was reset, in bytes."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="utf-8"), re.MULTILINE)
+        if found:
+            return int(found[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _see_clock_resolution() -> float:
+    """Returns the smallest step that the clock of the spans is seen to make, in seconds."""
+    times = [time.perf_counter_ns() for _ in range(_CLOCK_READINGS)]
+    steps = [after - before for before, after in itertools.pairwise(times) if after > before]
+    return min(steps, default=1) * 1e-9

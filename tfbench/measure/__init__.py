@@ -1,1 +1,0 @@
-"""Reading the clock (recorder), and reducing what was read to numbers (summary, checks)."""

@@ -1,0 +1,147 @@
+"""Floating-point operations of a model, counted from the shapes of its layers: forward pass and gradients.
+
+A training step computes for each product of matrices of the forward pass (see `products`) the gradients of its two
+factors, and each costs as much as the product; but not those that nothing needs. A layer that nothing trained stands
+before has no gradient of its input, a frozen kernel has none of its own, and behind a stopped gradient there is none.
+So a step costs less than the three forward passes that it is often taken for: of a network of one large layer and a
+small one, two.
+
+TensorFlow's profiler counts too, but the body of a loop only once, which makes it useless for recurrent networks.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+
+from tfbench.models.structure.graph import Call, walk
+from tfbench.models.structure.products import Factor, find_products
+
+
+class ModelFlops(NamedTuple):
+    """Operations of one sample, and the layers ("name (Class)") for which they are not known, which makes them None."""
+
+    forward: int | None
+    gradients: int | None
+    unknown: tuple[str, ...]
+
+    @property
+    def training(self) -> int | None:
+        """Forward pass and gradients."""
+        return None if self.forward is None or self.gradients is None else self.forward + self.gradients
+
+
+class CallFlops(NamedTuple):
+    """Operations of one sample in one use of a layer; None: not known. What needs a gradient has one computed.
+
+    `is_trained`: the loss depends on something that is trained, by way of this use.
+    """
+
+    forward: int | None
+    gradients: int | None
+    has_input_gradient: bool
+    is_trained: bool
+
+    @property
+    def training(self) -> int | None:
+        """Forward pass and gradients."""
+        return None if self.forward is None or self.gradients is None else self.forward + self.gradients
+
+
+def count_model(model: Any) -> ModelFlops:
+    """Counts the operations of a built Sequential or functional model for one sample."""
+    calls = list(walk(model))
+    return add_up(calls, count_calls(calls, model.trainable_variables))
+
+
+def add_up(calls: Sequence[Call], counted: Sequence[CallFlops]) -> ModelFlops:
+    """Adds up what was counted of all uses of a layer in a model."""
+    pairs = list(zip(calls, counted, strict=True))
+    unknown = [f"{call.operation.name} ({type(call.operation).__name__})" for call, one in pairs if one.forward is None]
+    if unknown:
+        return ModelFlops(None, None, tuple(dict.fromkeys(unknown)))
+    return ModelFlops(sum(one.forward or 0 for one in counted), sum(one.gradients or 0 for one in counted), ())
+
+
+def count_calls(calls: Sequence[Call], trained: Iterable[Any]) -> list[CallFlops]:
+    """Counts the operations of all uses of a layer in a model, for one sample.
+
+    Args:
+        calls: All of them, in order.
+        trained: The weights that training changes.
+    """
+    of_weights = {id(weight) for weight in trained}
+    needed = _find_needed(calls, of_weights)
+    return [
+        _count(call, [needed.get(tensor, False) for tensor in call.inputs], of_weights, is_reached=is_reached)
+        for call, is_reached in zip(calls, _find_reached(calls), strict=True)
+    ]
+
+
+def _count(call: Call, needed: Sequence[bool], trained: Collection[int], *, is_reached: bool) -> CallFlops:
+    products = find_products(call)
+    is_trained = is_reached and (any(needed) or _has_trained(call, trained))
+    forward = gradients = None
+    if products is not None:
+        sides = [(product.flops, side) for product in products for side in (product.left, product.right)]
+        forward = sum(product.flops for product in products)
+        gradients = sum(flops for flops, side in sides if is_reached and _is_needed(side, needed, trained))
+    return CallFlops(forward, gradients, is_reached and any(needed), is_trained)
+
+
+def _is_needed(factor: Factor, needed: Sequence[bool], trained: Collection[int]) -> bool:
+    """Says whether the gradient of a factor is computed: whether anything that it is made of is trained."""
+    return any(needed[place] for place in factor.inputs) or any(id(weight) in trained for weight in factor.weights)
+
+
+def _find_needed(calls: Sequence[Call], trained: Collection[int]) -> dict[Any, bool]:
+    """Returns for each tensor whether anything before it is trained, so that its gradient is needed."""
+    needed: dict[Any, bool] = {}
+    for call in calls:
+        is_needed = _has_trained(call, trained) or any(needed.get(tensor, False) for tensor in call.inputs)
+        for tensor in call.outputs:
+            needed[tensor] = is_needed and _lets_through(call) and "float" in tensor.dtype
+    return needed
+
+
+def _find_reached(calls: Sequence[Call]) -> list[bool]:
+    """Returns for each use of a layer whether the loss has a gradient with respect to what it gives out."""
+    reached: dict[Any, bool] = {}  # tensors that something is made of; the others are what the model gives out
+    found = []
+    for call in reversed(calls):
+        is_reached = any(reached.get(tensor, True) for tensor in call.outputs)
+        for tensor in call.inputs:
+            reached[tensor] = reached.get(tensor, False) or (is_reached and _lets_through(call))
+        found.append(is_reached)
+    return found[::-1]
+
+
+def _has_trained(call: Call, trained: Collection[int]) -> bool:
+    layer = call.operation
+    return isinstance(layer, keras.Layer) and any(id(weight) in trained for weight in layer.trainable_variables)
+
+
+def _lets_through(call: Call) -> bool:
+    """Says whether a gradient goes through a use of a layer, or an operation."""
+    return type(call.operation).__name__ != "StopGradient"
+
+
+def find_main_product(model: Any) -> tuple[int, int, int] | None:
+    """Returns the sizes of the product with a kernel that most of a model's work is in, for one sample.
+
+    That is rows, what both factors have in common, and columns, as of a convolution that is written as a product of
+    patches and filters. A product at several places, or steps, has as many rows.
+    """
+    largest, sizes = 0, None
+    for call in walk(model):
+        for product in find_products(call) or ():
+            kernels = product.right.weights
+            if len(kernels) == 1 and len(kernels[0].shape) > 1 and product.flops > largest:
+                *ins, num_columns = kernels[0].shape
+                common = math.prod(ins)
+                largest, sizes = (
+                    product.flops,
+                    (max(1, product.flops // (2 * common * num_columns)), common, num_columns),
+                )
+    return sizes

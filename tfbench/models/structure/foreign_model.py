@@ -1,0 +1,121 @@
+"""Models that tfbench did not build itself: from a file, or from a function of the user's. Do they fit a run?"""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tfbench.errors import RecipeError
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+if TYPE_CHECKING:
+    import keras
+
+
+def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
+    """Checks that a model takes the data's samples and gives what the loss expects.
+
+    Args:
+        model: Any object that is to be a model; a Sequential without input shape gets the data's.
+        spec: The data.
+        where: What the model is and which key named it, for messages.
+
+    Returns:
+        The model; where its input or output is a list or dictionary of one tensor, a model of that tensor.
+
+    Raises:
+        RecipeError: It does not, or its layers cannot be seen.
+    """
+    import keras
+
+    if isinstance(model, keras.Sequential) and not model.built:
+        model.build((None, *spec.input_shape))
+    inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
+    if not isinstance(model, keras.Model) or inputs is None or outputs is None:
+        raise RecipeError(
+            f"{where}: must be a keras.Sequential or a keras.Model(inputs, outputs). Received: {type(model).__name__}. "
+            "A model class of your own is one once it is called: inputs = keras.Input(spec.input_shape); "
+            "keras.Model(inputs, YourModel()(inputs))."
+        )
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise RecipeError(
+            f"{where}: must have one input and one output. Received: {len(inputs)} inputs, {len(outputs)} outputs."
+        )
+    wanted = spec.target_shape if spec.num_classes is None else (spec.num_classes,)
+    if not _accepts(inputs[0].shape, spec.input_shape) or not _accepts(outputs[0].shape, wanted):
+        per_class = f", a logit for each of {spec.num_classes} classes" if spec.num_classes else ""
+        raise RecipeError(
+            f"{where}: must take samples of shape {spec.input_shape} and give {wanted}{per_class}, in batches of any "
+            f"size, as the data wants it. Received: {inputs[0].shape} to {outputs[0].shape}, batch size first."
+        )
+    if isinstance(model, keras.Sequential) or {type(model.input), type(model.output)} == {keras.KerasTensor}:
+        return model
+    return keras.Model(inputs[0], outputs[0], name=model.name)
+
+
+def require_precision(model: "keras.Model", where: str) -> None:
+    """Checks that layers which brought their precision along have the run's.
+
+    Raises:
+        RecipeError: No layer with weights has it.
+    """
+    import keras
+
+    wanted = keras.config.dtype_policy().name
+    layers = model._flatten_layers(include_self=False, recursive=True)
+    found = sorted({layer.dtype_policy.name for layer in layers if layer.weights})
+    if found and wanted not in found:
+        raise RecipeError(
+            f"{where}: its layers compute in {', '.join(found)}, the run in {wanted}. "
+            f'Set training.precision = "{found[0]}".'
+        )
+
+
+def ends_in_softmax(model: "keras.Model") -> bool:
+    """Says whether the output of a model is a softmax, in a nested model, too."""
+    import keras
+
+    last = _last_operation(model)
+    return getattr(last, "activation", None) is keras.activations.softmax or type(last).__name__ == "Softmax"
+
+
+def without_softmax(model: "keras.Model", where: str) -> "keras.Model":
+    """Takes the softmax off the end of a model: the loss applies it.
+
+    Raises:
+        RecipeError: It is a layer of its own inside a nested model.
+    """
+    import keras
+
+    last = _last_operation(model)
+    if hasattr(last, "activation"):
+        last.activation = keras.activations.linear
+        return model
+    if model.outputs[0]._keras_history.operation is not last:
+        raise RecipeError(
+            f"{where}: ends in a softmax inside of another model, where it cannot be taken off; the loss expects "
+            "logits. Save the model without it."
+        )
+    return keras.Model(model.inputs[0], last.input, name=model.name)
+
+
+def reason_of(error: Exception) -> str:
+    """Returns what Keras complains of in one line; its messages hold colours, whole configs and where it noticed."""
+    text = re.sub(r"\x1b\[\d*m", "", str(error)).rpartition("Exception encountered: ")[2]
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("Exception encountered when calling")] or [""]
+    return told[0].strip().partition(" Full object config:")[0][:300]
+
+
+def _last_operation(model: "keras.Model") -> Any:
+    """Returns the layer or operation that the output comes from."""
+    import keras
+
+    operation = model.outputs[0]._keras_history.operation
+    while isinstance(operation, keras.Model) and getattr(operation, "outputs", None):
+        operation = operation.outputs[0]._keras_history.operation
+    return operation
+
+
+def _accepts(shape: tuple[int | None, ...], sample_shape: tuple[int, ...]) -> bool:
+    """Says whether a shape with the batch size in front is that of batches of any size of such samples."""
+    fits = all(size in (None, wanted) for size, wanted in zip(shape[1:], sample_shape, strict=False))
+    return fits and shape[0] is None and len(shape) == len(sample_shape) + 1

@@ -1,0 +1,309 @@
+"""Products of matrices in the forward pass of each kind of layer, from the shapes of its inputs and its output.
+
+Counted are two operations for each multiply-accumulate of convolution, dense, locally connected, recurrent, einsum and
+attention layers, for one sample. Zero padding counts like data. Biases, activations, pooling, normalisation and softmax
+count nothing.
+
+Each product says which inputs and weights its two factors are made of: the gradient of a factor costs as much as the
+product itself, and is computed only where something that the factor is made of is trained.
+
+A layer of one's own says by itself what it costs, in a method `forward_flops(input_shape, output_shape) -> int`: shapes
+as in Keras, with the batch first; operations of one sample. It is taken for products of its inputs with its weights. Of
+others it says so in `forward_products(input_shape, output_shape) -> list[Product]`. With neither, a layer with kernels
+makes the sum unknown.
+"""
+
+import math
+import re
+import string
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+from keras import layers
+
+from tfbench.models.structure.graph import Call, fit_nested, walk
+
+Shape = tuple[int | None, ...]
+Sizes = tuple[int, ...]  # of one sample
+
+_PER_PRODUCT = 2  # operations: multiply, accumulate
+_NO_KERNELS = re.compile(
+    r".*bias|gamma|beta|alpha|moving_(mean|variance)"
+)  # names of weights that scale, shift, record
+
+# Operations of keras.ops that are products of matrices: they stand in a graph without being layers.
+_MATRIX_OPERATIONS = {
+    *("Conv", "ConvTranspose", "DepthwiseConv", "SeparableConv", "DotProductAttention"),
+    *("Dot", "Einsum", "Inner", "Matmul", "Tensordot", "Vdot"),
+}
+
+
+class Factor(NamedTuple):
+    """What one factor of a product is made of: inputs of the layer, by their place, and weights."""
+
+    inputs: tuple[int, ...] = ()
+    weights: tuple[Any, ...] = ()
+
+
+class Product(NamedTuple):
+    """A product of matrices: its operations for one sample, and its two factors."""
+
+    flops: int
+    left: Factor
+    right: Factor
+
+
+Products = list[Product]
+
+
+def find_products(call: Call) -> Products | None:
+    """Returns the products of one use of a layer; None: they are not known."""
+    return find_layer_products(call.operation, [tensor.shape for tensor in call.inputs], call.outputs[0].shape)
+
+
+def kernels_of(layer: Any) -> list[Any]:
+    """Returns the weights of a layer that are matrices or more, without biases, scales and running statistics."""
+    return [w for w in layer.weights if len(w.shape) > 1 and not _NO_KERNELS.fullmatch(w.name)]
+
+
+def find_layer_products(layer: Any, inputs: Sequence[Shape], output: Shape) -> Products | None:
+    """Returns the products of one use of a layer.
+
+    Args:
+        layer: A built Keras layer, or an operation of keras.ops.
+        inputs: Shapes of its inputs, in the order of its arguments, batch first.
+        output: Shape of its first output, batch first.
+
+    Returns:
+        None: it has products that are not known, or a length that is not fixed.
+    """
+    if not isinstance(layer, keras.Layer):
+        return None if type(layer).__name__ in _MATRIX_OPERATIONS else []
+    own_products, own_flops = (getattr(layer, f"forward_{what}", None) for what in ("products", "flops"))
+    counter = _find_counter(layer)
+    if own_products is None and own_flops is None and counter is _count_nothing:
+        return []
+    # An EinsumDense may leave open what its output's size is, although the input's is fixed.
+    needed = inputs if counter is _count_einsum else [*inputs, output]
+    if any(None in shape[1:] for shape in needed):
+        return None
+    shape = inputs[0] if len(inputs) == 1 else list(inputs)
+    if own_products is not None:
+        return list(own_products(shape, output))
+    if own_flops is not None:
+        return [Product(int(own_flops(shape, output)), _all(inputs), Factor(weights=tuple(layer.weights)))]
+    return counter(layer, [_sample(shape) for shape in inputs], _sample(output))
+
+
+# Counters take the shapes of one sample, and return the products, or None where these are not known.
+
+
+def _count_nothing(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    return []
+
+
+def _count_unknown(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    return None
+
+
+def _count_dense(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """The kernel is used at each place of all axes but the last."""
+    return _use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
+
+
+def _count_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """All of the kernel is used at each place of the output, be it in groups, depthwise, separable or dilated."""
+    return _use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
+
+
+def _count_transposed_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """All of the kernel is used at each place of the input."""
+    return _use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
+
+
+def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """All kernels of the cell are used at each step, those for the input and those for the state.
+
+    The state is made of all inputs and weights: where any of them is trained, it has a gradient at each step.
+    """
+    cells = _known_cells(layer.cell)
+    if cells is None:
+        return None
+    found: Products = []
+    state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
+    given = Factor((0,))
+    for cell in cells:
+        found += _use_kernels([cell.kernel], inputs[0][:1], given)
+        found += _use_kernels([cell.recurrent_kernel], inputs[0][:1], state)
+        given = state  # of the next cell: the state of this one
+    return found
+
+
+def _known_cells(cell: Any) -> list[Any] | None:
+    """Returns the cells that one is made of, from the first to the last; None where one is of a class not known."""
+    if type(cell) is layers.StackedRNNCells:
+        inner = [_known_cells(one) for one in cell.cells]
+        return None if None in inner else [one for cells in inner if cells is not None for one in cells]
+    known = (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell)
+    return [cell] if type(cell) in known else None
+
+
+def _count_recurrent_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """Both kernels are used at each step and place; the output may have an axis of steps or not."""
+    of_a_step = output[-layer.cell.rank - 1 :]
+    places = (inputs[0][0], *_places(layer.cell, of_a_step))
+    state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
+    return [
+        *_use_kernels([layer.cell.kernel], places, Factor((0,))),
+        *_use_kernels([layer.cell.recurrent_kernel], places, state),
+    ]
+
+
+def _count_bidirectional(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    found: Products = []
+    for one in (layer.forward_layer, layer.backward_layer):
+        products = find_layer_products(one, [(None, *sizes) for sizes in inputs], (None, *output))
+        if products is None:
+            return None
+        found += products
+    return found
+
+
+def _count_time_distributed(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    steps, *sizes = inputs[0]
+    nested = fit_nested(layer.layer, [keras.Input(sizes)])
+    if nested is not None:
+        of_a_step = _find_nested_products(nested)
+    else:
+        of_a_step = find_layer_products(layer.layer, [(None, *sizes)], (None, *output[1:]))
+    if of_a_step is None:
+        return None
+    return [Product(steps * product.flops, product.left, product.right) for product in of_a_step]
+
+
+def _find_nested_products(model: Any) -> Products | None:
+    """Returns the products of a model as those of a single layer: factors are made of the model's own inputs."""
+    made_of: dict[Any, Factor] = {tensor: Factor((place,)) for place, tensor in enumerate(model.inputs)}
+    found: Products = []
+    for call in walk(model):
+        products = find_products(call)
+        if products is None:
+            return None
+        given = [made_of.get(tensor, Factor()) for tensor in call.inputs]
+        for product in products:
+            sides = (
+                _join(Factor(weights=side.weights), *(given[place] for place in side.inputs))
+                for side in (product.left, product.right)
+            )
+            found.append(Product(product.flops, *sides))
+        weights = call.operation.weights if isinstance(call.operation, keras.Layer) else ()
+        made_of |= dict.fromkeys(call.outputs, _join(Factor(weights=tuple(weights)), *given))
+    return found
+
+
+def _join(*factors: Factor) -> Factor:
+    """Returns a factor that is made of all that others are made of."""
+    weights = {id(weight): weight for factor in factors for weight in factor.weights}
+    return Factor(tuple(sorted({place for factor in factors for place in factor.inputs})), tuple(weights.values()))
+
+
+def _count_einsum(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """Each combination of the letters' values is a product."""
+    letters, _, of_kernel = layer.equation.replace(" ", "").partition("->")[0].partition(",")
+    num_unnamed = 1 + len(inputs[0]) - len(letters.replace("...", ""))
+    letters = letters.replace("...", string.digits[:num_unnamed])[1:]  # without the batch
+    sizes: dict[str, int] = dict(zip(letters, inputs[0], strict=True)) | dict(
+        zip(of_kernel, layer.kernel.shape, strict=True)
+    )
+    flops = _PER_PRODUCT * math.prod(sizes.values())
+    return [Product(flops, _all(inputs), Factor(weights=tuple(kernels_of(layer))))]
+
+
+def _count_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """The product of each query with each key, and the sum of the values, weighted, for each query."""
+    if layer.score_mode != "dot":
+        return None
+    query, value = inputs[:2]
+    pairs = _PER_PRODUCT * math.prod(query[:-1]) * value[-2]
+    key = Factor((_place_of_key(inputs),))
+    scores = _join(Factor((0,), tuple(layer.weights)), key)
+    return [Product(pairs * query[-1], Factor((0,)), key), Product(pairs * value[-1], scores, Factor((1,)))]
+
+
+def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
+    """Projections of queries, keys, values and of the result; scores and weighted sums in each head."""
+    query, value = inputs[:2]
+    if len(layer.attention_axes) != len(query) - 1:
+        return None
+    num_queries, num_values = math.prod(query[:-1]), math.prod(value[:-1])
+    found, projected = list[Product](), list[Factor]()
+    given = ((0, num_queries), (_place_of_key(inputs), num_values), (1, num_values))
+    for dense, (place, num) in zip((layer.query_dense, layer.key_dense, layer.value_dense), given, strict=True):
+        found += _use_kernels(kernels_of(dense), (num,), Factor((place,)))
+        projected.append(Factor((place,), tuple(dense.weights)))
+    queries, keys, values = projected
+    pairs = _PER_PRODUCT * num_queries * num_values * layer.num_heads
+    scores = _join(queries, keys)
+    found.append(Product(pairs * layer.key_dim, queries, keys))
+    found.append(Product(pairs * layer.value_dim, scores, values))
+    return found + _use_kernels(kernels_of(layer.output_dense), (num_queries,), _join(scores, values))
+
+
+def _place_of_key(inputs: Sequence[Sizes]) -> int:
+    """Returns which input the keys are: the third, unless that is a mask or none, then the values."""
+    has_key = len(inputs) > 2 and len(inputs[2]) > 1 and inputs[2][:-1] == inputs[1][:-1]
+    return 2 if has_key else 1
+
+
+def _use_kernels(kernels: Sequence[Any], places: Sequence[int], given: Factor) -> Products:
+    """Returns what it is to use kernels once at each of so many places, each on what the one before gives out."""
+    found: Products = []
+    for kernel in kernels:
+        found.append(Product(_PER_PRODUCT * math.prod(places) * math.prod(kernel.shape), given, Factor((), (kernel,))))
+        given = _join(given, Factor((), (kernel,)))
+    return found
+
+
+def _all(inputs: Sequence[Any]) -> Factor:
+    return Factor(tuple(range(len(inputs))))
+
+
+def _places(layer: Any, sizes: Sizes) -> Sizes:
+    """Returns the axes that a convolution moves along."""
+    return sizes[:-1] if layer.data_format == "channels_last" else sizes[1:]
+
+
+def _sample(shape: Shape) -> Sizes:
+    return tuple(size for size in shape[1:] if size is not None)
+
+
+_COUNTERS: dict[type, Callable[[Any, Sequence[Sizes], Sizes], Products | None]] = {
+    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), _count_convolution),
+    **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), _count_convolution),
+    **dict.fromkeys((layers.SeparableConv1D, layers.SeparableConv2D), _count_convolution),
+    layers.Conv1DTranspose: _count_transposed_convolution,
+    layers.Conv2DTranspose: _count_transposed_convolution,
+    layers.Conv3DTranspose: _count_transposed_convolution,
+    **dict.fromkeys((layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU), _count_recurrent),
+    **dict.fromkeys((layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D), _count_recurrent_convolution),
+    layers.Dense: _count_dense,
+    layers.EinsumDense: _count_einsum,
+    layers.Bidirectional: _count_bidirectional,
+    layers.TimeDistributed: _count_time_distributed,
+    layers.Attention: _count_attention,
+    layers.MultiHeadAttention: _count_multi_head_attention,
+    layers.AdditiveAttention: _count_unknown,
+    layers.Dot: _count_unknown,
+    layers.Embedding: _count_nothing,  # looks its rows up
+}
+
+
+def _find_counter(layer: Any) -> Callable[[Any, Sequence[Sizes], Sizes], Products | None]:
+    """Finds the counter of a layer's class, or of the nearest class above it that still does the computing."""
+    for cls in type(layer).__mro__:
+        if cls in _COUNTERS:
+            return _COUNTERS[cls]
+        if "call" in vars(cls):
+            break
+    return _count_unknown if isinstance(layer, tuple(_COUNTERS)) or kernels_of(layer) else _count_nothing

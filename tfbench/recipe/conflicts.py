@@ -1,0 +1,73 @@
+"""What is wrong between sections of a recipe that are each right by themselves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.expectations import find_unreachable
+from tfbench.recipe.sections import REGRESSION_LOSSES, DatasetConfig, TrainingConfig
+from tfbench.wording import shorten
+
+_NO_SYNTHETIC = (
+    "dataset.data: cannot be synthetic, since only the code of {} knows its shapes and sizes. Received: 'synthetic'. "
+    'Use "real".'
+)
+
+
+def find_conflicts(sections: Mapping[str, Any]) -> list[str]:
+    """Returns what is wrong between sections that are each right by themselves."""
+    dataset: DatasetConfig = sections["dataset"]
+    problems = find_unreachable(sections["expect"], sections["training"])
+    if registry.is_code(dataset.name):
+        return problems + ([_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else [])
+    module = registry.load("datasets", dataset.name)
+    spec = module.describe(module.Config(**dataset.options))
+    problems += find_misfits(spec, dataset.name, sections["training"])
+    if sections["model"].options.get("stateful") and not sections["measurement"].is_limited:
+        problems += _find_short_batches(spec, dataset.name, sections["training"])
+    return problems
+
+
+def find_misfits(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
+    """Returns why a data set, of this name, cannot be trained with like this."""
+    problems = []
+    if training.global_batch_size > spec.train_samples:
+        problems.append(
+            f"training.global_batch_size: must be at most {spec.train_samples}, the training samples of "
+            f"{name}. Received: {training.global_batch_size}."
+        )
+    if spec.num_rows not in (None, training.global_batch_size):
+        problems.append(
+            f"training.global_batch_size: must be {spec.num_rows}, the dataset.num_rows that go on from batch to "
+            f"batch. Received: {training.global_batch_size}. Set dataset.num_rows to the same."
+        )
+    wanted = REGRESSION_LOSSES if spec.num_classes is None else ("sparse_categorical_crossentropy",)
+    if training.loss not in wanted:
+        kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
+        problems.append(
+            f"training.loss: must be {' or '.join(wanted)}, since the data set {name} {kind}. "
+            f"Received: {training.loss}."
+        )
+    return problems
+
+
+def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
+    """Returns which evaluations would meet a stateful model, built for one size of batch, with another."""
+    batch_size, problems = training.global_batch_size, []
+    if training.validation_batch_size not in (None, batch_size):
+        problems.append(
+            f"training.validation_batch_size: must be the global_batch_size, {batch_size}, since a stateful model is "
+            f"built for one size of batch. Received: {training.validation_batch_size}. Leave it out."
+        )
+    splits = {"validation": spec.validation_samples, "test": spec.test_samples}
+    if training.evaluates_training:
+        splits["training"] = spec.train_samples
+    for split, num_samples in splits.items():
+        if num_samples % batch_size:
+            problems.append(
+                f"training.global_batch_size: must divide the {num_samples} {split} samples of {name}, since a "
+                f"stateful model is built for one size of batch. Received: {batch_size}. Choose another, or set "
+                "model.stateful = false."
+            )
+    return problems

@@ -1,0 +1,109 @@
+"""Devices as a recipe names them, and what can be said of them before anything is started."""
+
+import dataclasses
+import re
+
+from tfbench.errors import DeviceError
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.wording import shorten
+
+MAX_LOGICAL_CPUS = 64
+HOST = "cpu:0"  # input pipeline and bookkeeping run here, whatever the device of the model
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """One device, by the machine's numbering."""
+
+    kind: str  # "cpu" or "gpu"
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+
+def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
+    """Reads the devices asked for; "gpu" alone, which means every GPU, gives index -1.
+
+    Raises:
+        DeviceError: Not a device, named twice, kinds mixed, or more than the strategy can use.
+    """
+    devices = []
+    for text in config.devices:
+        match = re.fullmatch(r"(cpu|gpu)(?::(\d{1,3}))?", text.strip().lower())
+        if not match:
+            raise DeviceError(f"devices: must be cpu, cpu:N, gpu or gpu:N. Received: '{shorten(text)}'.")
+        kind, index = match.groups()
+        devices.append(Device(kind, int(index) if index else (-1 if kind == "gpu" else 0)))
+        if kind == "cpu" and devices[-1].index >= MAX_LOGICAL_CPUS:
+            raise DeviceError(f"devices: cpu:0 to cpu:{MAX_LOGICAL_CPUS - 1}. Received: '{shorten(text)}'.")
+    if len(set(devices)) < len(devices):
+        raise DeviceError(f"devices: each may be named once. Received: {shorten(', '.join(config.devices))}.")
+    if len({device.kind for device in devices}) > 1:
+        raise DeviceError(
+            "devices: replicas on CPU and GPU at once are not comparable. "
+            f"Received: {shorten(', '.join(config.devices))}."
+        )
+    if Device("gpu", -1) in devices and len(devices) > 1:
+        raise DeviceError("devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.")
+    if config.strategy != "mirrored" and len(devices) > 1:
+        raise DeviceError(
+            f"strategy {config.strategy} takes one device. Received: {shorten(', '.join(config.devices))}. "
+            "Use --strategy mirrored for several."
+        )
+    if config.strategy == "default" and devices and devices[0].kind == "cpu" and devices[0].index:
+        raise DeviceError(
+            f"strategy default always places on {HOST}. Received: {devices[0]}. Use --strategy one_device for it."
+        )
+    return tuple(devices)
+
+
+def require_usable(config: DistributionConfig, training: TrainingConfig) -> None:
+    """Checks what can be told without TensorFlow of devices that are all named, and changes nothing.
+
+    Raises:
+        DeviceError: The devices cannot be used, or the batch does not divide among them.
+    """
+    devices = parse_devices(config)
+    if devices and all(device.index >= 0 for device in devices):
+        require_fitting(devices, config, training)
+
+
+def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig) -> None:
+    """Checks devices that are known one by one against what is asked of them.
+
+    Raises:
+        DeviceError: The batch does not divide among them, or they cannot do what is asked for.
+    """
+    num_replicas, batch = len(devices), training.global_batch_size
+    for name, size in (
+        ("global_batch_size", batch),
+        ("validation_batch_size", training.validation_batch_size or batch),
+    ):
+        if size % num_replicas:
+            below, above = size - size % num_replicas, size + -size % num_replicas
+            use = f"{below} or {above}" if below else f"{above}"
+            raise DeviceError(
+                f"training.{name}: must be divisible by num_replicas. "
+                f"Received: {size} with {num_replicas} replicas. Use {use}."
+            )
+    if num_replicas > 1 and training.jit_compile:
+        raise DeviceError(
+            "training.jit_compile: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
+            "different device). Use jit_compile = false, or one device."
+        )
+    if training.jit_compile and devices[0].kind == "cpu" and devices[0].index > 0:
+        raise DeviceError(
+            f"training.jit_compile: XLA compiles for cpu:0 only, of the logical CPU devices. Received: {devices[0]}. "
+            "They are one processor: use cpu:0."
+        )
+    if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":
+        raise DeviceError(
+            "distribution.cross_device_ops: nccl moves data between GPUs only. Use reduction_to_one_device."
+        )
+    if config.cross_device_ops == "hierarchical_copy" and num_replicas % 2 and num_replicas > 1:
+        raise DeviceError(
+            "distribution.cross_device_ops: TensorFlow's hierarchical_copy leaves replicas out of the sum of gradients "
+            f"unless their number is even. Received: {num_replicas} replicas. Use "
+            f"{'nccl or ' if devices[0].kind == 'gpu' else ''}reduction_to_one_device."
+        )

@@ -1,0 +1,93 @@
+"""Recipes as files: where they lie, by which name they are found, and how one is read."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
+from tfbench.recipe import named_tables
+from tfbench.recipe.sections import Recipe
+from tfbench.recipe.tables import from_tables, origin_of, set_value
+from tfbench.recipe.toml_text import parse_toml
+from tfbench.wording import shorten
+
+
+def shipped_folder() -> Path:
+    """Returns the folder of the recipes that come with tfbench, installed or in a checkout."""
+    room = Path(__file__).parent
+    installed = room / "shipped"
+    return installed if installed.is_dir() else room.parents[1] / "recipes"
+
+
+def list_recipes() -> dict[str, Path]:
+    """Returns recipe names and their files: the shipped ones, and those in `recipes/` of the current folder.
+
+    A local recipe is listed by its path, since that is how it is named on the command line.
+    """
+    shipped = {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
+    local = {str(path): path for path in sorted(Path("recipes").glob("*.toml"))}
+    if Path("recipes").resolve() == shipped_folder().resolve():
+        return local
+    return shipped | local
+
+
+def find_recipe(name: str) -> Path:
+    """Returns the file of a recipe: a path, or the name of a shipped recipe.
+
+    Raises:
+        UnknownNameError: There is no such file and no shipped recipe of this name.
+    """
+    path = Path(name)
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:
+        raise UnknownNameError(f"{name}: cannot be read: {error.strerror}.") from error
+    if path.suffix or len(path.parts) > 1:
+        near = did_you_mean(path.stem, [p.stem for p in list_recipes().values()])
+        raise UnknownNameError(f"{name}: no such file.{near} `tfbench list` shows the recipes.")
+    shipped = shipped_folder() / f"{name}.toml"
+    if shipped.is_file():
+        return shipped
+    known = [p.stem for p in shipped_folder().glob("*.toml")]
+    raise UnknownNameError(
+        f"unknown recipe '{name}'.{did_you_mean(name, known)} `tfbench list` shows the recipes; "
+        "a recipe of your own is named by its path, for example recipes/mine.toml."
+    )
+
+
+def load_recipe(
+    path: Path, overrides: Mapping[str, Any] | None = None, *, steady_seconds: float | None = None
+) -> Recipe:
+    """Reads a recipe file and lays the overrides over it.
+
+    Args:
+        path: A TOML file.
+        overrides: Dotted key to value, for example `{"training.epochs": 3}`; they win over the file.
+        steady_seconds: Length of a run after its warm-up if neither of both limits it; None: the recipe's epochs.
+
+    Raises:
+        RecipeError: Naming the file and every problem in it.
+    """
+    try:
+        tables = parse_toml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: is not UTF-8 text, so it is no recipe") from error
+    except RecipeError as error:
+        raise RecipeError(f"{path}: {error}") from error
+    overrides = overrides or {}
+    named_tables.place_model_file(tables, path.parent)
+    named_tables.drop_options_of_another(tables, overrides)
+    for key, value in overrides.items():
+        set_value(tables, key, value)
+    measurement = tables.setdefault("measurement", {})
+    if steady_seconds is not None and isinstance(measurement, dict) and not {"steps", "seconds"} & set(measurement):
+        measurement["seconds"] = steady_seconds
+    named_tables.place_model_file(tables, Path())
+    recipe = from_tables(tables, name=path.stem, source=str(path), overridden=tuple(overrides))
+    if missing := named_tables.find_missing_file(recipe.model):
+        origin = origin_of("model.file", overrides, str(path))
+        raise RecipeError(f"{origin}: model.file: no such file: {shorten(missing, 300)}.")
+    return recipe

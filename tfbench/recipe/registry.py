@@ -1,0 +1,71 @@
+"""Models and data sets by name: a name is a file in the package, imported only when it is used.
+
+A name with a colon, "my_package.nets:build_model", is a function outside of tfbench: `user_code` calls it, in the
+measuring process alone. Nothing here imports such code.
+"""
+
+import ast
+import functools
+import importlib
+import keyword
+import pkgutil
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from tfbench.errors import UnknownNameError, did_you_mean
+from tfbench.wording import shorten
+
+Kind = Literal["models", "datasets"]
+_SINGULAR = {"models": "model", "datasets": "data set"}
+CODE_NOT_ALLOWED = (
+    "is code from outside of tfbench, which can do whatever you can. If you trust it, allow it with --allow-code."
+)
+# The folder layers/ holds classes of layers, so that the model of that name is in a file of another.
+_FILE_NAMES = {"models": {"layers": "layer_table"}, "datasets": {}}
+
+
+def list_names(kind: Kind) -> dict[str, str]:
+    """Returns every name of a kind with the first line of its module's docstring; imports none of them."""
+    return {name: _first_line(path) for name, path in _find_files(kind).items()}
+
+
+def load(kind: Kind, name: str) -> ModuleType:
+    """Imports the module that stands for `name`.
+
+    Raises:
+        UnknownNameError: With the nearest known name.
+    """
+    known = _find_files(kind)
+    if name not in known:
+        raise UnknownNameError(
+            f"unknown {_SINGULAR[kind]} '{shorten(name)}'.{did_you_mean(name, known)} Known: {', '.join(known)}."
+        )
+    return importlib.import_module(f"tfbench.{kind}.{known[name].stem}")
+
+
+def is_code(name: str) -> bool:
+    """Says whether a name stands for a function outside of tfbench."""
+    return ":" in name
+
+
+def is_code_name(name: str) -> bool:
+    """Says whether `name` is written as a function's is: "package.module:function"."""
+    module, _, function = name.partition(":")
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in [*module.split("."), function])
+
+
+def _find_files(kind: Kind) -> dict[str, Path]:
+    folder = Path(__file__).parents[1] / kind
+    names = {file_name: name for name, file_name in _FILE_NAMES[kind].items()}
+    return {name: folder / f"{m}.py" for name, m in sorted((names.get(m, m), m) for m in _list_modules(folder))}
+
+
+@functools.cache  # for each of thousands of recipes, looking into the folder would take longer than all else
+def _list_modules(folder: Path) -> tuple[str, ...]:
+    return tuple(m.name for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_"))
+
+
+def _first_line(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    return (docstring or "").partition("\n")[0]

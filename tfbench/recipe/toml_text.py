@@ -1,0 +1,126 @@
+"""Recipes as TOML: read, as far as a recipe can hold it, and written, which the standard library does not."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfbench.errors import RecipeError
+from tfbench.wording import shorten
+
+MAX_DEPTH = 32  # of arrays and tables within each other
+_INTEGERS = range(-(2**63), 2**63)  # of TOML
+_TOO_DEEP = f"holds arrays or tables of more than {MAX_DEPTH} levels"
+_TOO_LONG = "holds an integer of more than 64 bits"
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Returns the tables that a text holds.
+
+    Raises:
+        RecipeError: It is no TOML, or nothing that could be repeated in a message or stored. The message begins with
+            what is wrong, for the caller to put in front where.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"is not valid TOML: {shorten(str(error))}") from error
+    except RecursionError as error:
+        raise RecipeError(_TOO_DEEP) from error
+    except ValueError as error:  # Python converts no more digits than some thousand
+        raise RecipeError(_TOO_LONG) from error
+    _require_modest(tables, 0)
+    return tables
+
+
+def parse_value(text: str) -> Any:
+    """Returns the value that a text is behind an equals sign; raises as `parse_toml` does."""
+    tables = parse_toml(f"value = {text}")
+    if len(tables) > 1:
+        raise RecipeError("is not valid TOML: there is more than one value")
+    return tables["value"]
+
+
+def _require_modest(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise RecipeError(_TOO_DEEP)
+    if isinstance(value, int) and value not in _INTEGERS:
+        raise RecipeError(_TOO_LONG)
+    if isinstance(value, str) and "\0" in value:
+        raise RecipeError("holds a NUL character, which no path can have")
+    for element in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _require_modest(element, depth + 1)
+
+
+def format_toml(tables: Mapping[str, Any]) -> str:
+    """Returns TOML that reads back as `tables`.
+
+    TOML knows no null: a key without a value is written as a comment, so that a reader still learns of it.
+
+    Args:
+        tables: Tables, and arrays of tables, of plain values.
+    """
+    blocks: list[str] = []
+    for name, content in tables.items():
+        blocks += _tables(_key(name), content)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _tables(path: str, content: Any) -> Iterator[str]:
+    """Yields a table, or each of an array of tables."""
+    if isinstance(content, Mapping):
+        yield from _blocks(path, f"[{path}]", content)
+    else:
+        for element in content:
+            yield from _blocks(path, f"[[{path}]]", element)
+
+
+def _blocks(path: str, heading: str, table: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a table, then the tables in it; TOML wants a table's own values first."""
+    lines = [heading]
+    for key, value in table.items():
+        if value is None:
+            lines.append(f"# {_key(key)}: not set")
+        elif not isinstance(value, Mapping) and not _is_array_of_tables(value):
+            lines.append(f"{_key(key)} = {format_inline(value)}")
+    yield "\n".join(lines)
+    for key, value in table.items():
+        if isinstance(value, Mapping) or _is_array_of_tables(value):
+            yield from _tables(f"{path}.{_key(key)}", value)
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(element, Mapping) for element in value)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else format_inline(key)
+
+
+def format_inline(value: Any) -> str:
+    """Returns one value as TOML writes it behind an equals sign: a list in brackets, a table in braces."""
+    if isinstance(value, Mapping):  # in an array of arrays
+        known = {key: element for key, element in value.items() if element is not None}
+        return "{" + ", ".join(f"{_key(key)} = {format_inline(element)}" for key, element in known.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(format_inline, value)) + "]"
+    # Strings, numbers and booleans are written alike in JSON and TOML, but for the one control character that
+    # JSON leaves as it is.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
+
+
+def describe_values(values: Mapping[str, Any]) -> list[str]:
+    """Returns the options that set values of a recipe, by dotted key, so that they are read back."""
+    texts = {key: value if is_word(value) else format_compact(value) for key, value in values.items()}
+    return [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
+
+
+def is_word(value: object) -> bool:
+    """Says whether a value is a text that needs no quotes."""
+    return isinstance(value, str) and bool(re.fullmatch(r"(?!true$|false$|inf$|nan$)[A-Za-z_][\w./:-]*", value))
+
+
+def format_compact(value: Any) -> str:
+    """Returns a value as TOML, lists without blanks."""
+    return f"[{','.join(map(format_compact, value))}]" if isinstance(value, list) else format_inline(value)

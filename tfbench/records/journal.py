@@ -1,0 +1,308 @@
+"""The journal: one append-only file a run, one JSON object a line. It is the truth; all else can be rebuilt from it."""
+
+import contextlib
+import dataclasses
+import errno
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tfbench.errors import RecipeError, TrackingError
+from tfbench.recipe import tables
+from tfbench.records import lines as record_lines
+from tfbench.records.journal_format import read_fields
+from tfbench.records.lines import Record
+from tfbench.records.machine import PeakCheck
+from tfbench.records.plain_files import open_plain
+from tfbench.records.profile_replay import ProfileReplay
+from tfbench.records.run import EpochRecord, Evaluation, RunExit, RunRequest, RunResult, StepSpan
+from tfbench.schema import build, build_fields, to_plain
+from tfbench.wording import count
+
+FORMAT_VERSION = 1
+FLUSH_SECONDS = 1.0  # spans are held back at most this long
+RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
+WORK_SUFFIX = ".work"
+
+
+class Journal:
+    """Appends to one run's journal, as several processes may at once. Lines are written whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._spans: list[list[float]] = []
+        self._flushed = time.monotonic()
+        self._file = open_plain(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
+
+    def reserve(self) -> None:
+        """Sets disk space aside that is given up to write the last records when the disk is full."""
+        with contextlib.suppress(FileExistsError), self._reserve_path.open("xb") as file:
+            file.write(b"\0" * RESERVE_BYTES)
+
+    def append(self, kind: str, **fields: Any) -> None:
+        """Writes one record, and the spans that were held back before it.
+
+        Raises:
+            OSError: The disk is full or the file cannot be written; nothing of the record is in the file then.
+        """
+        with self._lock:
+            self._write(*self._held_back(), {"kind": kind, "time": time.time(), **fields})
+
+    def sync(self) -> None:
+        """Waits until what was written is on the disk, so that a snapshot is never ahead of its journal."""
+        with self._lock:
+            os.fsync(self._file)
+
+    def append_span(self, span: StepSpan) -> None:
+        """Holds a span back, to be written at most a second later or with the next record."""
+        with self._lock:
+            self._spans.append([span.epoch, span.first_step, span.last_step, span.seconds])
+            if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+                self._write(*self._held_back())
+
+    def close(self) -> None:
+        """Writes what was held back, and gives the reserved space back."""
+        with self._lock:
+            try:
+                self._write(*self._held_back())
+            finally:
+                os.close(self._file)
+        self.release_reserve()
+
+    def release_reserve(self) -> None:
+        """Gives the reserved disk space back."""
+        self._reserve_path.unlink(missing_ok=True)
+
+    @property
+    def _reserve_path(self) -> Path:
+        return self.path.with_suffix(".reserve")
+
+    def _held_back(self) -> list[Record]:
+        spans, self._spans = self._spans, []
+        self._flushed = time.monotonic()
+        return [{"kind": "spans", "time": time.time(), "spans": spans}] if spans else []
+
+    def _write(self, *records: Record) -> None:
+        lines = record_lines.encode(records)
+        try:
+            record_lines.append(self._file, lines)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self.release_reserve()
+            record_lines.append(self._file, lines)
+            raise DiskFullError(error.errno, os.strerror(error.errno), str(self.path)) from error
+
+
+class DiskFullError(OSError):
+    """The disk is full; this record was still written, from the space set aside, but the run should end."""
+
+
+class Replay:
+    """Rebuilds a run's result, record by record."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._spans: list[StepSpan] = []
+        self._epochs: list[EpochRecord] = []
+        self._evaluations: list[Evaluation] = []
+        self._peak_checks: list[PeakCheck] = []
+        self._notes: list[str] = []
+        self._num_unreadable_lines = 0
+        self._profile = ProfileReplay()
+
+    def apply(self, record: Record) -> None:
+        """Takes in one record; a kind that this version does not know is passed over."""
+        kind = record["kind"]
+        if kind.startswith("profile_"):
+            self._profile.apply(record)
+            return
+        fields = read_fields(record)
+        match kind:
+            case "request":
+                request = self._values["request"] = read_request(record)
+                self._epochs = list(request.resume.epochs) if request.resume else []
+            case "stage":
+                self._values["stage"] = fields["name"]
+            case "ready":
+                self._values |= {"stage": "training", **fields}
+            case "replica_check" | "predictions" | "trained" | "input_check" | "ledger":
+                self._values |= fields
+            case "started":
+                self._values |= {"stage": "training", "started_at": record["time"]}
+            case "spans":
+                self._spans += [
+                    StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
+                    for epoch, first, last, seconds in fields["spans"]
+                ]
+            case "epoch":
+                self._epochs.append(fields["epoch"])
+            case "snapshot":
+                self._values["snapshot_epoch"] = fields["epoch"]
+            case "stopped":
+                self._values["stop_reason"] = fields["reason"]
+            case "evaluation":
+                self._evaluations.append(fields["evaluation"])
+            case "peak_check":
+                self._peak_checks.append(fields["peak_check"])
+            case "note":
+                self._notes.append(fields["text"])
+            case "finished":
+                self._values |= {"stage": "finished", "ended_at": record["time"]}
+            case "failed":
+                self._values |= {"error": to_plain(fields["error"]), "ended_at": record["time"]}
+            case "exit":
+                self._values["exit"] = RunExit(**fields)
+                self._values.setdefault("ended_at", record["time"])
+            case record_lines.UNREADABLE:
+                self._num_unreadable_lines += 1
+
+    def result(self) -> RunResult:
+        """Returns what is known so far."""
+        return RunResult(
+            spans=tuple(self._spans),
+            epochs=tuple(self._epochs),
+            evaluations=tuple(self._evaluations),
+            peak_checks=tuple(self._peak_checks),
+            profile=self._profile.result() if "request" in self._values and self._values["request"].profile else None,
+            notes=tuple(self._notes),
+            num_unreadable_lines=self._num_unreadable_lines,
+            **self._values,
+        )
+
+
+def request_fields(request: RunRequest) -> Record:
+    """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
+    plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
+    plain["resume"] = to_plain(request.resume) if request.resume else None
+    if request.profile:
+        plain["profile"] = to_plain(request.profile)
+    else:
+        del plain["profile"]  # so that versions before profiles can read it
+    return {
+        "format_version": FORMAT_VERSION,
+        "request": plain | {"recipe_name": request.recipe.name, "recipe": tables.to_tables(request.recipe)},
+    }
+
+
+def read_request(record: Record) -> RunRequest:
+    """Rebuilds the request from a journal's first record.
+
+    Raises:
+        TrackingError: The journal was written by a newer version of tfbench.
+    """
+    if record.get("format_version") != FORMAT_VERSION:
+        raise TrackingError(
+            f"journal format {record.get('format_version')} is not known to this version of tfbench, "
+            f"which reads format {FORMAT_VERSION}. Use the version that wrote it, or a newer one."
+        )
+    fields = dict(record["request"])
+    names = build_fields({"run_id": str, "recipe_name": str, "recipe": dict[str, Any]}, fields, "request")
+    recipe = tables.from_tables(names["recipe"], name=fields.pop("recipe_name"), source=f"journal of {names['run_id']}")
+    return build(RunRequest, fields | {"recipe": recipe}, "request")
+
+
+def files_folder(journal_path: Path) -> Path:
+    """Returns the folder beside a journal for what does not fit into it: snapshots, the trained model."""
+    return journal_path.with_suffix(".files")
+
+
+def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
+    """Makes a folder beside a journal for what is needed for a while: a cleaner of /tmp does not come there."""
+    stem, parent = journal_path.stem, journal_path.parent
+    return tempfile.TemporaryDirectory(
+        prefix=f"{stem}.", suffix=WORK_SUFFIX, dir=parent.absolute(), ignore_cleanup_errors=True
+    )
+
+
+def read_records(path: Path) -> list[Record]:
+    """Reads a whole journal; a line that is no record is one of kind `UNREADABLE`.
+
+    Raises:
+        TrackingError: The file is no journal.
+    """
+    try:
+        return _require_request(path, record_lines.read_file(path))
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def read_start(path: Path) -> list[Record]:
+    """Reads a journal up to the record that says that all was ready to train, and no further.
+
+    Raises:
+        TrackingError: The file is no journal.
+    """
+    records: list[Record] = []
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    records.append(record_lines.parse(line))
+                    if records[-1]["kind"] == "ready":
+                        break
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
+    return _require_request(path, records)
+
+
+def _require_request(path: Path, records: list[Record]) -> list[Record]:
+    if not records or records[0]["kind"] != "request":
+        raise damaged(path, "is no tfbench journal: it does not begin with a request")
+    return records
+
+
+def damaged(path: Path, what: str) -> TrackingError:
+    """Returns the error that says what is wrong with a journal of a store, and what to do about it."""
+    return TrackingError(
+        f"{path}: {what.rstrip('.')}. `tfbench recover --drop {path.stem}` moves the files of this run "
+        "aside, which no other run needs."
+    )
+
+
+def replay(records: Iterable[Record]) -> RunResult:
+    """Rebuilds a run's result from its journal's records."""
+    state = Replay()
+    for record in records:
+        state.apply(record)
+    return state.result()
+
+
+def read_run(path: Path, records: Iterable[Record] | None = None) -> RunResult:
+    """Rebuilds a run's result from its journal in a store.
+
+    Args:
+        path: The journal.
+        records: What is in it, if it was read already.
+
+    Raises:
+        TrackingError: It cannot be read, is damaged, or is that of another run than its name says.
+    """
+    records = read_records(path) if records is None else records
+    try:
+        result = replay(records)
+    except TrackingError as error:
+        raise damaged(path, str(error)) from error
+    except Exception as error:  # anything may be in a file
+        raise damaged(path, f"is damaged: {describe(error)}") from error
+    if result.request.run_id != path.stem:  # by which all that is beside it is found
+        raise damaged(path, f"is damaged: it is of run {result.request.run_id}")
+    return result
+
+
+def describe(error: Exception) -> str:
+    """Returns the first line of what is wrong with records."""
+    if not isinstance(error, RecipeError | ValueError):
+        return f"{type(error).__name__}: {error}"
+    first, *others = str(error).splitlines()
+    return f"{first} (and {count(len(others), 'problem')} more)" if others else first
+
+
+def plain_fields(**instances: Any) -> Record:
+    """Returns schema instances as the plain fields of a record."""
+    return {name: to_plain(instance) for name, instance in instances.items()}

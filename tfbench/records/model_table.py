@@ -1,0 +1,73 @@
+"""A network as a table of its layers: what `show` asks a process of its own for."""
+
+import json
+
+from tfbench import errors
+from tfbench.errors import RecipeError
+from tfbench.schema import build, schema
+
+SizesOrNone = tuple[int | None, ...]  # None: not fixed
+
+
+@schema
+class LayerRow:
+    """One use of a layer; shapes are of one sample.
+
+    `input_shape` is that of what the previous row gives out: padding, flattening and the like have no row of their own.
+    A layer that is used again has its weights in the first of its rows.
+    """
+
+    name: str
+    kind: str  # Keras's name of the class; "data", "labels" and "softmax" for what is no layer
+    output_shape: SizesOrNone
+    num_outputs: int | None
+    num_kernel_weights: int = 0
+    num_parameters: int = 0
+    filters: int | None = None
+    kernel_size: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    input_shape: SizesOrNone | None = None
+    flops_per_sample: int | None = 0
+    training_flops_per_sample: int | None = 0
+    is_used_again: bool = False
+
+
+@schema
+class ModelTable:
+    """All layers, and their sums.
+
+    `flops_per_sample` is that of the forward pass, `training_flops_per_sample` of that and the gradients that training
+    needs; None where they are not known.
+    """
+
+    layers: tuple[LayerRow, ...]
+    num_parameters: int
+    num_trainable_parameters: int
+    num_kernel_weights: int
+    num_outputs: int | None
+    flops_per_sample: int | None
+    training_flops_per_sample: int | None
+    notes: tuple[str, ...] = ()
+
+
+def parse_report(stdout: str, stderr: str, returncode: int) -> ModelTable:
+    """Reads what this module printed when it ran in a process of its own.
+
+    Raises:
+        TfbenchError: What kept it from counting, as the class that it is.
+        RecipeError: It printed no report.
+    """
+    try:
+        report = json.loads(stdout.splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        if returncode < 0:
+            raise RecipeError(
+                f"the process that builds the model was killed by signal {-returncode}; the system does this, "
+                "with signal 9, when memory runs out."
+            ) from error
+        last_line = (stderr.strip() or "no message").splitlines()[-1]
+        raise RecipeError(f"the process that builds the model ended with code {returncode}: {last_line}") from error
+    if "error" in report:
+        raise getattr(errors, report["error"]["type"], RecipeError)(report["error"]["message"])
+    table: ModelTable = build(ModelTable, report, "model table")
+    return table

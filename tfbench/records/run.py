@@ -1,0 +1,284 @@
+"""What flows from the measuring process to the reports: requests, readings, records, results."""
+
+import dataclasses
+from typing import Any, Literal
+
+from tfbench.recipe.sections import Recipe
+from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.records.profile import Profile, ProfileRequest
+from tfbench.schema import schema
+
+Feed = Literal["direct", "prefetched", "split"]  # how batches reach the devices, as `feeding` says
+Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+
+
+@schema
+class Evaluation:
+    """What a trained model reached on a split, in inference mode; None: does not exist, or was not finite.
+
+    `name` is "test" for the third split, and "multiview" where the probabilities of several crops were averaged.
+    """
+
+    name: Literal["test", "multiview"]
+    num_samples: int
+    seconds: float
+    loss: float | None
+    accuracy: float | None
+
+
+@schema
+class Predictions:
+    """What a trained model takes the validation samples for."""
+
+    first_labels: tuple[int, ...] = ()
+    first_predictions: tuple[int, ...] = ()
+    class_samples: tuple[int, ...] = ()  # of each class
+    class_correct: tuple[int, ...] = ()
+
+
+@schema
+class ThreadPools:
+    """The threads that TensorFlow was seen to start as it made its devices on the processor.
+
+    Those of one pool split operations ("intra-op"), those of another start them. A process has one of each, whatever
+    the number of logical CPU devices: that of `expected_intra_op_threads`.
+    """
+
+    num_devices: int  # logical CPU devices
+    intra_op_threads: int
+    inter_op_threads: int
+    expected_intra_op_threads: int
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all devices were seen to share one pool."""
+        return self.intra_op_threads == self.expected_intra_op_threads
+
+
+@schema
+class Placement:
+    """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
+
+    strategy: str
+    devices: tuple[str, ...]  # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
+    hardware: tuple[str, ...] = ()  # of each device, as its driver or the kernel names it
+    num_replicas: int
+    global_batch_size: int
+    per_replica_batch_size: int
+    cross_device_ops: str | None
+    notes: tuple[str, ...] = ()
+    threads: ThreadPools | None = None  # of a run on the processor
+    feed: Feed | None = None  # None: not recorded
+
+
+@schema
+class ReplicaCheck:
+    """A first step of several replicas beside that of one, done before the clock started and taken back.
+
+    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
+    it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
+    gradient, or update; None: not compared, for the `reason`, or not finite.
+    """
+
+    num_replicas: int
+    compared: tuple[Literal["sums", "gradients", "update"], ...]
+    rounding: float | None = None  # what two computations of the gradient by one replica differ by
+    weight: str = ""
+    deviation: float | None = None
+    tolerance: float | None = None
+    updated_weight: str = ""
+    update_deviation: float | None = None
+    update_tolerance: float | None = None
+    reason: str = ""  # why only sums were compared, or nothing
+    faults: tuple[str, ...] = ()  # for which the run failed
+
+
+@schema
+class EffectiveSettings:
+    """Settings as TensorFlow and Keras report them after the model was compiled."""
+
+    jit_compile: bool
+    precision: str
+    tensor_float_32: bool
+    steps_per_execution: int
+    intra_op_threads: int  # 0: TensorFlow's own choice, one a core
+    inter_op_threads: int
+    deterministic: bool
+    seed: int
+    soft_device_placement: bool
+    image_data_format: str
+    visible_gpus: tuple[str, ...]
+    xla_flags: str  # XLA_FLAGS and TF_XLA_FLAGS, "" when not set
+    onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
+    # Of the visible GPUs on the PCI bus, in their order, by which the environment describes them. Empty: not known.
+    gpu_addresses: tuple[str, ...] = ()
+
+
+@schema
+class DatasetSummary:
+    """The data that a run was fed with."""
+
+    name: str
+    source: str  # for people: "tfds mnist 3.0.1, /data/tfds", "synthetic, seed 0", "generated"
+    synthetic: bool
+    train_samples: int
+    validation_samples: int
+
+
+@schema
+class ModelSummary:
+    """Sizes of a built model."""
+
+    num_parameters: int
+    num_trainable_parameters: int
+    num_outputs: int | None = None
+    flops_per_sample: int | None = None  # forward pass of one sample, two for each multiply-accumulate
+    training_flops_per_sample: int | None = None  # and of its gradients; None: not known, or older than this count
+    # Of the product that most of the work is in, for one sample: rows, what both factors have in common, columns.
+    main_product: tuple[int, ...] = ()
+    uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
+
+
+@schema
+class StepSpan:
+    """Consecutive training steps and the time they took together, device work included.
+
+    Steps count from 1 over the whole run. `epoch` counts from 1.
+    """
+
+    epoch: int
+    first_step: int
+    last_step: int
+    seconds: float
+
+    @property
+    def num_steps(self) -> int:
+        """Steps in the span."""
+        return self.last_step - self.first_step + 1
+
+
+@schema
+class EpochRecord:
+    """What one epoch took and what it learned. Times in seconds; None: does not exist, or was not finite.
+
+    `inference_*` are of all training samples after the epoch, in inference mode. `val_*_batch_mean` weigh every batch
+    alike, the short last one too, as Chainer's Evaluator does. `ready_batches` of the steps had a batch, at most, that
+    was made before the epoch's clock began: where validation, or the evaluation of the training samples, leaves the
+    input pipeline the time between epochs. Elsewhere it is 0, although a few are ready when the first epoch begins.
+    """
+
+    epoch: int
+    num_steps: int
+    epoch_seconds: float
+    validation_seconds: float | None
+    elapsed_seconds: float
+    samples_per_second: float | None
+    loss: float | None
+    accuracy: float | None
+    val_loss: float | None
+    val_accuracy: float | None
+    finished_at: float  # seconds since 1970, UTC
+    inference_loss: float | None = None
+    inference_accuracy: float | None = None
+    inference_seconds: float | None = None
+    val_loss_batch_mean: float | None = None
+    val_accuracy_batch_mean: float | None = None
+    ready_batches: int | None = None
+
+
+@schema
+class ResumePoint:
+    """The snapshot that a run goes on from, and what its predecessor had reached there."""
+
+    run_id: str
+    snapshot: str  # file
+    epochs: tuple[EpochRecord, ...]
+
+
+@schema
+class RunRequest:
+    """One run to be measured in a process of its own."""
+
+    run_id: str
+    name: str
+    created: float  # seconds since 1970, UTC
+    recipe: Recipe
+    data_dir: str | None = None
+    tags: dict[str, str] = dataclasses.field(default_factory=dict)
+    overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
+    resume: ResumePoint | None = None
+    allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
+    profile: ProfileRequest | None = None  # what is to be found out instead of training
+
+
+@schema
+class RunExit:
+    """How a run ended."""
+
+    status: Status
+    reason: str = ""
+    worker_seconds: float | None = None  # from before the measuring process was started to its end
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """Everything known of a run, finished or not: raw readings, never statistics."""
+
+    request: RunRequest
+    stage: str = "starting"
+    placement: Placement | None = None
+    settings: EffectiveSettings | None = None
+    environment: Environment | None = None
+    dataset: DatasetSummary | None = None
+    model: ModelSummary | None = None
+    steps_per_epoch: int | None = None
+    spans: tuple[StepSpan, ...] = ()
+    epochs: tuple[EpochRecord, ...] = ()  # those of the run that it goes on from come first
+    evaluations: tuple[Evaluation, ...] = ()
+    predictions: Predictions | None = None
+    snapshot_epoch: int | None = None  # newest epoch that a run could go on from
+    stop_reason: str | None = None  # why training ended before the recipe's epochs were done
+    notes: tuple[str, ...] = ()  # what the measuring process noticed
+    num_unreadable_lines: int = 0  # of its journal: what they held is missing here
+    replica_check: ReplicaCheck | None = None  # of a run over several replicas
+    usage: Usage | None = None
+    input_check: InputCheck | None = None
+    peak_checks: tuple[PeakCheck, ...] = ()  # a second one where the run was faster than the first
+    ledger: LedgerRecord | None = None  # the latest
+    profile: Profile | None = None  # of a run that was asked for one
+    error: dict[str, Any] | None = None  # type, message and traceback of what stopped the worker
+    exit: RunExit | None = None
+    started_at: float | None = None  # training, seconds since 1970, UTC
+    ended_at: float | None = None
+
+    @property
+    def status(self) -> Status:
+        """RUNNING until the end was recorded."""
+        return self.exit.status if self.exit else "RUNNING"
+
+    @property
+    def own_epochs(self) -> tuple[EpochRecord, ...]:
+        """The epochs that this run trained itself, without those of a run that it goes on from."""
+        return self.epochs[len(self.request.resume.epochs) :] if self.request.resume else self.epochs
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether accuracies were reached on synthetic data and say nothing of the real task."""
+        return self.dataset.synthetic if self.dataset else self.request.recipe.dataset.data == "synthetic"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """The numbers of one run that are reported: metric name to value, None where it does not exist."""
+
+    metrics: dict[str, float | None]
+    cautions: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TrackedRun:
+    """Where a run stands in MLflow."""
+
+    tracking_uri: str
+    experiment_id: str
+    run_id: str

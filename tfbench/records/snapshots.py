@@ -1,0 +1,30 @@
+"""Snapshots of a training as files: where they lie, how they are named, and which is the newest."""
+
+import re
+from pathlib import Path
+
+from tfbench.errors import UnknownNameError
+
+FOLDER = "snapshots"
+_NAME = re.compile(r"epoch_(\d{6,})\.npz")
+
+
+def list_snapshots(folder: Path) -> dict[int, Path]:
+    """Returns the snapshots in a folder by their epoch, oldest first."""
+    found = {int(match[1]): path for path in folder.glob("*.npz") if (match := _NAME.fullmatch(path.name))}
+    return dict(sorted(found.items()))
+
+
+def find_newest(folder: Path) -> tuple[int, Path]:
+    """Returns epoch and file of the newest snapshot.
+
+    Raises:
+        UnknownNameError: There is none.
+    """
+    found = list_snapshots(folder)
+    if not found:
+        raise UnknownNameError(
+            f"{folder}: no snapshot to go on from. A run leaves one every N epochs with --snapshot-every N, unless it "
+            "is limited by --steps or --seconds; `tfbench export` leaves snapshots where they are."
+        )
+    return list(found.items())[-1]

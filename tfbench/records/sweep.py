@@ -1,0 +1,227 @@
+"""A sweep: every combination of the varied values under every arm, in rounds; and what came of each run."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.sections import BatchSize, Recipe
+from tfbench.recipe.tables import THREADS
+from tfbench.recipe.toml_text import format_compact, is_word
+from tfbench.schema import ByteCount, PositiveNumber, RoundCount, Text, schema
+from tfbench.wording import shorten
+
+BATCH_KEY = "training.global_batch_size"
+SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
+_THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
+START_SECONDS = 8.0  # of a run before its first step and after its last, until runs of the sweep tell better
+
+Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
+
+
+@schema
+class Arm:
+    """Where a setting is measured: a strategy, and the devices that it gets; none named: those it chooses itself."""
+
+    strategy: Text
+    devices: tuple[Text, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """As it is written on the command line: "mirrored gpu:0,gpu:1"."""
+        return " ".join(part for part in (self.strategy, ",".join(self.devices)) if part)
+
+
+def replica_arms(kind: str, counts: Sequence[int]) -> tuple[Arm, ...]:
+    """Returns an arm for each number of replicas: one is trained on a device named, with nothing to distribute.
+
+    Args:
+        kind: Of the devices, "gpu" or "cpu".
+        counts: Numbers of replicas.
+    """
+    return tuple(
+        Arm(
+            strategy="one_device" if count == 1 else "mirrored",
+            devices=tuple(f"{kind}:{index}" for index in range(count)),
+        )
+        for count in counts
+    )
+
+
+@schema
+class Variation:
+    """A key of the recipe, or "threads", and the values that it takes."""
+
+    key: Text
+    values: tuple[Any, ...]
+
+
+@schema
+class SweepPlan:
+    """A sweep, before it is run. `tables` is the recipe that is varied, with what the command line set.
+
+    With `per_replica_batch_size` each arm has a global batch size of its own, so many samples for each device that it
+    names; without, arms have the same one.
+    """
+
+    sweep_id: str
+    created: float  # seconds since 1970, UTC
+    recipe_name: str
+    tables: dict[str, Any]
+    overrides: tuple[str, ...]  # keys that the command line set
+    variations: tuple[Variation, ...]
+    arms: tuple[Arm, ...]
+    num_rounds: RoundCount
+    data_dir: str | None = None
+    allows_code: bool = False
+    run_timeout_seconds: PositiveNumber | None = None
+    memory_limit_bytes: ByteCount | None = None
+    time_budget_seconds: PositiveNumber | None = None
+    per_replica_batch_size: BatchSize | None = None
+
+
+class Cell(NamedTuple):
+    """One run of a sweep: a setting under an arm, in a round. All but `round_number` count from 0."""
+
+    number: int
+    setting: int
+    arm: int
+    round_number: int  # from 1
+
+    @property
+    def point(self) -> tuple[int, int]:
+        """What is the same in every round."""
+        return self.setting, self.arm
+
+
+def replica_counts(plan: SweepPlan) -> tuple[int, ...] | None:
+    """Returns the numbers of replicas, from one on, of a plan in which nothing else is varied; None of any other."""
+    counts = tuple(len(arm.devices) for arm in plan.arms)
+    if plan.variations or len(counts) < 2 or counts[0] != 1 or list(counts) != sorted(set(counts)):
+        return None
+    return counts if plan.arms == replica_arms(plan.arms[0].devices[0].partition(":")[0], counts) else None
+
+
+def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
+    """Returns every combination of the varied values, the last key changing fastest; one without any is empty."""
+    keys = [variation.key for variation in plan.variations]
+    return [
+        dict(zip(keys, values, strict=True))
+        for values in itertools.product(*(variation.values for variation in plan.variations))
+    ]
+
+
+def list_cells(plan: SweepPlan) -> list[Cell]:
+    """Returns all runs in the order in which they are made.
+
+    The arms of a setting follow each other, so that drift of the machine hits them alike, and take turns in being
+    first. All settings come once before any comes again; with a time budget, the most telling ones come first with all
+    of their rounds: those at the ends of each range, then those in the middle, then between them.
+    """
+    settings = list(itertools.product(*(range(len(variation.values)) for variation in plan.variations)))
+    sizes = [len(variation.values) for variation in plan.variations]
+    levels = [0] * len(settings)
+    if plan.time_budget_seconds is not None:
+        levels = [max(map(_level, places, sizes), default=0) for places in settings]
+    cells: list[Cell] = []
+    for level in sorted(set(levels)):
+        of_level = [index for index, own in enumerate(levels) if own == level]
+        for round_number, setting in itertools.product(range(1, plan.num_rounds + 1), of_level):
+            arms = range(len(plan.arms))
+            for arm in arms if (round_number + setting) % 2 else reversed(arms):
+                cells.append(Cell(len(cells), setting, arm, round_number))
+    return cells
+
+
+def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Recipe:
+    """Returns the recipe of one point.
+
+    Raises:
+        RecipeError: Naming the setting, and what is wrong with it.
+    """
+    tables = _copy(plan.tables)
+    values: dict[str, Any] = {}
+    for key, value in setting.items():
+        values |= dict.fromkeys(_THREAD_KEYS, value) if key == THREADS else {key: value}
+    if plan.per_replica_batch_size is not None:
+        values[BATCH_KEY] = plan.per_replica_batch_size * max(1, len(arm.devices))
+    for key, value in values.items():
+        recipe_tables.set_value(tables, key, value)
+    tables["distribution"] = tables.get("distribution", {}) | {
+        "strategy": arm.strategy,
+        "devices": list(arm.devices),
+    }
+    values_in_words = shorten(describe_setting(setting)) or "no value varied"
+    source = f"{plan.recipe_name} with {values_in_words}, {shorten(arm.label)}"
+    return recipe_tables.from_tables(
+        tables,
+        name=plan.recipe_name,
+        source=source,
+        overridden=tuple(key for key in plan.overrides if key not in values),
+        varied=tuple(values),
+    )
+
+
+def describe_setting(setting: Mapping[str, Any]) -> str:
+    """Returns a setting in words: "hidden_units=[100] global_batch_size=32"."""
+    return " ".join(f"{key.rpartition('.')[2]}={format_value(value)}" for key, value in setting.items())
+
+
+def format_value(value: Any) -> str:
+    """Returns a value without blanks: "[100,100]"."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(format_value, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def estimate_seconds(plan: SweepPlan, num_runs: int, *, run_seconds: float | None = None) -> float:
+    """Returns about how long so many runs will take; `run_seconds` is what runs of the sweep were seen to take."""
+    measured = plan.tables.get("measurement", {}).get("seconds") or 0.0
+    seconds = run_seconds if run_seconds is not None else START_SECONDS + measured
+    return num_runs * seconds
+
+
+def _level(place: int, size: int) -> int:
+    """Returns how often a range must be halved until this place is an end of a part: 0 for both of its ends."""
+    low, high, level = 0, size - 1, 0
+    while place not in (low, high):
+        middle = (low + high) // 2
+        level += 1
+        if place == middle:
+            return level
+        low, high = (low, middle) if place < middle else (middle, high)
+    return level
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@schema
+class CellResult:
+    """What came of one run of a sweep.
+
+    REFUSED: it could not be measured at all, and nothing of it is stored. SKIPPED: it was not tried, since its point
+    had failed in an earlier round.
+    """
+
+    cell: int
+    outcome: Outcome
+    run_id: str | None = None
+    reason: str = ""
+    seconds: float = 0.0  # that the whole run took
+
+
+def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:
+    """Returns in which sweep, or other series, and in which of its rounds a run took its turn; None: in none."""
+    series, number = tags.get(SWEEP_TAG) or tags.get(GROUP_TAG), tags.get(ROUND_TAG)
+    return None if series is None or number is None else (series, number)
+
+
+def describe_variation(variation: Variation) -> str:
+    """Writes `--vary`'s values so that they are read back: a list alone would be taken for the list of values."""
+    listed = [list(value) if isinstance(value, tuple) else value for value in variation.values]
+    values = ",".join(map(str if all(map(is_word, listed)) else format_compact, listed))
+    return f"{variation.key}=[{values}]" if any(isinstance(v, list) for v in listed) else f"{variation.key}={values}"

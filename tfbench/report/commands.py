@@ -1,0 +1,163 @@
+"""The command lines that make a sweep, or a run, again."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfbench.errors import TfbenchError
+from tfbench.recipe import files
+from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.toml_text import describe_values
+from tfbench.records.sweep import SweepPlan, Variation, describe_variation, replica_counts
+
+_BESIDE = ("recipe", "reference", "sweep")  # sections that change nothing of what is measured
+_MEASURED_SECONDS = "measurement.seconds"
+
+
+def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any] | None:
+    """Returns what must be set, by dotted key, for a shipped recipe to be the one that was measured.
+
+    Args:
+        tables: Of the recipe that was measured, defaults written out.
+        recipe_name: Under which it was run.
+
+    Returns:
+        None: no recipe of this name comes with tfbench, or no values that can be set make it the same.
+    """
+    path = files.shipped_folder() / f"{recipe_name}.toml"
+    measured = _measured(tables)
+    try:
+        shipped = _leaves(_measured(recipe_tables.to_tables(files.load_recipe(path))))
+        differing = {
+            key: value
+            for key, value in _leaves(measured).items()
+            if value is not None and (key not in shipped or shipped[key] != value)
+        }
+        # What is expected follows from how long is trained, as a rule.
+        usual = {key: value for key, value in differing.items() if not key.startswith("expect.")}
+        for values in (usual, differing):
+            if _measured(recipe_tables.to_tables(files.load_recipe(path, values))) == measured:
+                return values
+    except TfbenchError:
+        return None
+    return None
+
+
+def sweep_command(plan: SweepPlan) -> str:
+    """Returns the command that makes a sweep again; one whose recipe is not shipped takes it from a file NAME.toml."""
+    overrides = find_overrides(plan.tables, plan.recipe_name)
+    values = {} if overrides is None else dict(overrides)
+    name = plan.recipe_name if overrides is not None else f"{plan.recipe_name}.toml"
+    measurement = plan.tables.get("measurement", {})
+    is_limited = measurement.get("seconds") is not None or measurement.get("steps") is not None
+    counts = replica_counts(plan) if is_limited else None
+    words = ["tfbench", "scale" if counts else "sweep", name]
+    if counts:
+        words += ["--replicas", ",".join(map(str, counts)), "--devices", plan.arms[0].devices[0].partition(":")[0]]
+        if plan.per_replica_batch_size is not None:
+            words += ["--weak", "--per-replica-batch-size", str(plan.per_replica_batch_size)]
+            values.pop("training.global_batch_size", None)
+    else:
+        for variation in plan.variations:
+            words += ["--vary", describe_variation(variation)]
+        for arm in plan.arms:
+            words += ["--arm", arm.label]
+    words += ["--repeats", str(plan.num_rounds)]
+    if (seconds := values.pop(_MEASURED_SECONDS, None)) is not None:
+        words += ["--seconds", f"{seconds:g}"]
+    elif not is_limited:
+        words.append("--full")
+    words += describe_values(values)
+    if plan.time_budget_seconds is not None:
+        words += ["--time-budget", f"{plan.time_budget_seconds:g}s"]
+    if plan.run_timeout_seconds is not None:
+        words += ["--run-timeout", f"{plan.run_timeout_seconds:g}s"]
+    if plan.memory_limit_bytes is not None:
+        words += ["--memory-limit", str(plan.memory_limit_bytes)]
+    return shlex.join([*words, *_describe_rest(plan.data_dir, allows_code=plan.allows_code)])
+
+
+def run_command(
+    recipe_name: str, tables: Mapping[str, Any], *, repeats: int, data_dir: str | None, allows_code: bool
+) -> str | None:
+    """Returns the command that makes a run again; None: its recipe is none that is shipped.
+
+    Args:
+        recipe_name: Under which it was run.
+        tables: Of its recipe, defaults written out.
+        repeats: How many runs there were like it.
+        data_dir: Folder of its data.
+        allows_code: Whether it called functions from outside of tfbench.
+    """
+    values = find_overrides(tables, recipe_name)
+    if values is None:
+        return None
+    words = ["tfbench", "run", recipe_name]
+    if (strategy := values.pop("distribution.strategy", None)) is not None:
+        words += ["--strategy", strategy]
+    if devices := values.pop("distribution.devices", None):
+        words += ["--devices", ",".join(devices)]
+    words += describe_values(values)
+    if repeats > 1:
+        words += ["--repeats", str(repeats)]
+    return shlex.join([*words, *_describe_rest(data_dir, allows_code=allows_code)])
+
+
+def vary_command(
+    recipe_name: str,
+    tables: Mapping[str, Any],
+    values: Mapping[str, Sequence[Any]],
+    *,
+    data_dir: str | None,
+    allows_code: bool,
+) -> str | None:
+    """Returns the command that holds values of a recipe against others, each in processes of their own.
+
+    Args:
+        recipe_name: Under which it is run; one that is not shipped is taken from a file NAME.toml.
+        tables: Of the recipe, defaults written out.
+        values: By dotted key, each to be held against that of `tables`.
+        data_dir: Folder of its data.
+        allows_code: Whether it calls functions from outside of tfbench.
+
+    Returns:
+        None: a value cannot be varied alone, since others depend on it, or the recipe has none to hold it against.
+    """
+    own = _leaves(_measured(tables))
+    if "training.optimizer.name" in values or any(own.get(key) is None for key in values):
+        return None
+    overrides = find_overrides(tables, recipe_name)
+    name = recipe_name if overrides is not None else f"{recipe_name}.toml"
+    kept = {key: value for key, value in (overrides or {}).items() if key not in values}
+    words = ["tfbench", "sweep", name]
+    for key, others in values.items():
+        words += ["--vary", describe_variation(Variation(key=key, values=(own[key], *others)))]
+    strategy, devices = (kept.pop(f"distribution.{part}", None) for part in ("strategy", "devices"))
+    if strategy or devices:
+        words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
+    kept = {key: value for key, value in kept.items() if key.partition(".")[0] in recipe_tables.VARIABLE_SECTIONS}
+    kept.pop(_MEASURED_SECONDS, None)
+    return shlex.join([*words, *describe_values(kept), *_describe_rest(data_dir, allows_code=allows_code)])
+
+
+def _measured(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the sections that matter, as they come back from a journal."""
+    plain: dict[str, Any] = json.loads(json.dumps({key: tables[key] for key in tables if key not in _BESIDE}))
+    return plain
+
+
+def _leaves(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns values under the dotted keys by which they are set; lists of whatever are values."""
+    found: dict[str, Any] = {}
+    for key, value in tables.items():
+        if isinstance(value, Mapping) and value and all(re.fullmatch(r"[A-Za-z_][\w-]*", name) for name in value):
+            found |= _leaves(value, f"{prefix}{key}.")
+        elif value != {}:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _describe_rest(data_dir: str | None, *, allows_code: bool) -> list[str]:
+    return [*(["--data-dir", data_dir] if data_dir else []), *(["--allow-code"] if allows_code else [])]

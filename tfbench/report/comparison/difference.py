@@ -1,0 +1,182 @@
+"""What differs between two runs, as lines of plain text and as a JSON object."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfbench.analysis.comparison.difference import JUDGED_METRIC, ResultDifference, RunDifference, Side
+from tfbench.analysis.comparison.equality import Difference
+from tfbench.metrics import METRICS
+from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json
+from tfbench.report.formats import format_bytes, format_flops, format_number, format_time, wrap
+from tfbench.report.run.tables import caution_lines
+
+FORMAT_VERSION = 1
+
+_GAP = "  "
+_RESULT_HEAD = ("result", "A", "B", "B/A", "better")
+_HEADINGS = {
+    "recipe": "Recipe",
+    "run": "Run",
+    "placement": "Placement",
+    "settings": "Effective settings",
+    "environment": "Environment",
+    "dataset": "Data",
+    "model": "Model",
+}
+
+
+def difference_lines(difference: RunDifference, width: int) -> list[str]:
+    """Returns what differs: what makes the runs unlike, then results, then what may be their causes.
+
+    Args:
+        difference: Of two runs.
+        width: Characters of a line; the results' own lines are as long as they must be.
+    """
+    lines = [_describe_side(mark, side) for mark, side in (("A", difference.a), ("B", difference.b))]
+    lines += ["", *wrap(_describe_unequal(difference.unequal), width)]
+    if difference.results:
+        lines += ["", *_result_lines(difference.results)]
+    if sentence := describe_speed(difference):
+        lines += wrap(sentence, width)
+    for group, causes in difference.causes.items():
+        name_width = max(len(cause.name) for cause in causes)
+        lines += ["", _HEADINGS[group]]
+        lines += [line for cause in causes for line in _cause_lines(cause, name_width, width)]
+    for mark, side in (("A", difference.a), ("B", difference.b)):
+        head, *cautions = caution_lines(side.cautions, width) or [""]
+        lines += ["", f"{head} of {mark} alone", *cautions] if cautions else []
+    return [*lines, "", *wrap(_describe_count(difference), width)]
+
+
+def describe_speed(difference: RunDifference) -> str:
+    """Says whether two runs differ in speed by more than noise explains; "" where one has none, or both the same."""
+    speedup = difference.speedup
+    if speedup is None or speedup.ratio == 1:
+        return ""
+    change = f"B is {change_text(speedup.ratio)} than A"
+    if speedup.judgement == "not judged":
+        recipes = dict.fromkeys(side.recipe for side in (difference.a, difference.b))
+        commands = " and ".join(f"`tfbench calibrate {recipe}`" for recipe in recipes)
+        return (
+            f"{JUDGED_METRIC}: {change}, which may be noise: its floor is not known. {commands}, with the options of "
+            "the runs, measures it."
+        )
+    if speedup.judgement == "no measurable difference":
+        return f"{JUDGED_METRIC}: no measurable difference: {change}{interval_text(speedup)}."
+    return f"{JUDGED_METRIC}: {change}{interval_text(speedup)}."
+
+
+def difference_json(difference: RunDifference) -> dict[str, Any]:
+    """Returns the same as plain tables; "speedup" is B's speed over A's, judged."""
+    sides = {"a": difference.a, "b": difference.b}
+    return {
+        "format_version": FORMAT_VERSION,
+        **{
+            key: {
+                "run_id": side.run_id,
+                "name": side.name,
+                "status": side.status,
+                "recipe": side.recipe,
+                "cautions": list(side.cautions),
+            }
+            for key, side in sides.items()
+        },
+        "unequal": [_plain(entry) for entry in difference.unequal],
+        "results": [
+            {
+                "name": entry.name,
+                "a": entry.a,
+                "b": entry.b,
+                "ratio": entry.ratio,
+                "unit": METRICS[entry.name].unit,
+                "better": METRICS[entry.name].better.value,
+            }
+            for entry in difference.results
+        ],
+        "speedup": speedup_json(difference.speedup) if difference.speedup else None,
+        "causes": {group: [_plain(entry) for entry in entries] for group, entries in difference.causes.items()},
+        "num_compared": difference.num_compared,
+    }
+
+
+def format_value(value: object) -> str:
+    """Returns a plain value as TOML would have it, but for quotes; "-" for what does not exist or is not known."""
+    match value:
+        case None:
+            return "-"
+        case "":
+            return "not set"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return format_number(value)
+        case list() | tuple():
+            return ", ".join(map(format_value, value)) or "none"
+        case _:
+            return str(value)
+
+
+def _describe_side(mark: str, side: Side) -> str:
+    status = "" if side.status == "FINISHED" else f", {side.status}"
+    return f"{mark}{_GAP}{side.name} ({side.run_id}){status}"
+
+
+def _describe_unequal(unequal: Sequence[Difference]) -> str:
+    if not unequal:
+        return "Like with like: nothing differs that must be equal for devices or strategies to be compared."
+    entries = [f"{entry.name} ({format_value(entry.a)} against {format_value(entry.b)})" for entry in unequal]
+    names = ", ".join(entries[:-1]) + f" and {entries[-1]}" if len(entries) > 1 else entries[0]
+    return f"Not like with like: A and B differ in {names}. Their speeds say nothing of devices or strategies."
+
+
+def _result_lines(results: Sequence[ResultDifference]) -> list[str]:
+    rows = [
+        _RESULT_HEAD,
+        *(
+            (
+                entry.name,
+                _format_figure(entry.a, entry.name),
+                _format_figure(entry.b, entry.name),
+                "-" if entry.ratio is None else f"{entry.ratio:.4g}",
+                METRICS[entry.name].better.value,
+            )
+            for entry in results
+        ),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_RESULT_HEAD))]
+    return [
+        _GAP.join(
+            [f"{row[0]:{widths[0]}}", *(f"{cell:>{size}}" for cell, size in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+
+
+def _format_figure(value: float | None, name: str) -> str:
+    match METRICS[name].unit:
+        case _ if value is None:
+            return "-"
+        case "s":
+            return format_time(value)
+        case "bytes":
+            return format_bytes(value)
+        case "FLOP/s":
+            return format_flops(value)
+        case _:
+            return format_number(value)
+
+
+def _cause_lines(cause: Difference, name_width: int, width: int) -> list[str]:
+    first = f"{_GAP}{cause.name:{name_width}}{_GAP}"
+    return wrap(f"{format_value(cause.a)} -> {format_value(cause.b)}", width, first=first)
+
+
+def _describe_count(difference: RunDifference) -> str:
+    num_differing = len(difference.results) + sum(map(len, difference.causes.values()))
+    return (
+        f"{difference.num_compared} values were compared, of which {num_differing} differ; equal ones are not listed."
+    )
+
+
+def _plain(entry: Difference) -> dict[str, Any]:
+    return {"name": entry.name, "a": entry.a, "b": entry.b}

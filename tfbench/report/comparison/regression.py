@@ -1,0 +1,116 @@
+"""Whether a recipe has become slower, as lines of plain text and as JSON."""
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tfbench.analysis.comparison.equality import Difference
+from tfbench.analysis.comparison.intervals import log_interval
+from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
+from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json
+from tfbench.report.formats import format_number, wrap
+from tfbench.schema import to_plain
+from tfbench.wording import format_share
+
+FORMAT_VERSION = 1
+
+
+def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int) -> list[str]:
+    """Returns the speeds then and now, what else has changed, and the judgement in a sentence.
+
+    Args:
+        check: What was found.
+        source: The baseline, as the user named it.
+        num_failed: Runs that failed now, and are left out.
+        width: Characters of a line.
+    """
+    created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
+    lines = [
+        f"Check of {check.current.recipe} against {source}, of {created:%Y-%m-%d %H:%M} UTC",
+        f"  baseline  {_describe_speeds(check.baseline)}",
+        f"  now       {_describe_speeds(check.current)}, group {check.current.group}",
+    ]
+    remarks = []
+    if check.unequal:
+        remarks.append(f"Not like with like: {_describe(check.unequal)}.")
+    if check.changed:
+        remarks.append(f"Changed since: {_describe(check.changed)}.")
+    if num_failed:
+        remarks.append(f"Runs that failed: {num_failed}; they are left out.")
+    if not check.speedup.uses_floor:
+        remarks.append(
+            f"No noise floor is stored for this; `tfbench calibrate {check.current.recipe}`, with the same options, "
+            "measures one."
+        )
+    lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
+    return [*lines, *wrap(judgement_sentence(check), width)]
+
+
+def judgement_sentence(check: RegressionCheck) -> str:
+    """Returns, for example, "regression: 5.3 % slower than the baseline (95 %: 3.9 to 6.7 %)"."""
+    change = f"{change_text(check.speedup.ratio)} than the baseline{interval_text(check.speedup)}"
+    return f"{check.judgement}: {change}"
+
+
+def baseline_lines(sample: SpeedSample, path: Path) -> list[str]:
+    """Returns what was kept as a baseline, and where."""
+    return [f"Baseline of {sample.recipe}: {_describe_speeds(sample)}", f"  stored as {path}"]
+
+
+def check_to_json(
+    check: RegressionCheck, source: str, num_failed: int, documents: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns a check as one JSON object; speeds in samples per second.
+
+    Args:
+        check: What was found.
+        source: The baseline, as the user named it.
+        num_failed: Runs that failed now.
+        documents: Of each run that is in the store, as `run_json.to_json` makes it.
+    """
+    return {
+        "format_version": FORMAT_VERSION,
+        "judgement": check.judgement,
+        "sentence": judgement_sentence(check),
+        "speedup": speedup_json(check.speedup),
+        "baseline": {"source": source} | to_plain(check.baseline),
+        "current": to_plain(check.current),
+        "unequal": _differences_to_json(check.unequal),
+        "changed": _differences_to_json(check.changed),
+        "num_failed": num_failed,
+        "runs": list(documents),
+    }
+
+
+def baseline_to_json(sample: SpeedSample, path: Path, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns what was kept as a baseline as one JSON object."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "file": str(path),
+        "baseline": to_plain(sample),
+        "runs": list(documents),
+    }
+
+
+def _describe_speeds(sample: SpeedSample) -> str:
+    processes = "1 process" if sample.num == 1 else f"{sample.num} processes"
+    text = f"{format_number(sample.speed)} samples/s"
+    interval = log_interval(sample.samples_per_second)
+    if interval:
+        text += f" +- {format_share(interval.relative_half_width)}"
+    return f"{text}, {processes}"
+
+
+def _describe(differences: Sequence[Difference]) -> str:
+    return "; ".join(f"{one.name} {_show(one.a)} -> {_show(one.b)}" for one in differences)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_show, value))}]"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _differences_to_json(differences: Sequence[Difference]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "baseline": one.a, "now": one.b} for one in differences]

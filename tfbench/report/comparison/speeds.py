@@ -1,0 +1,101 @@
+"""Speeds and speed-ups in words and figures, the same wherever they are shown."""
+
+from typing import Any
+
+from tfbench.analysis.comparison.comparison import Entry
+from tfbench.analysis.comparison.judging import Speedup
+from tfbench.wording import format_share
+
+MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
+SUGGESTED = "~"
+LEGEND = (
+    "+ faster, - slower than the baseline, judged for all settings together: where these scatter alike, one table of "
+    "equals in twenty says anything false. = no measurable difference; ~ none either, though its own interval excludes "
+    "1; ? one run each, not judged. Speeds are geometric means over processes, and speed-ups ratios of these; "
+    "intervals are 95 % for one setting, those of speed-ups by the scatter of all."
+)
+_USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
+_OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
+
+
+def outcome_word(entry: Entry) -> str:
+    """Returns in a word or two why an entry has no speed: "out of memory", "not measured"."""
+    short = entry.reason.partition(":")[0]
+    known = ("timed out", "out of memory")
+    return short if short in known else _OUTCOMES.get(entry.outcome, entry.outcome.lower())
+
+
+def speed_text(entry: Entry) -> str:
+    """Returns "12,345 +-2.1%", or why there is no speed; "(not bounded)" where chance could double it."""
+    if entry.speed is None:
+        return outcome_word(entry)
+    text = f"{entry.speed:,.4g}" if entry.speed < 1000 else f"{entry.speed:,.0f}"
+    if entry.interval:
+        half_width = entry.interval.relative_half_width
+        text += f" +-{100 * half_width:.1f}%" if half_width <= _USELESS else " (not bounded)"
+    return text
+
+
+def speedup_text(entry: Entry) -> str:
+    """Returns "1.62 [1.58, 1.66] +"; "" for the baseline."""
+    speedup = entry.speedup
+    if speedup is None:
+        return "unequal" if entry.unequal else ""
+    interval = (
+        f" [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup.low is not None and speedup.high is not None else ""
+    )
+    return f"{speedup.ratio:.2f}{interval} {mark(speedup)}"
+
+
+def mark(speedup: Speedup) -> str:
+    """Returns the sign that stands for what may be said of a speed-up."""
+    return SUGGESTED if speedup.is_suggested else MARKS[speedup.judgement]
+
+
+def change_text(ratio: float) -> str:
+    """Returns "5.3 % slower" or "2.0 % faster"."""
+    return f"{format_share(1 - ratio)} slower" if ratio < 1 else f"{format_share(ratio - 1)} faster"
+
+
+def interval_text(speedup: Speedup) -> str:
+    """Returns " (95 %: 3.9 to 6.7 %)" where both ends are slower, or both faster; otherwise says which is which."""
+    low, high = speedup.low, speedup.high
+    if low is None or high is None:
+        return ""
+    if low > 1:
+        between = f"{format_share(low - 1).removesuffix(' %')} to {format_share(high - 1)}"
+    elif high < 1:
+        between = f"{format_share(1 - high).removesuffix(' %')} to {format_share(1 - low)}"
+    else:
+        between = f"{change_text(low)} to {change_text(high)}"
+    floor = ", with the noise floor" if speedup.uses_floor else ""
+    return f" ({100 * speedup.confidence:g} %{floor}: {between})"
+
+
+def speedup_json(speedup: Speedup) -> dict[str, Any]:
+    """Returns a speed-up as plain values; `noise_limit` is the relative difference that its runs would not show."""
+    return {
+        "ratio": speedup.ratio,
+        "low": speedup.low,
+        "high": speedup.high,
+        "confidence": speedup.confidence,
+        "method": speedup.method,
+        "num": speedup.num,
+        "paired": speedup.is_paired,
+        "uses_noise_floor": speedup.uses_floor,
+        "uses_other_settings": speedup.uses_other_settings,
+        "noise_limit": speedup.noise_limit,
+        "p_value": speedup.p_value,
+        "family_p_value": speedup.family_p_value,
+        "num_family": speedup.num_family,
+        "judgement": speedup.judgement,
+        "suggested": speedup.is_suggested,
+    }
+
+
+def milliseconds_text(seconds: float | None) -> str:
+    """Returns three significant digits, whole numbers from 1,000 on; "-" for what is not known."""
+    if seconds is None:
+        return "-"
+    milliseconds = 1e3 * seconds
+    return f"{milliseconds:,.0f}" if milliseconds >= 1000 else f"{milliseconds:.3g}"

@@ -1,0 +1,65 @@
+"""Numbers, times and sizes as text, labelled or wrapped."""
+
+import textwrap
+from collections.abc import Iterable
+
+Pairs = Iterable[tuple[str, str]]
+_NO_BREAK = "\u00a0"
+_LABEL_WIDTH = 16
+
+
+def format_number(value: float | None) -> str:
+    """Returns six significant digits, large numbers without an exponent, counts whole, "-" for what does not exist."""
+    if value is None:
+        return "-"
+    if abs(value) < 1e15 and float(value).is_integer():
+        return f"{value:.0f}"
+    text = f"{value:.6g}"
+    return f"{float(text):.0f}" if abs(value) >= 1e5 and "e" in text else text
+
+
+def format_time(seconds: float) -> str:
+    """Returns a time in the unit that suits its size: "812 us", "8.1 ms", "12.3 s"."""
+    scale, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")
+    return f"{format_number(seconds * scale)} {unit}"
+
+
+def format_flops(flops_per_second: float) -> str:
+    """Returns a rate of operations in the unit that suits its size: "812 MFLOP/s", "60.5 GFLOP/s"."""
+    for prefix, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if flops_per_second >= scale:
+            return f"{flops_per_second / scale:.3g} {prefix}FLOP/s"
+    return f"{flops_per_second:.3g} FLOP/s"
+
+
+def format_clock(seconds: float | None) -> str:
+    """Returns a time left as "0:07", "12:34" or "1:02:03"; "-:--" where it is not known yet."""
+    if seconds is None:
+        return "-:--"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_bytes(num_bytes: float) -> str:
+    """Returns a size in MiB, or GiB from one of them on."""
+    mebibytes = num_bytes / 2**20
+    return f"{mebibytes / 1024:.2f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
+
+
+def format_pairs(pairs: Pairs, width: int) -> list[str]:
+    """Returns labelled texts as indented lines, wrapped behind their labels."""
+    return [line for label, text in pairs for line in wrap(text, width, first=f"  {label:{_LABEL_WIDTH - 4}}  ")]
+
+
+def wrap(text: str, width: int, *, first: str = "") -> list[str]:
+    """Wraps at spaces only, and not before %: an address or a path must stay in one piece to be copied."""
+    lines = textwrap.wrap(
+        text.replace(" %", f"{_NO_BREAK}%"),
+        width,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_NO_BREAK, " ") for line in lines] or [first.rstrip()]

@@ -1,0 +1,103 @@
+"""What `tfbench profile` shows of a profile: how far it has come, and what it found."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, TaskID, TextColumn
+
+from tfbench.records.journal import files_folder
+from tfbench.records.profile import TRACE_FOLDER
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report import formats
+from tfbench.report.profile import profiles
+from tfbench.report.run import tables
+from tfbench.report.run.console import RunConsole
+from tfbench.wording import one_line
+
+
+class ProfileConsole(RunConsole):
+    """Shows one profile. Once it measures, a line on a terminal that is drawn only when there is something new.
+
+    Args:
+        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        follows: What it is called, where it follows upon others of the same recipe, whose head is not repeated.
+        console: Writes to this instead.
+    """
+
+    def __init__(self, *, quiet_stdout: bool, follows: str = "", console: Console | None = None) -> None:
+        super().__init__(quiet_stdout=quiet_stdout, console=console)
+        self._follows = follows
+        if follows:
+            self._print_block([follows], style="bold")
+        self._has_begun = False
+        self._line: tuple[Progress, TaskID] | None = None
+
+    def stage(self, text: str) -> None:
+        """Says what is done; with a spinner until measuring has begun, which the thread that turns it would disturb."""
+        if self._is_live and self._has_begun:
+            self._show_line(text)
+        else:
+            super().stage(text)
+
+    def header(self, result: RunResult) -> None:
+        """Says what is about to be measured, once devices, data and model are ready."""
+        self._has_begun = True
+        if self._follows:
+            self._stop_status()
+            request = result.request
+            self._print([*formats.format_pairs([("run", f"{request.name} ({request.run_id})")], self.width), ""])
+        else:
+            super().header(result)
+
+    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
+        """Says on a terminal which round is done."""
+        if self._is_live:
+            left = f"{seconds_left:.0f} s left of {seconds:g}" if seconds_left else "the last ones"
+            self._show_line(f"timing, round {number}, {left}")
+
+    def finish(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str] = (),
+    ) -> None:
+        """Shows what was found, what to be careful about, where it is, and the bottleneck where it is seen at once."""
+        self.close()
+        width = self._console.width
+        if result.status != "FINISHED":
+            self._print([tables.status_line(result), ""], style="bold red")
+        self._print(profiles.profile_lines(result, width))
+        self._print_block(tables.caution_lines(profiles.list_cautions(result, summary), width), style="yellow")
+        self._print_block(profiles.bottleneck_lines(result, width), style="bold")
+        self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
+        trace = files_folder(Path(store_hint)) / TRACE_FOLDER
+        if trace.is_dir():
+            self._print_block(profiles.trace_lines(shlex.quote(str(trace)), width))
+
+    def close(self) -> None:
+        """Takes what moves off the screen."""
+        super().close()
+        if self._line:
+            self._line[0].stop()
+            self._line = None
+
+    def _show_line(self, text: str) -> None:
+        self._stop_status()
+        text = one_line(text)
+        if self._line:
+            progress, task = self._line
+            progress.update(task, description=text, refresh=True)
+            return
+        progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=not self._console.stderr,
+        )
+        self._line = (progress, progress.add_task(text))
+        progress.start()

@@ -1,0 +1,87 @@
+"""What is shown of a profile, whichever kind it is of; nothing here prints."""
+
+from typing import TYPE_CHECKING, Any
+
+from tfbench.analysis.profile.step_profile import StepProfile
+from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.formats import wrap
+from tfbench.report.profile import lines
+from tfbench.report.profile import plot as profile_plot
+from tfbench.report.profile.profile_json import profile_to_json
+from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
+from tfbench.report.profile.variants import variant_lines, variants_to_json
+from tfbench.report.run.run_json import describe_tracked
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NOTHING = "Nothing of it was timed: the run ended before its first round was done."
+
+
+def profile_lines(result: RunResult, width: int) -> list[str]:
+    """Returns what a profile found, but for its bottleneck, as lines of text; nothing for a run that trained."""
+    if result.profile is None or result.request.profile is None:
+        return []
+    match result.request.profile.kind:
+        case "step":
+            step = summarize_profile(result)
+            return lines.profile_lines(result, step, width) if step else [_NOTHING]
+        case "trace":
+            has_ended = result.profile.traced_step_seconds is not None
+            nothing = "No trace was taken: the run ended before its last step."
+            return lines.operation_lines(result.profile, width) if has_ended else [nothing]
+        case "variants":
+            return variant_lines(result, width) if result.profile.variant_rounds else [_NOTHING]
+
+
+def bottleneck_lines(result: RunResult, width: int) -> list[str]:
+    """Returns the sentence that sums up a step's profile; nothing for any other kind, and where nothing was timed."""
+    step = _summarize_step(result)
+    return wrap(describe_bottleneck(result, step), width) if step else []
+
+
+def list_cautions(result: RunResult, summary: Summary) -> list[str]:
+    """Returns what to be careful with: the machine first, then sums that are not what they should be."""
+    step = _summarize_step(result)
+    return [*summary.cautions, *(profile_cautions(step) if step else ())]
+
+
+def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
+    """Returns everything known of a profile as tables, lists, texts and finite numbers; times in seconds.
+
+    Args:
+        result: A profile of whatever kind, in whatever state.
+        summary: Its cautions.
+        tracked: Where it stands in MLflow; None: it is not there.
+    """
+    document = profile_to_json(result, summarize_profile(result))
+    return document | {
+        "variants": variants_to_json(result) or None,
+        "mlflow": describe_tracked(tracked) if tracked else None,
+        "cautions": list_cautions(result, summary),
+    }
+
+
+def plot(result: RunResult) -> "Figure | None":
+    """Draws a step's profile; None for any other kind, and where there is nothing to draw."""
+    step = _summarize_step(result)
+    return profile_plot.plot_profile(result, step) if step else None
+
+
+def _summarize_step(result: RunResult) -> StepProfile | None:
+    is_step = result.request.profile is not None and result.request.profile.kind == "step"
+    return summarize_profile(result) if is_step else None
+
+
+def trace_lines(folder: str, width: int) -> list[str]:
+    """Returns how to open TensorFlow's trace, given the folder that holds it."""
+    remark = (
+        "TensorBoard needs its profile plugin for that, which is no part of tfbench: pip install xprof. The same "
+        "folder is among the artifacts of the run in MLflow."
+    )
+    return [
+        "TensorFlow's trace can be opened in a browser",
+        f"  tensorboard --logdir {folder}",
+        *wrap(remark, width, first="  "),
+    ]

@@ -1,0 +1,67 @@
+"""What a series of short runs shows of each: the display while it lasts, one line when it is over."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from tfbench.analysis.run.checks import find_requested_cautions
+from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.report import formats
+from tfbench.report.run import tables
+from tfbench.report.run.console import RunConsole
+
+
+class BriefConsole(RunConsole):
+    """Shows one run of a series in a line.
+
+    Args:
+        label: What the line begins with, for example "round 2 of 6, b".
+        warned: Warnings that runs before gave, which are not repeated; those of this run are added.
+        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        console: Writes to this instead.
+    """
+
+    def __init__(self, label: str, warned: set[str], *, quiet_stdout: bool, console: Console | None = None) -> None:
+        super().__init__(quiet_stdout=quiet_stdout, console=console)
+        self._label = label
+        self._warned = warned
+
+    def stage(self, text: str) -> None:
+        """Says on a terminal what is being prepared."""
+        if self._is_live:
+            super().stage(f"{self._label}: {text}")
+
+    def header(self, result: RunResult) -> None:
+        """Shows nothing: all runs of a series are of one kind."""
+
+    def epoch_row(self, epoch: EpochRecord) -> None:
+        """Shows nothing."""
+
+    def warn(self, text: str) -> None:
+        """Says what the user should know, once in a series."""
+        if text not in self._warned:
+            self._warned.add(text)
+            super().warn(text)
+
+    def finish(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str] = (),
+    ) -> None:
+        """Shows the run's speed, or how else it ended, and how many cautions there are beside what was asked for."""
+        self.close()
+        speed = summary.metrics.get("samples_per_second")
+        parts = [tables.status_line(result)]
+        if result.status == "FINISHED" and speed is not None:
+            parts = [f"{formats.format_number(speed)} samples/s"]
+        if tracked is None:
+            parts.append("not in MLflow; `tfbench recover` brings it there")
+        asked_for = find_requested_cautions(result)
+        if cautions := [caution for caution in summary.cautions if caution not in asked_for]:
+            parts.append(f"cautions: {len(cautions)}")
+        is_good = result.status == "FINISHED"
+        line = f"{self._label}: {'; '.join(parts)} ({result.request.run_id})"
+        self._print([line], style=None if is_good else "bold red")

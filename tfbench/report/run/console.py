@@ -1,0 +1,263 @@
+"""What `tfbench run` shows of a run: a live display on a terminal, plain lines elsewhere."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.status import Status
+from rich.text import Text
+
+from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.report import formats
+from tfbench.report.run import limits, prices, tables, trained
+from tfbench.wording import one_line, without_secrets
+
+
+class _PatientFile:
+    """Passes text on to stdout or stderr, and falls silent once that fails: no run is lost for want of a reader."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._is_broken = False
+
+    def write(self, text: str) -> int:
+        """Writes, with "?" for what the stream's encoding cannot say."""
+        with self._guarded():
+            try:
+                self._file.write(text)
+            except UnicodeEncodeError as error:
+                self._file.write(text.encode(error.encoding, "replace").decode(error.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hands on what was written."""
+        with self._guarded():
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self._is_broken:
+                return
+            self._is_broken = True
+            with contextlib.suppress(OSError, ValueError):
+                # Python would try to write the rest when it ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._file.fileno())
+                if self._file is getattr(sys.stdout, "uncleaned", sys.stdout) and sys.stderr:
+                    sys.stderr.write(f"warning: stdout cannot be written: {error.strerror}. The run goes on.\n")
+
+
+class RunConsole:
+    """Shows one run. On a terminal a spinner, then a progress bar below the table; elsewhere only lines of plain text.
+
+    The bar is drawn when it is told of progress and at no other time: a thread that draws would take time from the
+    measurement beside it.
+
+    Args:
+        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        console: Writes to this instead.
+    """
+
+    def __init__(self, *, quiet_stdout: bool, console: Console | None = None) -> None:
+        self._console = console or _open_console(stderr=quiet_stdout)
+        # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
+        self._is_live = self._console.is_interactive and self._console.file.isatty()
+        self._is_synthetic = False
+        self._remarks: list[str] = []  # what must be known before the losses in the table are read
+        self._num_epochs: int | None = None
+        self._status: Status | None = None
+        self._progress: tuple[Progress, TaskID] | None = None
+        self._has_table = False
+
+    def stage(self, text: str) -> None:
+        """Says what is being prepared, for example "loading data"."""
+        if not self._is_live:
+            self._print([text])
+        elif self._status:
+            self._status.update(shown(text))
+        else:
+            self._stop_progress()
+            self._status = self._console.status(shown(text), refresh_per_second=4)
+            self._status.start()
+
+    def header(self, result: RunResult) -> None:
+        """Says what is about to be measured, once devices, data and model are ready."""
+        self._stop_status()
+        recipe = result.request.recipe
+        self._is_synthetic = result.is_synthetic
+        self._remarks = trained.head_lines(result, self._console.width)
+        self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
+        title, *lines = tables.header_lines(result, self._console.width)
+        self._print([title], style="bold")
+        self._print([*lines, ""])
+
+    def progress(
+        self,
+        step: int,
+        total_steps: int | None,
+        epoch: int,
+        step_in_epoch: int,
+        steps_per_epoch: int,
+        steps_per_second: float | None,
+        seconds_left: float | None,
+    ) -> None:
+        """Moves the progress bar; nothing where stdout is no terminal.
+
+        Args:
+            step: Steps done in the whole run.
+            total_steps: Steps of the whole run; None: not known, as for a run limited by seconds.
+            epoch: Epoch under way, from 1.
+            step_in_epoch: Steps done in it.
+            steps_per_epoch: Steps of an epoch.
+            steps_per_second: None: not known yet.
+            seconds_left: Of the whole run; None: not known yet.
+        """
+        if not self._is_live:
+            return
+        self._stop_status()
+        whole = "" if total_steps is None else f"{_percentage(step, total_steps):3} %"
+        of = "" if self._num_epochs is None else f"/{self._num_epochs}"
+        details = f"epoch {epoch}{of} {_percentage(step_in_epoch, steps_per_epoch):3} %"
+        if steps_per_second is not None:
+            details += f"  {steps_per_second:.1f} steps/s"
+        details += f"  {formats.format_clock(seconds_left)} left"
+        if self._progress is None:
+            self._start_progress(step, total_steps, whole, details)
+        else:
+            progress, task = self._progress
+            progress.update(task, completed=step, total=total_steps, whole=whole, details=details, refresh=True)
+
+    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
+        """Says how far a profile has come; nothing here, for a run that trains.
+
+        Args:
+            number: Rounds that are done.
+            seconds_left: Until no more are begun.
+            seconds: What was asked for.
+        """
+
+    def epoch_row(self, epoch: EpochRecord) -> None:
+        """Adds an epoch to the table; the first one brings the names of the columns with it."""
+        self._stop_status()
+        width = self._console.width
+        if not self._has_table:
+            self._has_table = True
+            names, *remarks = tables.epoch_header_lines(width, is_synthetic=self._is_synthetic)
+            self._print([names], style="bold")
+            self._print([*remarks, *self._remarks], style="yellow")
+        self._print([tables.epoch_line(epoch, width)])
+        if line := trained.inference_line(epoch):
+            self._print([line])
+
+    def finish(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str] = (),
+    ) -> None:
+        """Shows how the run ended, its figures beside the published ones, what limits them, and where they are.
+
+        Args:
+            result: The whole run.
+            summary: Its figures.
+            tracked: Where it stands in MLflow; None: it could not be brought there.
+            store_hint: Where the journal lies; left out when empty.
+            files: What the run left besides: its model, and the picture of it.
+        """
+        self.close()
+        width = self._console.width
+        if self._has_table:
+            self._print([""])
+        is_good = result.status == "FINISHED"
+        self._print([tables.status_line(result)], style="bold green" if is_good else "bold red")
+        self._print(tables.summary_lines(result, summary, width))
+        self._print(limits.limit_lines(summary.metrics, width))
+        self._print(trained.evaluation_lines(result))
+        self._print_block(trained.prediction_lines(result))
+        if result.epochs:
+            self._print_block(tables.reference_lines(result, summary, width))
+        self._print_block(prices.cost_lines(result, width))
+        self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
+        self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
+        if line := trained.resume_line(result):
+            self._print_block([line])
+
+    def show(self, lines: Sequence[str], *, style: str | None = None) -> None:
+        """Shows lines below an empty one, for what is not of one run alone."""
+        self._stop_status()
+        self._print_block(list(lines), style=style)
+
+    @property
+    def width(self) -> int:
+        """Characters of a line."""
+        return self._console.width
+
+    def warn(self, text: str) -> None:
+        """Says what the user should know, without stopping the display."""
+        self._print([f"warning: {text}"], style="yellow")
+
+    def close(self) -> None:
+        """Takes the spinner or the bar off the screen. Needed on every way out; harmless when called twice."""
+        self._stop_status()
+        self._stop_progress()
+
+    def _start_progress(self, step: int, total_steps: int | None, whole: str, details: str) -> None:
+        progress = Progress(
+            TextColumn("{task.fields[whole]}", markup=False),
+            BarColumn(bar_width=max(10, min(40, self._console.width - 62))),
+            TextColumn("{task.fields[details]}", markup=False),
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=not self._console.stderr,  # what others print to a stdout that is not ours stays there
+        )
+        self._progress = (
+            progress,
+            progress.add_task("", completed=step, total=total_steps, whole=whole, details=details),
+        )
+        progress.start()
+
+    def _stop_status(self) -> None:
+        if self._status:
+            self._status.stop()
+            self._status = None
+
+    def _stop_progress(self) -> None:
+        if self._progress:
+            self._progress[0].stop()
+            self._progress = None
+
+    def _print_block(self, lines: list[str], *, style: str | None = None) -> None:
+        if lines:
+            self._print(["", *lines], style=style)
+
+    def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
+        for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
+            self._console.print(shown(line, style), soft_wrap=True)
+
+
+def shown(line: str, style: str | None = None) -> Text:
+    """Returns a line for a console, without what a terminal would obey."""
+    return Text(one_line(without_secrets(line)), style=style or "")
+
+
+def _open_console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    stream = getattr(stream, "uncleaned", stream)  # what rich draws with is obeyed; texts are cleaned as they come
+    file: Any = _PatientFile(stream) if stream else None  # None: closed by the caller
+    return Console(file=file, stderr=stderr)
+
+
+def _percentage(part: int, whole: int) -> int:
+    return min(100, 100 * part // whole) if whole else 0

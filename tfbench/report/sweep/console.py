@@ -1,0 +1,167 @@
+"""What a sweep shows while it lasts: a table that is drawn again as its runs go on, or a line a run."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.sweep import Cell, SweepPlan, list_cells
+from tfbench.report.formats import format_clock
+from tfbench.report.run.brief_console import BriefConsole
+from tfbench.report.run.console import shown
+from tfbench.report.sweep.sweep import cell_label
+from tfbench.report.sweep.table import SweepTable
+
+if TYPE_CHECKING:
+    from tfbench.records.sweep import CellResult
+
+_DRAW_SECONDS = 0.5  # at least, between two drawings that only show progress: the measurement is to have the processor
+_CAPTION = "samples/s, geometric mean of the rounds done (of all); > under way"
+_LINES_BELOW = 4  # an empty one, the caption, the run under way, and where the cursor stands
+
+
+class SweepConsole(BriefConsole):
+    """Shows each run of a sweep in a line.
+
+    Args:
+        plan: Of the sweep.
+        quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        console: Writes to this instead.
+    """
+
+    def __init__(self, plan: SweepPlan, *, quiet_stdout: bool = False, console: Console | None = None) -> None:
+        super().__init__("", set(), quiet_stdout=quiet_stdout, console=console)
+        self._plan = plan
+        self._num_runs = len(list_cells(plan))
+
+    def recall(self, cell: Cell, result: "CellResult", speed: float | None) -> None:
+        """Takes in a run that was made before the sweep went on; `speed` in samples per second."""
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        """Names the run that is about to be made."""
+        self._label = f"[{num_done + 1}/{self._num_runs}, {format_clock(seconds_left)} left] {self._name(cell)}"
+
+    def end(self, cell: Cell, result: "CellResult", summary: Summary | None) -> None:
+        """Says what became of a run that was not made."""
+        if summary is None:
+            self._print([f"{self._name(cell)}: {result.outcome}: {result.reason}"])
+
+    def stop(self) -> None:
+        """Takes off the screen what is to be seen only while the sweep lasts."""
+
+    def _name(self, cell: Cell) -> str:
+        return cell_label(self._plan, cell.setting, cell.arm, cell.round_number)
+
+
+class LiveSweepConsole(SweepConsole):
+    """Shows the runs of a sweep in a table on a terminal. It is drawn when something happens, and by no thread.
+
+    Args:
+        plan: Of the sweep.
+        console: Writes to this instead of stdout.
+        now: Tells the time in seconds.
+    """
+
+    def __init__(
+        self, plan: SweepPlan, *, console: Console | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(plan, console=console)
+        self._table = SweepTable(plan)
+        self._now = now
+        self._state = ""
+        self._doing = ""
+        self._ends_at = self._drawn_at = now()
+        self._size = self._console.size
+        self._live: Live | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a terminal that a table can be drawn on."""
+        return self._is_live
+
+    def recall(self, cell: Cell, result: "CellResult", speed: float | None) -> None:
+        """Takes in a run that was made before the sweep went on; `speed` in samples per second."""
+        self._table.end(cell, result.outcome, result.reason, speed)
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        """Marks the run that is about to be made."""
+        self._label = self._name(cell)
+        self._state = f"run {num_done + 1} of {self._num_runs}"
+        self._ends_at = self._now() + seconds_left
+        self._table.begin(cell)
+        self.stage("starting")
+
+    def end(self, cell: Cell, result: "CellResult", summary: Summary | None) -> None:
+        """Takes in how a run ended; why, if it was refused, is said above the table."""
+        speed = summary.metrics.get("samples_per_second") if summary else None
+        self._table.end(cell, result.outcome, result.reason, speed)
+        if result.outcome == "REFUSED":
+            super().end(cell, result, summary)
+
+    def stage(self, text: str) -> None:
+        """Says what is being prepared."""
+        self._doing = text
+        self._draw()
+
+    def progress(
+        self,
+        step: int,
+        total_steps: int | None,
+        epoch: int,
+        step_in_epoch: int,
+        steps_per_epoch: int,
+        steps_per_second: float | None,
+        seconds_left: float | None,
+    ) -> None:
+        """Says how fast the run is, not more often than a reader would notice."""
+        if self._now() - self._drawn_at >= _DRAW_SECONDS:
+            self.stage("training" if steps_per_second is None else f"training, {steps_per_second:.1f} steps/s")
+
+    def finish(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str] = (),
+    ) -> None:
+        """Says above the table what a cell has no room for: why a run did not finish, or is not in MLflow."""
+        if result.status != "FINISHED" or tracked is None:
+            super().finish(result, summary, tracked, store_hint, files)
+
+    def close(self) -> None:
+        """Does nothing: the table outlasts the run."""
+
+    def stop(self) -> None:
+        """Takes the table off the screen."""
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+    def _draw(self) -> None:
+        self._drawn_at = self._now()
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        if self._size != self._console.size:  # lines that the terminal has broken anew cannot be drawn over
+            self._size = self._console.size
+            self._console.clear()
+        self._live.update(self._render(), refresh=True)
+
+    def _render(self) -> Text:
+        width = self._size.width - 1
+        header, *rows = self._table.lines(width, max(2, self._size.height - _LINES_BELOW))
+        left = format_clock(max(0.0, self._ends_at - self._now()))
+        below = ["", _CAPTION, f"{self._state}, about {left} left: {self._doing}"]
+        text = Text(f"{shown(header).plain[:width]}\n", style="bold", no_wrap=True)
+        return text.append("\n".join(shown(line).plain[:width] for line in [*rows, *below]), style="not bold")
+
+
+def open_sweep_console(plan: SweepPlan, *, quiet_stdout: bool) -> SweepConsole:
+    """Returns what shows a sweep here: a table on a terminal, lines elsewhere."""
+    table = LiveSweepConsole(plan)
+    return table if table.is_live and not quiet_stdout else SweepConsole(plan, quiet_stdout=quiet_stdout)

@@ -1,0 +1,223 @@
+"""Where one arm overtakes another, as lines of plain text and as JSON."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tfbench.analysis.comparison.crossover import Crossing, Crossover, ValueRange, lead
+from tfbench.analysis.comparison.equality import Difference
+from tfbench.analysis.comparison.judging import Speedup
+from tfbench.analysis.comparison.step_model import StepModel
+from tfbench.analysis.comparison.step_prediction import PredictedCrossing
+from tfbench.records.sweep import SweepPlan, estimate_seconds
+from tfbench.report.comparison.speeds import speedup_json
+from tfbench.report.formats import format_clock, wrap
+
+FORMAT_VERSION = 1
+_LEADS = {1: "faster", -1: "slower", 0: "not measurably different"}
+_UNITS = {
+    # unit of work: how much of it costs are given for, and what that is called
+    "sample": (1.0, "a sample"),
+    "operation": (1e9, "a billion operations"),
+    "parameter": (1e6, "a million parameters and a sample"),
+}
+
+
+def search_lines(plan: SweepPlan, key: str, values: ValueRange, width: int) -> list[str]:
+    """Returns what is about to be searched, and about how long it will take."""
+    first, second = (arm.label for arm in plan.arms)
+    num_runs = values.num_measured * len(plan.arms) * plan.num_rounds
+    multiples = f", multiples of {values.step}" if values.step > 1 else ""
+    lines = [f"Crossover {plan.sweep_id} of {plan.recipe_name}: from where on is {second} faster than {first}?"]
+    lines += wrap(
+        f"{key} = {values.first}..{values.last}{multiples}: {values.num_values:,} values",
+        width,
+        first="  search    ",
+    )
+    counts = f"about {values.num_measured} values x 2 arms x {plan.num_rounds} rounds = {num_runs} runs"
+    lines.append(f"  runs      {counts}")
+    lines.append(f"  time      about {format_clock(estimate_seconds(plan, num_runs))}, until runs tell better")
+    return lines
+
+
+def point_line(key: str, value: int, arms: tuple[str, str], found: Speedup | str) -> str:
+    """Returns what was found at one value; how it is judged, all values together tell at the end."""
+    if isinstance(found, str):
+        return f"{_short(key)}={value}: too much: {found}"
+    interval = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
+    return f"{_short(key)}={value}: {arms[1]} has {found.ratio:.3g} times the speed of {arms[0]}{interval}"
+
+
+def crossover_sentences(
+    found: Crossover, key: str, arms: tuple[str, str], unequal: Sequence[Difference] = ()
+) -> list[str]:
+    """Returns what a search found, in plain sentences, and no more than its intervals support.
+
+    Of arms that differ in what must be equal, it is not said which is the faster.
+    """
+    if unequal:
+        names = ", ".join(one.name for one in unequal)
+        sentences = [f"Not like with like: the arms differ in {names}, so that it is not said where one is faster."]
+    elif found.crossings:
+        sentences = [_describe_crossing(crossing, key, arms) for crossing in found.crossings]
+    else:
+        sentences = [_describe_none(found, key, arms)] if found.points else []
+    for value, reason in found.failures.items():
+        if value < max(found.points):
+            sentences.append(f"{_short(key)} {value:,} could not be measured: {reason}.")
+    if found.largest_fit is not None:
+        value = min(value for value in found.failures if value > found.largest_fit)
+        sentences.append(
+            f"The largest {_short(key)} that could be measured is {found.largest_fit:,}; {value:,} could not: "
+            f"{found.failures[value]}."
+        )
+    if found.was_stopped:
+        sentences.append("Interrupted: this is what was measured by then, and the search is not finished.")
+    return sentences
+
+
+def crossover_lines(
+    found: Crossover, key: str, arms: tuple[str, str], width: int, unequal: Sequence[Difference] = ()
+) -> list[str]:
+    """Returns the sentences as a list."""
+    sentences = crossover_sentences(found, key, arms, unequal)
+    return ["Crossover", *(line for text in sentences for line in wrap(text, width, first="- "))]
+
+
+def model_lines(
+    models: tuple[StepModel, StepModel],
+    predicted: Sequence[PredictedCrossing] | None,
+    key: str,
+    arms: tuple[str, str],
+    width: int,
+) -> list[str]:
+    """Returns the cost models of both arms, and where they are predicted to be equally fast."""
+    lines = ["Cost of a step, fitted to the runs"]
+    label_width = max(map(len, arms))
+    for arm, model in zip(arms, models, strict=True):
+        lines += wrap(_describe_model(model), width, first=f"  {arm:{label_width}}  ")
+    where = "By it, it is not bounded where, or whether, both arms are equally fast."
+    if predicted == ():
+        where = "By it, both arms are equally fast nowhere in the range that was measured."
+    elif predicted:
+        ends = "; ".join(f"{one.value:,.0f} (95 %: {one.low:,.0f} to {one.high:,.0f})" for one in predicted)
+        where = f"By it, both arms are equally fast at {_short(key)} {ends}."
+    lines += wrap(where, width, first="  ")
+    if any(model.exchanges_untold for model in models):
+        remark = "What the replicas exchange cannot be told apart from the rest by these runs, and is in its cost."
+        lines += wrap(remark, width, first="  ")
+    return lines
+
+
+def crossover_to_json(
+    found: Crossover,
+    *,
+    models: tuple[StepModel, StepModel] | None,
+    predicted: Sequence[PredictedCrossing] | None,
+    unequal: Sequence[Difference],
+    key: str,
+    arms: tuple[str, str],
+) -> dict[str, Any]:
+    """Returns a search as tables, lists, texts and finite numbers; ratios are those of speeds, second over first."""
+    values = found.values
+    return {
+        "format_version": FORMAT_VERSION,
+        "key": key,
+        "range": {"low": values.first, "high": values.last, "step": values.step},
+        "between": list(arms),
+        "complete": not found.was_stopped,
+        "crossings": [
+            {"value": one.value, "low": one.low, "high": one.high, "second_leads_above": one.second_leads_above}
+            for one in found.crossings
+        ],
+        "points": [{"value": value} | speedup_json(one) for value, one in found.points.items()],
+        "failures": [{"value": value, "reason": reason} for value, reason in found.failures.items()],
+        "largest_fit": found.largest_fit,
+        "cost_models": None if models is None else [_model_to_json(model) for model in models],
+        "predicted_crossings": None
+        if predicted is None
+        else [{"value": one.value, "low": one.low, "high": one.high} for one in predicted],
+        "unequal": [{"name": one.name, "first": one.a, "second": one.b} for one in unequal],
+        "sentences": crossover_sentences(found, key, arms, unequal),
+    }
+
+
+def _describe_crossing(crossing: Crossing, key: str, arms: tuple[str, str]) -> str:
+    first, second = arms
+    verb, below, above = (
+        ("overtakes", "slower", "faster") if crossing.second_leads_above else ("falls behind", "faster", "slower")
+    )
+    return (
+        f"{second} {verb} {first} at {_short(key)} {crossing.value:,.0f}: it is measurably {below} at "
+        f"{crossing.low:,}, and measurably {above} at {crossing.high:,}."
+    )
+
+
+def _describe_none(found: Crossover, key: str, arms: tuple[str, str]) -> str:
+    first, second = arms
+    low, high = min(found.points), max(found.points)
+    start = f"None from {_short(key)} {low:,} to {high:,}: {second}"
+    stretches = list(_find_stretches(found))
+    if len(stretches) == 1 and stretches[0][0] == 0:
+        return f"{start} and {first} show no measurable difference at any of {len(found.points)} values."
+    if len(stretches) == 1:
+        ratios = sorted(one.ratio for one in found.points.values())
+        ends = " to ".join(dict.fromkeys((f"{ratios[0]:.3g}", f"{ratios[-1]:.3g}")))
+        return f"{start} is {_LEADS[stretches[0][0]]} than {first} everywhere, at {ends} times its speed."
+    parts = [f"{_LEADS[sign]} {_describe_values(begin, end)}" for sign, begin, end in stretches]
+    text = f"{start} is {', '.join(parts)}."
+    supported = {sign for sign, _, _ in stretches if sign}
+    against = [
+        value
+        for value, one in found.points.items()
+        if one.is_suggested and (1 if one.ratio > 1 else -1) not in supported
+    ]
+    if not against:
+        return text
+    return (
+        f"{text} At {', '.join(f'{value:,}' for value in against)} its own interval suggests the contrary, which among "
+        f"{len(found.points)} values may be chance: more rounds (--repeats) may tell."
+    )
+
+
+def _find_stretches(found: Crossover) -> Iterator[tuple[int, int, int]]:
+    """Yields lead, first and last value of each stretch of points with one lead."""
+    for sign, values in itertools.groupby(found.points, lambda value: lead(found.points[value])):
+        members = list(values)
+        yield sign, members[0], members[-1]
+
+
+def _describe_values(start: int, end: int) -> str:
+    return f"at {start:,}" if start == end else f"from {start:,} to {end:,}"
+
+
+def _describe_model(model: StepModel) -> str:
+    amount, unit = _UNITS[model.unit]
+    parts = [_time(model.fixed), f"{_time(model.per_work * amount)} {unit}"]
+    if model.per_byte is not None:  # what else grows as gradients do, such as the update, is in it
+        parts.append(f"{_time(model.per_byte * 2**20)} a MiB of gradients, for their exchange and what grows with them")
+    return f"{' + '.join(parts)} (within {100 * model.largest_error:.1f} % at {model.num_values} values)"
+
+
+def _model_to_json(model: StepModel) -> dict[str, Any]:
+    return {
+        "fixed_seconds": model.fixed,
+        "seconds_per_unit": model.per_work,
+        "unit": model.unit,
+        "seconds_per_byte": model.per_byte,
+        "num_values": model.num_values,
+        "largest_error": model.largest_error,
+    }
+
+
+def _time(seconds: float) -> str:
+    """Returns three significant digits in the unit that suits them."""
+    seconds = float(f"{seconds:.3g}")  # so that 999.9 us is 1 ms
+    for scale, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _short(key: str) -> str:
+    return key.rpartition(".")[2]

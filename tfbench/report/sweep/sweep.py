@@ -1,0 +1,90 @@
+"""What `tfbench sweep` shows: its plan, its progress, how it ended."""
+
+from collections.abc import Sequence
+
+from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.scaling import find_scaling
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.sweep import (
+    SweepPlan,
+    describe_setting,
+    describe_variation,
+    estimate_seconds,
+    format_value,
+    list_cells,
+    list_settings,
+    replica_counts,
+)
+from tfbench.report.comparison.comparison import comparison_lines
+from tfbench.report.comparison.references import reference_lines
+from tfbench.report.comparison.scaling import scaling_lines
+from tfbench.report.comparison.speeds import LEGEND
+from tfbench.report.formats import format_clock, wrap
+from tfbench.wording import count
+
+_TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
+
+
+def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
+    """Returns what is about to be measured, and about how long it will take."""
+    settings = len(list_settings(plan))
+    lines = [f"Sweep {plan.sweep_id} of {plan.recipe_name}"]
+    for variation in plan.variations:
+        values = ", ".join(map(format_value, variation.values))
+        lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
+    if plan.per_replica_batch_size is not None:
+        each = count(plan.per_replica_batch_size, "sample")
+        lines.append(f"  batch     {each} a step for each replica (weak scaling)")
+    elif replica_counts(plan):
+        batch = count(plan.tables["training"]["global_batch_size"], "sample")
+        lines.append(f"  batch     {batch} a step in every arm (strong scaling)")
+    lines += [f"  arm       {arm.label}" for arm in plan.arms]
+    total = len(list_cells(plan))
+    factors = [count(settings, "setting"), count(len(plan.arms), "arm"), count(plan.num_rounds, "round")]
+    counts = f"{' x '.join(factors)} = {count(total, 'run')}"
+    if num_left < total:
+        counts += f", of which {num_left} are left"
+    lines.append(f"  runs      {counts}")
+    lines.append(f"  time      about {format_clock(estimate_seconds(plan, num_left))}, until runs tell better")
+    limits = []
+    if plan.time_budget_seconds is not None:
+        limits.append(f"{format_clock(plan.time_budget_seconds)} in all, the ends of each range first")
+    if plan.run_timeout_seconds is not None:
+        limits.append(f"{plan.run_timeout_seconds:g} s a run")
+    if plan.memory_limit_bytes is not None:
+        limits.append(f"{plan.memory_limit_bytes / 2**20:,.0f} MiB a run")
+    if limits:
+        lines += wrap("; ".join(limits), width, first="  limits    ")
+    return lines
+
+
+def taste_lines(plan: SweepPlan, width: int) -> list[str]:
+    """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
+    seconds = plan.tables.get("measurement", {}).get("seconds")
+    if seconds is None or seconds >= _TASTE_SECONDS or replica_counts(plan):
+        return []
+    on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
+    varied = [f"--vary {describe_variation(variation)}" for variation in plan.variations]
+    words = " ".join([plan.recipe_name, *varied, *(f'--arm "{arm.label}"' for arm in plan.arms)])
+    text = f"This was a taste: {seconds:g} s of each run{on}. What you decide by is to be measured for longer, such as:"
+    return [*wrap(text, width), f"tfbench sweep {words}"]
+
+
+def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
+    """Returns what one run is called: "hidden_units=[100] global_batch_size=32, mirrored cpu:0,cpu:1, round 2"."""
+    parts = [describe_setting(list_settings(plan)[setting]), plan.arms[arm].label]
+    if plan.num_rounds > 1:
+        parts.append(f"round {round_number}")
+    return ", ".join(part for part in parts if part)
+
+
+def result_lines(comparison: Comparison, width: int) -> list[str]:
+    """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ."""
+    scaling = find_scaling(comparison)
+    table = scaling_lines(scaling, width) if scaling else [*comparison_lines(comparison), "", *wrap(LEGEND, width)]
+    lines = ["", *table]
+    verdict: Sequence[str] = find_verdict(comparison)
+    if verdict:
+        lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
+    published = reference_lines(comparison, width)
+    return [*lines, "", *published] if published else lines

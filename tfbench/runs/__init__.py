@@ -1,0 +1,1 @@
+"""One run from request to stored result, and runs in a row."""

@@ -1,0 +1,219 @@
+"""Baselines: speeds kept in a file, or in the runs of a store, and a recipe that is held against them."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+from tfbench.analysis.comparison.noise import describe_length
+from tfbench.analysis.comparison.regression import (
+    FORMAT_VERSION,
+    RegressionCheck,
+    SpeedSample,
+    find_unequal,
+    find_unequal_request,
+    judge,
+    make_sample,
+    require_enough,
+    require_equal,
+)
+from tfbench.analysis.run.summary import summarize
+from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
+from tfbench.records.journal import read_run
+from tfbench.records.run import RunRequest, RunResult
+from tfbench.records.whole_files import is_stream, write_output
+from tfbench.runs.limits import RunOutcome
+from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
+from tfbench.runs.series import Execute
+from tfbench.schema import build, read_json, to_plain
+from tfbench.store.noise_floors import newest_noise_floors
+from tfbench.store.store import Store
+
+DEFAULT_REPEATS = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """What speeds are held against, and how the user named it."""
+
+    source: str
+    sample: SpeedSample
+
+
+def read_baseline(store: Store, token: str) -> Baseline:
+    """Returns the baseline that a user means.
+
+    Args:
+        store: Where runs are.
+        token: A file that `write_baseline` wrote; a group of runs; or a run, by whatever `Store.find` takes, which
+            stands for all of its group.
+
+    Raises:
+        TrackingError: The file cannot be read, or is no baseline, or a journal is damaged.
+        UnknownNameError: There is no such run.
+        ComparisonError: None of the runs has a speed, or they were not made alike.
+    """
+    path = Path(token)
+    if path.is_file() or path.suffix == ".json":
+        return Baseline(source=token, sample=_read_file(path))
+    heads = store.heads()
+    group = token
+    if token not in {head.group for head in heads}:
+        run_id = store.find_training(token)
+        group = next(head.group for head in heads if head.run_id == run_id) or run_id
+    members = [head.run_id for head in reversed(heads) if group in (head.group, head.run_id)]
+    found = [(result, speed) for run_id in members if (speed := _speed_of(result := _read_result(store, run_id)))]
+    if not found:
+        raise ComparisonError(f"baseline {token}: no run of it has finished with a speed.")
+    return Baseline(source=token, sample=make_sample(found, group=group))
+
+
+def write_baseline(path: Path, sample: SpeedSample) -> None:
+    """Writes a baseline, whole or not at all; one that is there is replaced, but for a pipe or a device.
+
+    Raises:
+        TrackingError: It cannot be written; the runs are in the store all the same.
+    """
+    try:
+        write_output(path, json.dumps(to_plain(sample), indent=2) + "\n")
+    except OSError as error:
+        raise TrackingError(
+            f"{path}: cannot be written: {error.strerror}. The runs are in the store: --baseline {sample.group} names "
+            "them."
+        ) from error
+
+
+def require_place(path: Path) -> None:
+    """Checks before minutes are spent that a baseline can be written there.
+
+    Raises:
+        TrackingError: Its folder is not there or cannot be written to, or it is a folder itself.
+    """
+    if is_stream(path):
+        return
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        why = "it is a folder" if path.is_dir() else f"folder {path.parent} is not there, or cannot be written to"
+        raise TrackingError(f"--save {path}: {why}. Name a file, for example baseline.json.")
+
+
+def make_baseline(request: RunRequest, num_repeats: int, execute: Execute) -> tuple[SpeedSample, Repeats]:
+    """Repeats a run, and returns the speeds.
+
+    Args:
+        request: What is run.
+        num_repeats: How often; all of them must finish.
+        execute: Makes one run.
+
+    Raises:
+        InterruptedRunError: It was stopped on the way.
+        MeasurementError: A run failed.
+        TfbenchError: The first run was refused.
+    """
+    repeats = _repeat(request, num_repeats, execute, "no baseline was saved")
+    found = _find_speeds(repeats)
+    if len(found) < num_repeats:
+        raise MeasurementError(
+            f"only {len(found)} of {num_repeats} runs finished with a speed; no baseline was saved. The runs are "
+            f"stored as group {repeats.summary.group}."
+        )
+    return make_sample(found, group=repeats.summary.group), repeats
+
+
+def check(
+    request: RunRequest,
+    baseline: Baseline,
+    num_repeats: int,
+    execute: Execute,
+    store: Store,
+    *,
+    allows_unequal: bool = False,
+) -> tuple[RegressionCheck, Repeats]:
+    """Repeats a run, and says whether it has become slower.
+
+    What can be seen to be unequal is refused before anything is run, or after the first run.
+
+    Args:
+        request: What is run.
+        baseline: What its speeds are held against.
+        num_repeats: How often; runs that fail are left out.
+        execute: Makes one run.
+        store: Where noise floors are.
+        allows_unequal: Whether to compare all the same where something differs that must be equal.
+
+    Raises:
+        ComparisonError: It cannot be compared.
+        InterruptedRunError: It was stopped on the way.
+        MeasurementError: Too few runs finished.
+        TfbenchError: The first run was refused.
+    """
+    sample, recipe = baseline.sample, request.recipe.name
+    floors = newest_noise_floors(store)
+    has_floor = sample.noise_key in floors and sample.noise_key.length == describe_length(request.recipe)
+    require_enough((sample.num, num_repeats), has_floor, recipe, f"baseline {baseline.source} and --repeats 1")
+    if not allows_unequal:
+        require_equal(sample, find_unequal_request(sample, request), baseline.source)
+        execute = _requiring_equal(execute, baseline)
+    repeats = _repeat(request, num_repeats, execute, "nothing was judged")
+    found = _find_speeds(repeats)
+    if len(found) < min(2, num_repeats):
+        raise MeasurementError(
+            f"only {len(found)} of {len(repeats.series.runs)} runs finished with a speed: too few to be judged. "
+            f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
+        )
+    current = make_sample(found, group=repeats.summary.group)
+    return judge(sample, current, (floors.get(sample.noise_key), floors.get(current.noise_key))), repeats
+
+
+def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
+    """Lets the first run that can be compared end the series if it must not be."""
+
+    def execute_checked(request: RunRequest, label: str) -> RunOutcome:
+        outcome = execute(request, label)
+        speed = outcome.summary.metrics.get("samples_per_second")
+        if outcome.result.status == "FINISHED" and speed:
+            sample = make_sample([(outcome.result, speed)], group=request.run_id)
+            require_equal(baseline.sample, find_unequal(baseline.sample, sample), baseline.source)
+        return outcome
+
+    return execute_checked
+
+
+def _repeat(request: RunRequest, num: int, execute: Execute, consequence: str) -> Repeats:
+    repeats = repeat_run(request, RepeatPlan(num=num, max_num=num), execute)
+    if repeats.series.was_interrupted:
+        raise InterruptedRunError(
+            f"interrupted after {len(repeats.series.runs)} of {num} runs; {consequence}. The runs are stored as group "
+            f"{repeats.summary.group}."
+        )
+    return repeats
+
+
+def _find_speeds(repeats: Repeats) -> list[tuple[RunResult, float]]:
+    runs = repeats.series.runs
+    return [(run.outcome.result, speed) for run in runs if run.outcome and (speed := run.samples_per_second)]
+
+
+def _speed_of(result: RunResult) -> float | None:
+    if result.status != "FINISHED":
+        return None
+    warmup_steps = result.request.recipe.measurement.warmup_steps
+    return summarize(result, warmup_steps=warmup_steps).metrics.get("samples_per_second")
+
+
+def _read_result(store: Store, run_id: str) -> RunResult:
+    return read_run(store.journal_path(run_id))
+
+
+def _read_file(path: Path) -> SpeedSample:
+    try:
+        values = read_json(path.read_bytes())
+        if isinstance(values, dict) and values.get("format_version") != FORMAT_VERSION:
+            raise ValueError(f"its format_version must be {FORMAT_VERSION}.")
+        return build(SpeedSample, values, path.name)
+    except OSError as error:
+        raise TrackingError(f"baseline {path}: cannot be read: {error.strerror}.") from error
+    except (ValueError, RecipeError) as error:
+        raise TrackingError(
+            f"baseline {path}: is no baseline of this version of tfbench: {error} `tfbench check RECIPE --save {path}` "
+            "makes one."
+        ) from error

@@ -1,0 +1,1 @@
+"""How a measuring process is started, followed and ended."""

@@ -1,0 +1,179 @@
+"""The parent's side of a measuring process: start it, follow its journal, end it."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from tfbench.errors import ExitCode, describe_recorded
+from tfbench.machine import children
+from tfbench.records.journal import request_fields, work_folder
+from tfbench.records.lines import Follower, Record
+from tfbench.records.run import RunExit, RunRequest, RunResult
+
+STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
+_STDERR_LINES = 12  # of a crashed worker, to be shown
+_STDERR_BYTES = 2**16
+
+
+class Worker:
+    """One measuring process.
+
+    It runs in a session of its own, so that Ctrl-C reaches only the parent, and it ends by itself once the pipe to its
+    standard input is closed, however the parent ends.
+    """
+
+    def __init__(self, request: RunRequest, journal_path: Path) -> None:
+        self._seconds: float | None = None
+        self._follower = Follower(journal_path)
+        with contextlib.ExitStack() as undone:
+            folder = Path(undone.enter_context(work_folder(journal_path)))
+            self._stderr = undone.enter_context(tempfile.TemporaryFile(dir=folder))  # has no name to be deleted by
+            self._process = self._start(request, journal_path, folder)
+            self._pidfd = _open_pidfd(self._process.pid)
+            self._kept = undone.pop_all()
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        self._kept.close()
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        returncode = self._process.poll()
+        if returncode is not None and self._seconds is None:
+            self._seconds = (time.perf_counter_ns() - self._launched_ns) * 1e-9
+        return returncode
+
+    @property
+    def seconds(self) -> float | None:
+        """From before its start to when `returncode` first told of its end; None while it runs."""
+        return self._seconds
+
+    @property
+    def age_seconds(self) -> float:
+        """From before its start until now."""
+        return (time.perf_counter_ns() - self._launched_ns) * 1e-9
+
+    @property
+    def memory_bytes(self) -> int:
+        """What of it is in memory; 0 once it has ended."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps until it ends, `seconds` at most."""
+        if self._pidfd is None:
+            time.sleep(seconds)
+        else:
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            poll.poll(seconds * 1000)
+
+    def read(self) -> list[Record]:
+        """Returns what was added to the journal since the last call."""
+        return self._follower.read()
+
+    def begin(self) -> None:
+        """Lets the measurement begin."""
+        if self._process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(b"\n")
+                self._process.stdin.flush()
+
+    def terminate(self) -> None:
+        """Asks the process to write down what it has and end."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the process now, if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._process.wait()
+
+    def stderr_tail(self) -> str:
+        """Returns the last lines that the process, or the libraries in it, complained with."""
+        size = os.fstat(self._stderr.fileno()).st_size
+        text = os.pread(self._stderr.fileno(), _STDERR_BYTES, max(0, size - _STDERR_BYTES)).decode(errors="replace")
+        return "\n".join(text.strip().splitlines()[-_STDERR_LINES:])
+
+    def _start(self, request: RunRequest, journal_path: Path, folder: Path) -> subprocess.Popen[bytes]:
+        """Starts the process; what it needs for as long as it runs is in `folder`."""
+        request_path = folder / "request.json"
+        fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
+        # All processes of the machine read the same monotonic clock, so that the worker knows what its start took.
+        self._launched_ns = time.perf_counter_ns()
+        request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
+        settings = _settings() | {"TMPDIR": str(folder)}  # AutoGraph leaves files there
+        return children.start(
+            "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
+        )
+
+
+def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
+    """Says how a run ended.
+
+    Args:
+        result: What the journal holds.
+        returncode: Of the measuring process; negative: the signal that ended it.
+        stopped_by: Why the parent stopped it; "" if it did not.
+        stderr_tail: Shown where the process left no other reason.
+    """
+    if result.stage == "finished":
+        return RunExit(status="FINISHED", reason=result.stop_reason or "")
+    if stopped_by:
+        return RunExit(status="KILLED", reason=stopped_by)
+    if result.error is not None:
+        return RunExit(status="FAILED", reason=describe_recorded(result.error))
+    if returncode == ExitCode.INTERRUPTED:
+        return RunExit(status="KILLED", reason="the measuring process was asked to stop, by another process")
+    if returncode < 0:
+        name = signal.Signals(-returncode).name
+        if name in ("SIGKILL", "SIGTERM"):
+            cause = "; the system does this when memory runs out" if name == "SIGKILL" else ""
+            return RunExit(status="KILLED", reason=f"the measuring process was killed by {name}{cause}")
+        return RunExit(status="FAILED", reason=f"the measuring process crashed with {name}. {stderr_tail}".strip())
+    return RunExit(
+        status="FAILED", reason=f"the measuring process ended with exit code {returncode}. {stderr_tail}".strip()
+    )
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """Returns a file that tells of a process's end; None where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def _settings() -> dict[str, str | None]:
+    """Returns what is set in the worker's environment, so that nothing changes the run behind the recipe's back."""
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
+        "KERAS_BACKEND": "tensorflow",
+        "KERAS_MAX_EPOCHS": None,
+        "KERAS_MAX_STEPS_PER_EPOCH": None,
+        "PYTHONUNBUFFERED": "1",
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
+    }

@@ -1,0 +1,64 @@
+"""From the last step done to what a progress bar shows of a run."""
+
+from tfbench.records.run import RunResult
+from tfbench.report.run.console import RunConsole
+
+
+class RunProgress:
+    """Turns the last step done into what a progress bar shows."""
+
+    def __init__(self) -> None:
+        self._started_at = 0.0
+        self._steps_per_epoch = 1
+        self._epochs_before = 0  # of the run that this one goes on from
+        self._total_steps: int | None = None
+        self._limit_seconds: float | None = None
+        self._first: tuple[int, float] | None = None  # step and time before which the model was being compiled
+        self._profile_seconds: float | None = None
+        self._num_rounds = 0
+        self._stage_at = 0.0
+
+    def start(self, result: RunResult, time_: float) -> None:
+        """Takes in how long the run is to be; `time_` in seconds since 1970."""
+        recipe = result.request.recipe
+        self._started_at = time_
+        self._steps_per_epoch = result.steps_per_epoch or 1
+        self._limit_seconds = recipe.measurement.seconds
+        profile = result.request.profile
+        self._profile_seconds = profile.seconds / profile.builds if profile else None
+        if not recipe.measurement.is_limited:
+            self._epochs_before = len(result.epochs)
+            self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)
+        elif recipe.measurement.steps:
+            self._total_steps = recipe.measurement.warmup_steps + recipe.measurement.steps
+
+    def begin_stage(self, time_: float) -> None:
+        """Takes in that something else began; `time_` in seconds since 1970."""
+        self._stage_at = time_
+
+    def advance(self, console: RunConsole, epoch: int, step: int, *, time_: float) -> None:
+        """Shows the last step done, counted over this run's own steps; `epoch` counts those of its predecessor, too."""
+        self._first = self._first or (step, time_)
+        first_step, first_time = self._first
+        rate = (step - first_step) / (time_ - first_time) if step > first_step and time_ > first_time else None
+        left = []
+        if self._total_steps and rate:
+            left.append(max(0.0, (self._total_steps - step) / rate))
+        if self._limit_seconds:
+            left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
+        console.progress(
+            step=step,
+            total_steps=self._total_steps,
+            epoch=epoch,
+            step_in_epoch=min(step - (epoch - 1 - self._epochs_before) * self._steps_per_epoch, self._steps_per_epoch),
+            steps_per_epoch=self._steps_per_epoch,
+            steps_per_second=rate,
+            seconds_left=min(left, default=None),
+        )
+
+    def advance_profile(self, console: RunConsole, *, time_: float) -> None:
+        """Shows that one more round of a profile is done; `time_` in seconds since 1970."""
+        self._num_rounds += 1
+        if self._profile_seconds is not None:
+            left = self._profile_seconds - (time_ - self._stage_at)
+            console.profile_round(self._num_rounds, max(0.0, left), self._profile_seconds)

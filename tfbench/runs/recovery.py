@@ -1,0 +1,250 @@
+"""Runs whose journal is not wholly sent, brought up to MLflow later; and runs put aside."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError, describe_recorded
+from tfbench.records.journal import Journal, files_folder, read_records, read_run
+from tfbench.records.lines import UNREADABLE, Record, last_time
+from tfbench.records.run import RunExit, RunResult, TrackedRun
+from tfbench.runs.projection import MakeTracker, default_state, project
+from tfbench.store.liveness import is_running
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
+from tfbench.tracking import database
+from tfbench.tracking.tracker import SilentServerError, Tracker
+
+SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
+FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RecoveredRun:
+    """What became of one run that was not wholly tracked.
+
+    "recovered": it is in MLflow now. "discarded": nothing had been measured. "left": it still runs, or may. "failed":
+    `message` says why it could not be recovered. "known": it was to be imported, and is in the store already.
+    "dropped": its files were moved aside.
+    """
+
+    run_id: str
+    outcome: Literal["recovered", "discarded", "left", "failed", "known", "dropped"]
+    message: str
+    tracked: TrackedRun | None = None
+
+
+def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False) -> list[RecoveredRun]:
+    """Brings MLflow up to every journal that is not wholly sent and whose run is over.
+
+    A run that ended without a word is given its end: FINISHED or FAILED if the measuring process noted so, else KILLED.
+
+    Args:
+        store: Where the journals are.
+        make_tracker: From a tracking URI and an experiment to a tracker.
+        everything: Send all journals again, for example after the database was deleted.
+
+    Returns:
+        One entry a run that was not up to date; nothing stops at one that cannot be recovered.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
+    if not store.journals.is_dir():
+        return []
+    trackers = Trackers(store, make_tracker)
+    with locked(store):
+        entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in store.run_ids()]
+        found = [entry for entry in entries if entry]
+        over = {entry.run_id for entry in found if entry.outcome in ("recovered", "failed")}
+        others = store.runs_with_leftovers() - {entry.run_id for entry in found}
+        store.remove_leftovers(over | {run_id for run_id in others if not _may_be_running(store, run_id)})
+    return found
+
+
+class Trackers:
+    """Trackers by address and experiment; one that cannot connect is not waited for again."""
+
+    def __init__(self, store: Store, make_tracker: MakeTracker) -> None:
+        self._store = store
+        self._make_tracker = make_tracker
+        self._made: dict[tuple[str, str], Tracker | TrackingError] = {}
+        self._silent: dict[str, SilentServerError] = {}  # by address
+
+    def project(self, result: RunResult) -> TrackedRun:
+        """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
+        run_id = result.request.run_id
+        state = self._store.read_state(run_id) or default_state(self._store)
+        try:
+            return project(result, self._store, self.get(state), self._store.journal_path(run_id))
+        except SilentServerError as error:
+            self._silent[state.tracking_uri] = error
+            raise
+
+    def get(self, state: TrackingState) -> Tracker:
+        """Returns the tracker of a place, once it has connected.
+
+        Raises:
+            TrackingError: It cannot connect, or the store's own database is damaged.
+        """
+        key = (state.tracking_uri, state.experiment)
+        if error := self._silent.get(state.tracking_uri):
+            raise error
+        if key not in self._made:
+            try:
+                if state.tracking_uri == self._store.tracking_uri:
+                    database.require_whole(self._store.database)
+                tracker = self._make_tracker(*key)
+                tracker.prepare()
+                self._made[key] = tracker
+            except TrackingError as error:
+                self._made[key] = error
+        found = self._made[key]
+        if isinstance(found, TrackingError):
+            raise found
+        return found
+
+
+def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
+    try:
+        path = store.journal_path(run_id)
+        state = store.read_state(run_id)
+        if state and state.projected_bytes == path.stat().st_size and not everything:
+            return None
+        if b"\n" not in path.read_bytes() and not files_folder(path).exists():
+            return _discard_unless_new(store, run_id)
+        records = read_records(path)
+        read_run(path, records)  # before anything is taken from a record
+        reason_to_wait = _why_wait(records)
+        if reason_to_wait:
+            return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
+        if not _is_kept(records):
+            store.discard(run_id)
+            return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
+        if not any(record["kind"] == "exit" for record in records):
+            _write_end(path, records)
+        return project_one(store, read_run(path), trackers)
+    except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
+        message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
+        return RecoveredRun(run_id=run_id, outcome="failed", message=message)
+
+
+def drop_runs(store: Store, tokens: Iterable[str]) -> list[RecoveredRun]:
+    """Moves the files of runs aside, so that commands over all runs do not meet them; MLflow's are left as they are.
+
+    Args:
+        store: Where the runs are; none of them has to be readable.
+        tokens: Ids, or their beginnings.
+
+    Raises:
+        UnknownNameError: None, or more than one, is meant by a token.
+        TrackingError: A run is still running, or the store cannot be written to.
+    """
+    if not store.journals.is_dir():
+        raise UnknownNameError(f"store {store.root}: holds no runs.")
+    with locked(store):
+        run_ids = [_find_dropped(store, token) for token in tokens]
+        try:
+            folders = {run_id: store.drop(run_id) for run_id in run_ids}
+        except OSError as error:
+            raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
+    return [
+        RecoveredRun(run_id=run_id, outcome="dropped", message=f"its files are in {folder}")
+        for run_id, folder in folders.items()
+    ]
+
+
+def _find_dropped(store: Store, token: str) -> str:
+    run_ids = store.run_ids()
+    found = [token] if token in run_ids else [run_id for run_id in run_ids if token and run_id.startswith(token)]
+    if len(found) != 1:
+        how_many = f"{len(found)} runs begin with it. Use more of an id" if found else "no run's id begins with it"
+        raise UnknownNameError(f"run '{token}': {how_many}. Store: {store.root}.")
+    if _may_be_running(store, found[0]):
+        raise DeviceError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+    return found[0]
+
+
+def _may_be_running(store: Store, run_id: str) -> bool:
+    try:
+        return is_running(read_records(store.journal_path(run_id))) is True
+    except Exception:  # anything may be in a file; of one that is damaged it is not asked
+        return False
+
+
+def _is_kept(records: Sequence[Record]) -> bool:
+    """Says whether a run left a result; a crash before the first step is one, too."""
+    kinds = {record["kind"] for record in records}
+    return "refused" not in kinds and not kinds.isdisjoint({"ready", "spans", "epoch", "failed", "exit", UNREADABLE})
+
+
+def project_one(store: Store, result: RunResult, trackers: Trackers) -> RecoveredRun:
+    """Brings MLflow up to a run of the store that is over, and says what came of it."""
+    run_id = result.request.run_id
+    try:
+        tracked = trackers.project(result)
+    except TrackingError as error:
+        return RecoveredRun(run_id=run_id, outcome="failed", message=str(error))
+    reason = result.exit.reason if result.exit else ""
+    message = f"{result.status}{': ' + reason if reason else ''}"
+    return RecoveredRun(run_id=run_id, outcome="recovered", message=message, tracked=tracked)
+
+
+def _why_wait(records: Sequence[Record]) -> str:
+    running = is_running(records)
+    if running:
+        return "it is still running"
+    has_ended = any(record["kind"] == "exit" for record in records)
+    if running is None and not has_ended and time.time() - last_time(records) < SILENT_SECONDS:
+        return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
+    return ""
+
+
+def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:
+    if time.time() - store.journal_path(run_id).stat().st_mtime < FIRST_RECORD_SECONDS:
+        return RecoveredRun(run_id=run_id, outcome="left", message="it is just starting")
+    store.discard(run_id)
+    return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
+
+
+def _write_end(path: Path, records: Sequence[Record]) -> None:
+    """Adds the record that the process which tracked the run could not write any more."""
+    end = _deduce_end(records)
+    journal = Journal(path)
+    try:
+        # The time of the last sign of life; the run did not go on until now.
+        journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
+    finally:
+        with contextlib.suppress(OSError):
+            journal.close()
+
+
+def _deduce_end(records: Iterable[Record]) -> RunExit:
+    last: dict[str, Record] = {record["kind"]: record for record in records}
+    if "finished" in last:
+        return RunExit(status="FINISHED", reason=last["stopped"]["reason"] if "stopped" in last else "")
+    if "failed" in last:
+        error: dict[str, Any] = last["failed"]["error"]
+        return RunExit(status="FAILED", reason=describe_recorded(error))
+    return RunExit(
+        status="KILLED",
+        reason="the process that tracked it and the worker ended without a word: killed, or the machine stopped",
+    )
+
+
+@contextlib.contextmanager
+def locked(store: Store) -> Iterator[None]:
+    """Keeps other processes from recovering, dropping or importing runs meanwhile.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(store.lock("recover"))
+        except OSError as error:
+            raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
+        yield

@@ -1,0 +1,190 @@
+"""From a checked recipe to the request for one run."""
+
+import dataclasses
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tfbench.errors import DatasetError, RecipeError
+from tfbench.recipe import registry
+from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.sections import ModelConfig, Recipe
+from tfbench.records import snapshots
+from tfbench.records.journal import files_folder
+from tfbench.records.plain_files import list_plain
+from tfbench.records.profile import ProfileRequest
+from tfbench.records.run import ResumePoint, RunRequest, RunResult
+
+# What may be changed when a run goes on; all else must be as it was for it to go on where it stopped.
+CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect.")
+# A run that goes on is none of the series that its predecessor was of.
+SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "arm", "round", "sweep", "point"))
+
+_PROFILE_SUFFIXES = {"step": "profile", "trace": "trace", "variants": "variants"}
+
+
+def new_request(
+    recipe: Recipe,
+    *,
+    name: str | None,
+    data_dir: Path | None,
+    overrides: Iterable[str] = (),
+    allows_code: bool = False,
+) -> RunRequest:
+    """Builds a request with an id of its own.
+
+    Args:
+        recipe: What is to be measured.
+        name: None gives one like "mnist_mlp-1000x1000-b100-mirrored-cpu:0".
+        data_dir: Folder of prepared data.
+        overrides: Keys of the recipe that were set from outside, for example "training.epochs".
+        allows_code: The user allowed the functions that the recipe names, if it names any, to be called.
+
+    Raises:
+        DatasetError: The folder names a home directory that does not exist.
+        RecipeError: The recipe names functions, and they are not allowed.
+    """
+    recipe_tables.require_code_allowed(recipe, allows_code=allows_code)
+    return RunRequest(
+        run_id=new_id(),
+        name=name or _default_name(recipe),
+        created=time.time(),
+        recipe=recipe,
+        data_dir=None if data_dir is None else _absolute(data_dir),
+        overrides=tuple(overrides),
+        allows_code=allows_code,
+    )
+
+
+def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str]) -> RunRequest:
+    """Builds the request of one run of a series: the same as `request`, with an id and a time of its own.
+
+    Args:
+        request: What every run of the series is.
+        suffix: Of its name, for example "r2".
+        tags: What tells it from the others.
+    """
+    return dataclasses.replace(
+        request,
+        run_id=new_id(),
+        name=f"{request.name}-{suffix}",
+        created=time.time(),
+        tags=request.tags | dict(tags),
+    )
+
+
+def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
+    """Builds the request of a profile of what `request` would train, with an id, a name and a time of its own."""
+    return dataclasses.replace(
+        request,
+        run_id=new_id(),
+        name=f"{request.name}-{_PROFILE_SUFFIXES[profile.kind]}",
+        created=time.time(),
+        profile=profile,
+    )
+
+
+def resumed_request(
+    previous: RunResult,
+    journal_path: Path,
+    *,
+    overrides: Mapping[str, Any],
+    name: str | None,
+    data_dir: Path | None,
+    allows_code: bool = False,
+) -> RunRequest:
+    """Builds the request of a run that goes on from the newest snapshot of an earlier one.
+
+    Args:
+        previous: The earlier run, however it ended.
+        journal_path: Its journal, beside which its snapshots lie.
+        overrides: Dotted key to value; the recipe's length, early stops, outputs, prices, expectations may change.
+        name: None: the earlier run's.
+        data_dir: None: the earlier run's.
+        allows_code: As of `new_request`; that it was allowed then does not count, the journal may be someone else's.
+
+    Raises:
+        RecipeError: Something else was to be changed, no epoch is left to be trained, or code is not allowed.
+        UnknownNameError: There is no snapshot.
+    """
+    old = previous.request
+    refused = [key for key in overrides if not key.startswith(CHANGEABLE)]
+    if refused:
+        raise RecipeError(
+            f"{', '.join(refused)}: cannot be changed for a run that goes on from a snapshot. Can be: training.epochs, "
+            "training.stop_at_val_accuracy, training.stop_below_error_change, and the keys of [output], [cost] and "
+            "[expect]."
+        )
+    tables = recipe_tables.to_tables(old.recipe)
+    for key, value in overrides.items():
+        recipe_tables.set_value(tables, key, value)
+    recipe = recipe_tables.from_tables(
+        tables, name=old.recipe.name, source=f"run {old.run_id}", overridden=tuple(overrides)
+    )
+    resume = _find_resume_point(previous, journal_path)
+    done = len(resume.epochs)
+    if recipe.training.epochs <= done:
+        raise RecipeError(
+            f"run {old.run_id}: all of its {recipe.training.epochs} epochs are done. "
+            f"Name more of them to go on, for example --epochs {done + recipe.training.epochs}."
+        )
+    request = new_request(
+        recipe,
+        name=name or old.name,
+        data_dir=data_dir or (Path(old.data_dir) if old.data_dir else None),
+        overrides=dict.fromkeys((*old.overrides, *overrides)),
+        allows_code=allows_code,
+    )
+    tags = {name: value for name, value in old.tags.items() if name not in SERIES_TAGS}
+    return dataclasses.replace(request, tags=tags | {"tfbench.resumed_from": old.run_id}, resume=resume)
+
+
+def new_id() -> str:
+    """Returns what no other run, or group of runs, is called."""
+    return uuid.uuid4().hex[:12]
+
+
+def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
+    folder = files_folder(journal_path) / snapshots.FOLDER
+    list_plain(folder.parent)  # refuses links
+    old = previous.request
+    known = {epoch: path for epoch, path in snapshots.list_snapshots(folder).items() if epoch <= len(previous.epochs)}
+    if old.resume and not known and previous.snapshot_epoch is None:
+        return old.resume  # it ended before a snapshot of its own
+    epoch, path = max(known.items()) if known else snapshots.find_newest(folder)
+    if epoch > len(previous.epochs):  # the machine stopped before the last lines of the journal were on its disk
+        raise RecipeError(
+            f"run {old.run_id}: its journal ends before the snapshot {path}, and there is no older one. Begin anew."
+        )
+    return ResumePoint(run_id=old.run_id, snapshot=str(path.absolute()), epochs=previous.epochs[:epoch])
+
+
+def _absolute(folder: Path) -> str:
+    try:
+        return str(folder.expanduser().absolute())
+    except RuntimeError as error:  # "~name", and there is nobody of that name
+        raise DatasetError(f"data folder {folder}: there is no such home directory.") from error
+
+
+def _describe_network(model: ModelConfig) -> str:
+    """Says what tells networks of one recipe apart."""
+    options = model.options
+    if registry.is_code(model.name):
+        return model.name.partition(":")[2]
+    if model.name == "keras_file":
+        return Path(options["file"]).stem
+    sizes = options.get("hidden_units") or [options.get("units")]
+    return options.get("architecture") or "x".join(str(size) for size in sizes if size)
+
+
+def _default_name(recipe: Recipe) -> str:
+    parts = [
+        recipe.name,
+        _describe_network(recipe.model),
+        f"b{recipe.training.global_batch_size}",
+        recipe.distribution.strategy,
+        "+".join(recipe.distribution.devices),
+    ]
+    return "-".join(part for part in parts if part)

@@ -1,0 +1,75 @@
+"""Files that a run leaves: what is kept beside it where it is tracked, and what is there for its user."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+from tfbench.recipe import tables
+from tfbench.records.journal import files_folder
+from tfbench.records.plain_files import list_plain
+from tfbench.records.profile import TRACE_FOLDER
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.sweep import SWEEP_TAG
+from tfbench.records.whole_files import write_whole
+from tfbench.report.profile import profiles
+from tfbench.report.run import plots, run_json
+from tfbench.schema import to_plain
+
+PROFILE_PLOT = "profile.png"
+_KEPT = re.compile(rf"model\..+|{re.escape(PROFILE_PLOT)}")
+
+
+def write_files(
+    result: RunResult, summary: Summary, journal_path: Path, folder: Path, tracked: TrackedRun | None = None
+) -> None:
+    """Writes what is kept beside a tracked run: recipe, journal, environment, result, profile, plots, trace, model.
+
+    A limited run of a sweep gets no plots: they take longer than all the rest between two runs, and the report of the
+    sweep shows its speeds and where the time went.
+
+    Args:
+        result: A run in whatever state.
+        summary: Its figures.
+        journal_path: Its journal, which is copied.
+        folder: Where to; it exists.
+        tracked: Where the run stands in MLflow, to be said in the result.
+
+    Raises:
+        OSError: The folder cannot be written to.
+        TrackingError: Beside the journal is a link, which is not followed.
+    """
+    kept = files_folder(journal_path)
+    beside = list_plain(kept)
+    shutil.copyfile(journal_path, folder / "journal.jsonl")
+    documents = {
+        "recipe.json": tables.to_tables(result.request.recipe),
+        "environment.json": to_plain(result.environment) if result.environment else {},
+        "result.json": run_json.to_json(result, summary, tracked),
+    }
+    if result.request.profile:
+        documents["profile.json"] = profiles.to_json(result, summary, tracked)
+    for name, document in documents.items():
+        (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if not _is_point(result):
+        plots.write_plots(result, summary, folder)
+    trace = [path for path in beside if path.is_relative_to(kept / TRACE_FOLDER)]
+    if (folder / PROFILE_PLOT).is_file():  # which is kept in the store, too, to be looked at without MLflow
+        kept.mkdir(exist_ok=True)
+        write_whole(kept / PROFILE_PLOT, (folder / PROFILE_PLOT).read_bytes())
+        (folder / PROFILE_PLOT).unlink()
+    for path in (*list_files(journal_path), *trace):
+        target = folder / path.relative_to(kept)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path.absolute())  # a copy might not fit
+
+
+def list_files(journal_path: Path) -> list[Path]:
+    """Returns what a run left for its user beside the journal: the trained model, pictures of it and of a profile."""
+    folder = files_folder(journal_path)
+    return sorted(path for path in list_plain(folder) if path.parent == folder and _KEPT.fullmatch(path.name))
+
+
+def _is_point(result: RunResult) -> bool:
+    request = result.request
+    return SWEEP_TAG in request.tags and request.recipe.measurement.is_limited

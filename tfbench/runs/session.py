@@ -1,0 +1,305 @@
+"""One run from request to stored result: the measuring process, the console and the tracker brought together."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tfbench import errors
+from tfbench.analysis.run.checks import find_early_cautions
+from tfbench.analysis.run.summary import summarize
+from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
+from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
+from tfbench.records.lines import Record
+from tfbench.records.run import RunRequest, TrackedRun
+from tfbench.report.run.console import RunConsole
+from tfbench.runs.launchers.process import STOP_SECONDS, Worker, describe_exit
+from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
+from tfbench.runs.progress import RunProgress
+from tfbench.runs.projection import project
+from tfbench.runs.run_files import list_files
+from tfbench.runs.stop_signals import StopSignals
+from tfbench.store.briefs import write_brief
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
+from tfbench.tracking.tracker import Tracker
+
+STORE_SECONDS = 30.0  # for MLflow to take in a run that was stopped
+POLL_SECONDS = 0.2  # between looks at the journal: the parent must not take time from the measurement
+
+
+def execute_run(
+    request: RunRequest,
+    state: TrackingState,
+    store: Store,
+    tracker: Tracker,
+    console: RunConsole,
+    limits: RunLimits = NO_LIMITS,
+) -> RunOutcome:
+    """Measures a run in a process of its own, and follows it to the store.
+
+    Args:
+        request: The run.
+        state: Where it is to be tracked.
+        store: Receives the journal.
+        tracker: Brought up to date as epochs come in; if it fails, the run goes on, for `tfbench recover` to make good.
+        console: Told what happens.
+        limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
+
+    Raises:
+        TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
+            the store.
+    """
+    with StopSignals() as stop:
+        journal = _open_journal(request, state, store)
+        with _start_worker(request, journal.path, store) as worker:
+            run = _Run(request, tracker, console, worker, stop, limits)
+            refusal = run.follow()
+            if refusal is None:
+                return run.conclude(journal, store)
+        store.discard(request.run_id)
+        raise refusal
+
+
+def _open_journal(request: RunRequest, state: TrackingState, store: Store) -> Journal:
+    path = store.create_journal(request.run_id)
+    try:
+        journal = Journal(path)
+        journal.reserve()
+        journal.append("request", parent=_describe_this_process(), **request_fields(request))
+        store.write_state(request.run_id, state)
+    except OSError as error:
+        store.discard(request.run_id)
+        raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+    return journal
+
+
+def _start_worker(request: RunRequest, journal_path: Path, store: Store) -> Worker:
+    try:
+        return Worker(request, journal_path)
+    except OSError as error:
+        store.discard(request.run_id)
+        where = f": {error.filename}" if error.filename else ""
+        raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
+
+
+class _Run:
+    """A run under way."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        tracker: Tracker,
+        console: RunConsole,
+        worker: Worker,
+        stop: StopSignals,
+        limits: RunLimits,
+    ) -> None:
+        self._tracker = tracker
+        self._console = console
+        self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare)
+        self._worker = worker
+        self._stop = stop
+        self._limits = limits
+        self._exceeded = ""  # what of the limits, in words
+        self._replay = Replay()
+        self._replay.apply({"kind": "request", "time": request.created, **request_fields(request)})
+        self._progress = RunProgress()
+        self._tracked: TrackedRun | None = None
+        self._tracking_problem: str | None = None
+
+    def follow(self) -> TfbenchError | None:
+        """Follows the journal to the end of the worker; returns why nothing came of the run, if nothing did."""
+        asked_to_stop_at: float | None = None
+        while True:
+            returncode = self._worker.returncode  # before reading, so that nothing written before the end is missed
+            refusal = self._take_in(self._read())
+            if refusal or returncode is not None:
+                return refusal or self._interruption()
+            self._note_tracking()
+            self._exceeded = self._exceeded or self._find_exceeded()
+            cause = self._stop.received.name if self._stop.received else self._exceeded
+            if cause and asked_to_stop_at is None:
+                self._console.stage(f"stopping ({cause})")
+                self._worker.terminate()
+                asked_to_stop_at = time.monotonic()
+            if asked_to_stop_at is not None and time.monotonic() - asked_to_stop_at > STOP_SECONDS:
+                self._worker.kill()
+            self._worker.wait(POLL_SECONDS)
+
+    def conclude(self, journal: Journal, store: Store) -> RunOutcome:
+        """Records how the run ended, and brings the store up to date with all of it."""
+        result = self._replay.result()
+        end = describe_exit(
+            result,
+            self._worker.returncode or 0,
+            stopped_by=f"interrupted by {self._stop.received.name}" if self._stop.received else self._exceeded,
+            stderr_tail=self._worker.stderr_tail(),
+        )
+        record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
+        self._replay.apply({"kind": "exit", "time": time.time(), **record})
+        problems = []
+        try:
+            with contextlib.suppress(DiskFullError):  # written all the same
+                journal.append("exit", **record)
+            journal.close()
+            for added in self._worker.read():  # a line that the worker was at when it was killed, and the end
+                self._replay.apply(added)
+        except OSError as error:
+            problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
+        result = self._replay.result()
+        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
+            write_brief(result, summary, journal.path)
+        self._console.stage("storing the run")
+        try:
+            work = _in_background(lambda: project(result, store, self._tracker, journal.path))
+            self._tracked = self._await(work, STORE_SECONDS)
+        except TrackingError as error:
+            problems.append(f"not tracked: {error}")
+        summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
+        files = [str(path) for path in list_files(journal.path)]
+        self._console.finish(result, summary, self._tracked, str(journal.path), files)
+        return RunOutcome(
+            result=result, summary=summary, tracked=self._tracked, was_interrupted=self._stop.received is not None
+        )
+
+    def _find_exceeded(self) -> str:
+        """Says which limit the measuring process has gone beyond, and how to raise it; "" if none."""
+        limits = self._limits
+        if limits.timeout_seconds is not None and self._worker.age_seconds > limits.timeout_seconds:
+            return f"timed out: it took longer than the {limits.timeout_seconds:g} s that --run-timeout allows"
+        if limits.memory_bytes is not None and (used := self._worker.memory_bytes) > limits.memory_bytes:
+            return (
+                f"out of memory: it took {used / 2**20:,.0f} MiB, more than the {limits.memory_bytes / 2**20:,.0f} MiB "
+                "that --memory-limit allows"
+            )
+        return ""
+
+    def _read(self) -> list[Record]:
+        try:
+            return self._worker.read()
+        except OSError as error:
+            raise MeasurementError(
+                f"{error.filename}: the journal cannot be read any more: {error.strerror}. The run was stopped."
+            ) from error
+
+    def _interruption(self) -> TfbenchError | None:
+        """Returns an error if the run was stopped before there was anything to keep."""
+        result = self._replay.result()
+        if self._stop.received is None or result.placement or result.error:
+            return None
+        return InterruptedRunError(
+            f"interrupted by {self._stop.received.name} before anything was measured; nothing was stored."
+        )
+
+    def _take_in(self, records: list[Record]) -> TfbenchError | None:
+        has_new_epochs = False
+        for record in records:
+            if record["kind"] == "refused":
+                return _refusal(record)
+            self._replay.apply(record)
+            match record["kind"]:
+                case "stage":
+                    self._progress.begin_stage(record["time"])
+                    self._console.stage(record["name"])
+                case "ready":
+                    self._console.header(self._replay.result())
+                    for text in find_early_cautions(self._replay.result()):
+                        self._console.warn(text)
+                    self._wait_for_tracker()
+                    self._worker.begin()
+                case "started":
+                    self._progress.start(self._replay.result(), record["time"])
+                case "spans":
+                    epoch, _, last_step, _ = record["spans"][-1]
+                    self._progress.advance(self._console, epoch, last_step, time_=record["time"])
+                case "profile_round" | "profile_variant_round":
+                    self._progress.advance_profile(self._console, time_=record["time"])
+                case "epoch":
+                    has_new_epochs = True
+                    self._console.epoch_row(self._replay.result().epochs[-1])
+        if has_new_epochs:
+            self._track()
+        return None
+
+    def _track(self) -> None:
+        """Lets the tracker be brought up to date, unless it still is at it; one that failed is left alone."""
+        if self._tracking_problem is None and self._update.done():
+            result = self._replay.result()
+            self._update = _in_background(lambda: self._tracker.update(result, None))
+
+    def _wait_for_tracker(self) -> None:
+        """Connects and creates the run before the measurement begins, so that neither disturbs it."""
+        with contextlib.suppress(TrackingError):
+            self._await(self._update, STOP_SECONDS)
+        self._note_tracking()
+        self._track()
+        with contextlib.suppress(TrackingError):
+            self._await(self._update, STOP_SECONDS)
+
+    def _note_tracking(self) -> None:
+        """Says once what went wrong with the tracker."""
+        error = self._update.exception() if self._update.done() else None
+        if error and self._tracking_problem is None:
+            self._tracking_problem = (
+                str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
+            )
+            self._console.warn(f"{self._tracking_problem} The run goes on.")
+
+    def _await(self, work: "concurrent.futures.Future[Any]", patience_seconds: float) -> Any:
+        """Returns what comes of `work`, for which it waits no longer than `patience_seconds` once a stop was asked for.
+
+        Raises:
+            TrackingError: It failed, or took too long.
+        """
+        stopped_at: float | None = None
+        while not work.done():
+            if self._stop.received:
+                stopped_at = stopped_at or time.monotonic()
+                if time.monotonic() - stopped_at > patience_seconds:
+                    raise TrackingError("MLflow did not answer until the run was stopped.")
+            time.sleep(POLL_SECONDS)
+        try:
+            return work.result()
+        except TrackingError:
+            raise
+        except Exception as error:  # a bug must not cost the run that was measured
+            raise TrackingError(f"{type(error).__name__}: {error}") from error
+
+
+def _in_background(work: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
+    """Does something in a thread that does not keep the program alive."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def _refusal(record: Record) -> TfbenchError:
+    error_class = getattr(errors, record["error"]["type"], DeviceError)
+    error: TfbenchError = error_class(record["error"]["message"])
+    return error
+
+
+def _describe_this_process() -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "created": psutil.Process().create_time(),
+        "host": platform.node(),
+        "boot": psutil.boot_time(),
+    }

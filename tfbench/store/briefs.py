@@ -1,0 +1,92 @@
+"""The briefs of a store's runs: one small file beside each journal, so that thousands are read in seconds."""
+
+import contextlib
+import dataclasses
+import gc
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_brief
+from tfbench.analysis.run.summary import summarize
+from tfbench.errors import TrackingError
+from tfbench.records.journal import damaged, describe, read_run
+from tfbench.records.run import RunResult, Summary
+from tfbench.records.whole_files import write_whole
+from tfbench.schema import read_as
+from tfbench.store.store import Store
+
+
+class Briefs(NamedTuple):
+    """Briefs of runs that are over, and by id why others could not be read."""
+
+    found: list[RunBrief]
+    unreadable: dict[str, str]
+
+
+def write_brief(result: RunResult, summary: Summary, journal_path: Path) -> RunBrief:
+    """Writes a run's brief beside its journal, whole or not at all.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    brief = make_brief(result, summary, journal_bytes=journal_path.stat().st_size)
+    write_whole(brief_path(journal_path), json.dumps(_to_table(brief), separators=(",", ":")))
+    return brief
+
+
+def brief_path(journal_path: Path) -> Path:
+    """Returns where the brief of a run is, or would be."""
+    return journal_path.with_suffix(".brief.json")
+
+
+def read_briefs(store: Store, run_ids: Iterable[str]) -> Briefs:
+    """Returns the briefs of runs that are over, in their order; those that have none yet are made from their journals.
+
+    A run that is damaged stops none of the others.
+    """
+    briefs = Briefs([], {})
+    with _without_collections():
+        for run_id in run_ids:
+            try:
+                brief = _read_brief(store.journal_path(run_id))
+            except TrackingError as error:
+                briefs.unreadable[run_id] = str(error)
+            else:
+                briefs.found.extend([brief] if brief else [])
+    return briefs
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Lets Python not look for cycles among the briefs again and again while they are read: there are none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _to_table(brief: RunBrief) -> dict[str, Any]:
+    """Returns a brief's fields, which are plain values already."""
+    return {field.name: getattr(brief, field.name) for field in dataclasses.fields(brief)}
+
+
+def _read_brief(journal_path: Path) -> RunBrief | None:
+    with contextlib.suppress(OSError, ValueError):
+        brief = read_as(RunBrief, brief_path(journal_path).read_bytes())
+        if brief.format_version == FORMAT_VERSION and brief.journal_bytes == journal_path.stat().st_size:
+            return brief
+    result = read_run(journal_path)
+    if result.exit is None:
+        return None  # it still runs, or `tfbench recover` will say how it ended
+    try:
+        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        with contextlib.suppress(OSError):  # a store that can only be read is slower to read
+            return write_brief(result, summary, journal_path)
+        return make_brief(result, summary, journal_bytes=0)
+    except Exception as error:  # of a file that was not written by tfbench alone
+        raise damaged(journal_path, f"its figures cannot be made: {describe(error)}") from error

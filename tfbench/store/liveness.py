@@ -1,0 +1,42 @@
+"""Whether a run is still going on, told from the processes that its journal names."""
+
+import socket
+from collections.abc import Sequence
+
+from tfbench.records.lines import Record
+
+CLOCK_TOLERANCE_SECONDS = 1.0  # the kernel counts a process's start in ticks of 10 ms; the rest is rounding
+
+
+def is_running(records: Sequence[Record]) -> bool | None:
+    """Says whether the process that tracks a run, or the one that measures it, is still there.
+
+    Args:
+        records: A journal from its beginning; its first record may hold `parent` with pid, created, boot (seconds since
+            1970) and host, and a record "worker" pid and created.
+
+    Returns:
+        None where it cannot be known, since the run was started on another host.
+    """
+    parent = records[0].get("parent")
+    if not parent:
+        return False
+    if parent["host"] != socket.gethostname():
+        return None
+    processes = [parent, *(record for record in records if record["kind"] == "worker")]
+    return any(_is_alive(process["pid"], process["created"], parent["boot"]) for process in processes)
+
+
+def _is_alive(pid: int, created: float, boot: float) -> bool:
+    """Compares times since the machine's start, which stay the same when the clock is set."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        difference = (process.create_time() - psutil.boot_time()) - (created - boot)
+    except psutil.Error:
+        return False
+    was_restarted = psutil.boot_time() > created
+    return not was_restarted and abs(difference) < CLOCK_TOLERANCE_SECONDS

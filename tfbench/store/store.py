@@ -1,0 +1,309 @@
+"""The store: a folder that holds the journals, MLflow's database and the runs' artifacts."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
+from tfbench.records.journal import files_folder
+from tfbench.records.lines import parse
+from tfbench.records.plain_files import require_plain
+from tfbench.records.run import TrackedRun
+from tfbench.records.whole_files import write_whole
+from tfbench.schema import build_fields, read_json
+from tfbench.store.locks import locked
+from tfbench.store.tracking_state import TrackingState
+
+DEFAULT_STORE = "mlruns"
+DEFAULT_EXPERIMENT = "tfbench"
+MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
+SHOWN_CANDIDATES = 8
+_BESIDE = (".jsonl", ".brief.json", ".tracked.json", ".reserve", ".files")  # what there is of a run
+_DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", "artifacts")
+
+_STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
+_STATE_ENDING = "tracked.json"
+_LEFTOVER = re.compile(
+    r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class RunHead:
+    """What tells one run of the store from another."""
+
+    run_id: str
+    name: str
+    created: float  # seconds since 1970, UTC
+    mlflow_run_id: str
+    group: str = ""  # of runs that it was made with, as repeats of each other
+    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+
+
+class Store:
+    """A folder of runs. Making one touches nothing; folders come into being with the first run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+
+    @property
+    def database(self) -> Path:
+        """MLflow's SQLite database."""
+        return self.root / "mlflow.db"
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder of MLflow's artifacts."""
+        return self.root / "artifacts"
+
+    @property
+    def journals(self) -> Path:
+        """The folder of the journals."""
+        return self.root / "journals"
+
+    @property
+    def tracking_uri(self) -> str:
+        """MLflow's address of the embedded database."""
+        return f"sqlite:///{self.database.absolute()}"
+
+    def journal_path(self, run_id: str) -> Path:
+        """Returns where the journal of a run is, or would be.
+
+        Raises:
+            TrackingError: The id cannot be a file name, or what there is of the run is no file but a link.
+        """
+        if not _RUN_ID.fullmatch(run_id):
+            raise TrackingError(f"run id {run_id!r}: must be letters, digits and '_.-', 128 at most.")
+        folder = require_plain(self.root, self.journals.name)
+        for ending in _BESIDE:
+            require_plain(folder, f"{run_id}{ending}")
+        return folder / f"{run_id}.jsonl"
+
+    def require_plain_database(self) -> None:
+        """Refuses a database, or a folder of artifacts, that leads out of the store.
+
+        Raises:
+            TrackingError: Naming the link.
+        """
+        for name in _DATABASE:
+            require_plain(self.root, name)
+
+    def create_journal(self, run_id: str) -> Path:
+        """Makes the folders that a new journal needs, and returns the journal's path; the file is not made.
+
+        Raises:
+            TrackingError: The store cannot be written to, or its disk is full.
+        """
+        path = self.journal_path(run_id)
+        if set("?%") & set(str(self.root.absolute())):
+            raise TrackingError(
+                f"store {self.root.absolute()}: a path with '?' or '%' cannot be written as the address of a database. "
+                "Choose another one with --store."
+            )
+        try:
+            self.journals.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.journals, os.W_OK | os.X_OK):
+                raise PermissionError(0, "it is read-only, or belongs to somebody else")
+            free = shutil.disk_usage(self.journals).free
+            if free < MIN_FREE_BYTES:
+                raise OSError(
+                    0, f"its disk is full: {free / 2**20:.1f} MiB are free, {MIN_FREE_BYTES / 2**20:.0f} are needed"
+                )
+        except OSError as error:
+            self._remove_empty_folders()
+            raise TrackingError(
+                f"store {self.root}: cannot be used: {error.strerror}. Choose another one with --store."
+            ) from error
+        return path
+
+    def discard(self, run_id: str) -> None:
+        """Removes what a run left in the store, and the folders that are empty then."""
+        path = self.journal_path(run_id)
+        with contextlib.suppress(NotADirectoryError):
+            for leftover in self._files_of(run_id):
+                leftover.unlink(missing_ok=True)
+            shutil.rmtree(files_folder(path), ignore_errors=True)
+        self._remove_empty_folders()
+
+    def drop(self, run_id: str) -> Path:
+        """Moves all that the store has of a run, but for MLflow's, into a folder of its own below `dropped`.
+
+        Raises:
+            OSError: The store cannot be written to.
+            TrackingError: What is to be moved, or `dropped`, is a link.
+        """
+        paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
+        folder = require_plain(self.root, "dropped")
+        folder.mkdir(exist_ok=True)
+        target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                path.rename(target / path.name)
+        return target
+
+    def read_state(self, run_id: str) -> TrackingState | None:
+        """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
+        try:
+            fields = build_fields(_STATE, read_json(self._state_path(run_id).read_bytes()), "state")
+            return TrackingState(**fields | {"tracking_uri": fields["tracking_uri"] or self.tracking_uri})
+        except (OSError, ValueError, RecipeError):
+            return None  # the tracking server knows the run by its tag
+
+    def write_state(self, run_id: str, state: TrackingState) -> None:
+        """Notes where a run is tracked; a reader sees the old note or the new one, never a part.
+
+        Raises:
+            OSError: The store cannot be written to.
+        """
+        fields = dataclasses.asdict(state)
+        if state.tracking_uri == self.tracking_uri:
+            fields["tracking_uri"] = None  # so that a store can be moved
+        path = self._state_path(run_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(fields), private=True)  # the address of a server can hold a password
+
+    def run_ids(self) -> list[str]:
+        """Returns the ids of all runs that have a journal."""
+        return sorted(path.stem for path in self.journals.glob("*.jsonl"))
+
+    def heads(self) -> list[RunHead]:
+        """Returns what is known of each run by its journal's first line, newest first; damaged ones are left out."""
+        heads = [head for run_id in self.run_ids() if (head := self._read_head(run_id))]
+        return sorted(heads, key=lambda head: head.created, reverse=True)
+
+    def find(self, token: str) -> str:
+        """Returns the id of the run that a user means.
+
+        Args:
+            token: The beginning of tfbench's or MLflow's id, a run name, or "@last".
+
+        Raises:
+            UnknownNameError: No run, or more than one, is meant.
+        """
+        heads = self.heads()
+        if not heads:
+            raise UnknownNameError(
+                f"store {self.root}: holds no runs. `tfbench run RECIPE` makes one; --store names another store."
+            )
+        if token == "@last":  # noqa: S105 - no password
+            return heads[0].run_id
+        exact = [head for head in heads if token in (head.run_id, head.mlflow_run_id)]
+        found = exact or [head for head in heads if _is_meant(head, token)]
+        if len(found) == 1:
+            return found[0].run_id
+        if found:
+            raise UnknownNameError(
+                f"run '{token}': {len(found)} runs are meant by it. Use more of an id:\n{_list(found)}"
+            )
+        near = did_you_mean(token, [name for head in heads for name in (head.name, head.run_id)])
+        raise UnknownNameError(f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}")
+
+    def find_training(self, token: str) -> str:
+        """Returns the id of the run that a user means where it must be one that trained; profiles have no speed.
+
+        Args:
+            token: As of `find`; "@last" passes over profiles.
+
+        Raises:
+            UnknownNameError: No run, or more than one, or a profile is meant.
+        """
+        heads = self.heads()
+        trained = [head.run_id for head in heads if not head.profile]
+        if token == "@last" and trained:  # noqa: S105 - no password
+            return trained[0]
+        run_id = self.find(token)
+        if run_id not in trained:
+            raise UnknownNameError(
+                f"run '{token}': {run_id} is a profile of a step, made by `tfbench profile`. It has no speed of a "
+                "training to compare, and no epochs to go on from. Name a run that trained."
+            )
+        return run_id
+
+    def runs_with_leftovers(self) -> set[str]:
+        """Returns the ids of runs that have space set aside, or something half written; they may be under way."""
+        return {match[1] for _, match in self._leftovers() if match[2] != _STATE_ENDING}
+
+    def remove_leftovers(self, dead_run_ids: set[str]) -> None:
+        """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
+        known = set(self.run_ids())
+        for path, match in self._leftovers():
+            if match[1] not in known or (match[1] in dead_run_ids and match[2] != _STATE_ENDING):
+                _remove(path)
+        for folder in self.journals.glob("*.files"):
+            if folder.stem not in known:
+                _remove(folder)
+            elif folder.stem in dead_run_ids:  # half-written snapshots and models
+                for parent in (folder, folder / "snapshots"):
+                    if not folder.is_symlink() and not parent.is_symlink():
+                        for part in parent.glob("*.part"):
+                            _remove(part)
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Holds one of the store's locks; another process waits for it, and a killed one gives it back.
+
+        Raises:
+            OSError: The store cannot be written to.
+        """
+        with locked(self.root / f".{name}.lock"):
+            yield
+
+    def _files_of(self, run_id: str) -> tuple[Path, ...]:
+        path = self.journal_path(run_id)
+        return path, path.with_suffix(".reserve"), path.with_suffix(".brief.json"), self._state_path(run_id)
+
+    def _leftovers(self) -> list[tuple[Path, re.Match[str]]]:
+        paths = list(self.journals.glob("*"))
+        return [(path, match) for path in paths if (match := _LEFTOVER.fullmatch(path.name))]
+
+    def _state_path(self, run_id: str) -> Path:
+        return self.journal_path(run_id).with_suffix(".tracked.json")
+
+    def _read_head(self, run_id: str) -> RunHead | None:
+        try:
+            with self.journal_path(run_id).open("rb") as file:
+                request: dict[str, Any] = parse(file.readline())["request"]
+            state = self.read_state(run_id)
+            return RunHead(
+                run_id=run_id,
+                name=str(request["name"]),
+                created=float(request["created"]),
+                mlflow_run_id=state.run.run_id if state and state.run else "",
+                group=str(request.get("tags", {}).get("tfbench.group", "")),
+                profile=str((request.get("profile") or {}).get("kind", "")),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
+            return None
+
+    def _remove_empty_folders(self) -> None:
+        for folder in (self.journals, self.root):
+            with contextlib.suppress(OSError):  # not empty, or not there
+                folder.rmdir()
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, a folder, or a link itself."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_meant(head: RunHead, token: str) -> bool:
+    by_id = bool(token) and (head.run_id.startswith(token) or head.mlflow_run_id.startswith(token))
+    return by_id or head.name == token
+
+
+def _list(heads: list[RunHead]) -> str:
+    lines = [f"  {head.run_id}  {head.name}" for head in heads[:SHOWN_CANDIDATES]]
+    if len(heads) > SHOWN_CANDIDATES:
+        lines.append(f"  ... and {len(heads) - SHOWN_CANDIDATES} more")
+    return "\n".join(lines)

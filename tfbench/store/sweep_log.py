@@ -1,0 +1,223 @@
+"""The record of a sweep in the store: its plan, and what came of each of its runs, a line each."""
+
+import contextlib
+import fcntl
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
+from tfbench.recipe import tables
+from tfbench.records.journal import Journal
+from tfbench.records.lines import UNREADABLE, Record, read_file
+from tfbench.records.plain_files import open_plain, require_plain
+from tfbench.records.sweep import CellResult, SweepPlan
+from tfbench.records.whole_files import replacing
+from tfbench.schema import build, to_plain
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
+
+FORMAT_VERSION = 1
+_FOLDER = "sweeps"
+
+
+class SweepLog:
+    """An open record of a sweep; only one process may go on with a sweep at a time."""
+
+    def __init__(self, journal: Journal, plan: SweepPlan, results: dict[int, CellResult]) -> None:
+        self._journal = journal
+        self.plan = plan
+        self.results = results  # by the number of the cell
+
+    def begin(self, cell: int, run_id: str) -> None:
+        """Notes that a run is about to be made; one that is never heard of again was killed.
+
+        Raises:
+            TrackingError: The disk is full, or fails; so for `end`.
+        """
+        _append(self._journal, "begun", cell=cell, run_id=run_id)
+
+    def end(self, result: CellResult) -> None:
+        """Notes what came of a run."""
+        _append(self._journal, "ended", result=to_plain(result))
+        self.results[result.cell] = result
+
+
+@contextlib.contextmanager
+def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
+    """Opens the record of a new sweep.
+
+    Raises:
+        TrackingError: The store cannot be written to.
+    """
+    path = _path(store, plan.sweep_id)
+    with _opened(path) as journal:
+        _append(journal, "plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
+        yield SweepLog(journal, plan, {})
+
+
+@contextlib.contextmanager
+def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
+    """Opens the record of a sweep that is to go on.
+
+    Raises:
+        TrackingError: Another process is at it, or the record is damaged.
+    """
+    path = _path(store, sweep_id)
+    with _opened(path) as journal:
+        yield SweepLog(journal, *_read(path))
+
+
+@contextlib.contextmanager
+def replaced_log(store: Store, sweep_id: str) -> Iterator[Callable[[SweepPlan, Mapping[int, CellResult]], None]]:
+    """Keeps the record of a sweep whose values are not known beforehand.
+
+    What is yielded replaces the record by one of a plan and what is known of its runs; whoever reads it, or finds it
+    after a crash, sees the one or the other. A sweep without any run in the end leaves no record.
+
+    Raises:
+        TrackingError: The store cannot be written to, here or when the record is replaced.
+    """
+    path = _path(store, sweep_id)
+    num_known = 0
+
+    def replace(plan: SweepPlan, results: Mapping[int, CellResult]) -> None:
+        nonlocal num_known
+        try:
+            with replacing(path, synced=True) as part, contextlib.closing(Journal(part)) as journal:
+                journal.append("plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
+                for number in sorted(results):
+                    journal.append("ended", result=to_plain(results[number]))
+        except OSError as error:
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+        num_known = len(results)
+
+    with _locked(path):
+        try:
+            yield replace
+        finally:
+            if not num_known:
+                path.unlink(missing_ok=True)
+
+
+def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellResult]]:
+    """Returns a sweep's plan, and what is known of its runs, by the numbers of their cells.
+
+    Raises:
+        TrackingError: The record is damaged.
+    """
+    return _read(_path(store, sweep_id))
+
+
+def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
+    """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
+    facts = [record.get("result", record) for record in _read_records(_path(store, sweep_id))]
+    run_ids = [fact.get("run_id") for fact in facts]
+    states = (_read_state(store, run_id) for run_id in reversed(run_ids) if isinstance(run_id, str))
+    return next((state for state in states if state), None)
+
+
+def _read_state(store: Store, run_id: str) -> TrackingState | None:
+    with contextlib.suppress(TrackingError):  # an id that is none
+        return store.read_state(run_id)
+    return None
+
+
+def count_unreadable_lines(store: Store, sweep_id: str) -> int:
+    """Returns how many lines of a sweep's record are none: what they held is not known."""
+    return sum(record["kind"] == UNREADABLE for record in _read_records(_path(store, sweep_id)))
+
+
+def list_sweeps(store: Store) -> list[str]:
+    """Returns the ids of a store's sweeps, newest first."""
+    paths = sorted((store.root / _FOLDER).glob("*.jsonl"), key=lambda path: path.lstat().st_mtime, reverse=True)
+    return [path.stem for path in paths]
+
+
+def find_sweep(store: Store, token: str) -> str:
+    """Returns the id of the sweep that a user means by its beginning, or by "@last".
+
+    Raises:
+        UnknownNameError: None, or more than one, is meant.
+    """
+    known = list_sweeps(store)
+    found = known[:1] if token == "@last" else [sweep_id for sweep_id in known if sweep_id.startswith(token)]  # noqa: S105
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UnknownNameError(f"sweep '{token}': several are meant by it: {', '.join(found)}. Use more of an id.")
+    there = f"It has: {', '.join(known[:8])}." if known else "It has none; `tfbench sweep RECIPE` makes one."
+    raise UnknownNameError(f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}")
+
+
+def _path(store: Store, sweep_id: str) -> Path:
+    return require_plain(store.root, _FOLDER, f"{sweep_id}.jsonl")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Journal]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_locked(path))
+        try:
+            journal = Journal(path)
+        except OSError as error:
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+        stack.callback(_close, journal)
+        journal.reserve()
+        yield journal
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keeps other processes from going on with a sweep."""
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(path.with_suffix(".lock"), "ab", opener=open_plain))
+        except OSError as error:
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise TrackingError(
+                f"sweep {path.stem}: another process is at it. Wait for its end, or stop it."
+            ) from error
+        yield
+
+
+def _append(journal: Journal, kind: str, **fields: Any) -> None:
+    try:
+        journal.append(kind, **fields)
+    except OSError as error:  # of a full disk the record is still written, from the space set aside
+        raise TrackingError(
+            f"{journal.path}: cannot be written: {error.strerror}. What was measured is kept; once that is mended, "
+            f"`tfbench sweep --resume {journal.path.stem}` makes the runs that are missing."
+        ) from error
+
+
+def _close(journal: Journal) -> None:
+    with contextlib.suppress(OSError):
+        journal.close()
+
+
+def _read(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
+    records = _read_records(path)
+    try:
+        if not records or records[0]["kind"] != "plan":
+            raise ValueError("it does not begin with a plan")
+        version = records[0].get("format_version")
+        if version != FORMAT_VERSION:
+            raise ValueError(f"format {version} is not known to this version of tfbench")
+        plan = build(SweepPlan, records[0].get("plan"), "plan")
+        tables.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")  # as anything may be in them
+        ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]
+    except (RecipeError, ValueError) as error:
+        raise TrackingError(f"{path}: is no record of a sweep: {error}") from error
+    return plan, {result.cell: result for result in ended}
+
+
+def _read_records(path: Path) -> list[Record]:
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise TrackingError(f"{path}: cannot be read: {error.strerror}.") from error

@@ -1,0 +1,1 @@
+"""Many runs: planned, made, searched and compared."""

@@ -1,0 +1,120 @@
+"""From a sweep's record, or any runs of a store, to a comparison."""
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.analysis.comparison.equality import flatten
+from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
+from tfbench.errors import TfbenchError
+from tfbench.recipe import files
+from tfbench.recipe import tables as recipe_tables
+from tfbench.records.sweep import CellResult, SweepPlan, list_cells, list_settings
+from tfbench.schema import build
+from tfbench.store.briefs import read_briefs
+from tfbench.store.noise_floors import newest_noise_floors
+from tfbench.store.store import Store
+
+
+def compare_sweep(
+    store: Store, plan: SweepPlan, results: dict[int, CellResult], *, baseline: str | None = None
+) -> Comparison:
+    """Sets the runs of a sweep side by side, those that failed or were not made included.
+
+    Args:
+        store: Where its runs are.
+        plan: Of the sweep.
+        results: What came of its runs so far, by the numbers of their cells.
+        baseline: The arm that others are held against; None: the plan's first.
+    """
+    settings = list_settings(plan)
+    run_ids = [result.run_id for result in results.values() if result.outcome == "FINISHED" and result.run_id]
+    failures: dict[tuple[int, int], Failure] = {}
+    for cell in list_cells(plan):
+        result = results.get(cell.number)
+        if result is None:
+            outcome, reason = "MISSING", "not measured"
+        elif result.outcome in ("FINISHED", "SKIPPED"):
+            continue
+        else:
+            outcome, reason = result.outcome, result.reason
+        failure = Failure(setting=settings[cell.setting], arm=plan.arms[cell.arm].label, outcome=outcome, reason=reason)
+        failures.setdefault(cell.point, failure)
+    briefs, unreadable = read_briefs(store, run_ids)
+    for cell in list_cells(plan):
+        result = results.get(cell.number)
+        if result and result.run_id in unreadable:
+            reason = unreadable[result.run_id]
+            arm = plan.arms[cell.arm].label
+            failure = Failure(setting=settings[cell.setting], arm=arm, outcome="UNREADABLE", reason=reason)
+            failures.setdefault(cell.point, failure)
+    return compare(
+        briefs,
+        floors_of(store),
+        keys=[variation.key for variation in plan.variations],
+        settings=settings,
+        arms=[arm.label for arm in plan.arms],
+        baseline=baseline,
+        failures=failures.values(),
+        compared=() if plan.per_replica_batch_size is None else ("global_batch_size",),
+        own_settings=_own_settings(briefs, plan),
+        unreadable=unreadable,
+    )
+
+
+def compare_stored(
+    store: Store,
+    run_ids: Sequence[str],
+    *,
+    recipe: str | None = None,
+    baseline: str | None = None,
+    allows_unequal: bool = False,
+) -> Comparison:
+    """Sets any runs of a store side by side, of one recipe if it is named; not profiles, nor what still runs."""
+    found, unreadable = read_briefs(store, run_ids)
+    briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
+    return compare(
+        briefs,
+        floors_of(store),
+        baseline=baseline,
+        allows_unequal=allows_unequal,
+        own_settings=_own_settings(briefs, None),
+        unreadable=unreadable,
+    )
+
+
+def floors_of(store: Store) -> FindFloor:
+    """Returns what finds the noise floor of a run; those of the store are read once."""
+    floors = newest_noise_floors(store)
+
+    def find(brief: RunBrief) -> NoiseFloor | None:
+        if not floors or not brief.noise_key:
+            return None
+        return floors.get(build(NoiseKey, brief.noise_key, "noise_key"))
+
+    return find
+
+
+def _own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None) -> dict[str, Any] | None:
+    """Returns the values that the recipe of runs has of its own, under dotted keys, as far as they are known.
+
+    Those of a shipped recipe stand in its file, if it is the one that the runs' published figures are from; those of
+    another in the plan of a sweep, but for what the command line set.
+    """
+    if len({brief.recipe for brief in briefs}) != 1:
+        return None
+    with contextlib.suppress(TfbenchError):
+        shipped = files.load_recipe(files.shipped_folder() / f"{briefs[0].recipe}.toml")
+        tables = json.loads(json.dumps(recipe_tables.to_tables(shipped)))  # as they come back from a journal
+        if tables["reference"] == briefs[0].references:
+            return _flatten_settings(tables)
+    if plan is None:
+        return None
+    return {key: value for key, value in _flatten_settings(plan.tables).items() if key not in plan.overrides}
+
+
+def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
+    return flatten({name: tables.get(name, {}) for name in recipe_tables.VARIABLE_SECTIONS})

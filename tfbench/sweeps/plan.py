@@ -1,0 +1,139 @@
+"""From a recipe and what the command line says to the plan of a sweep."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tfbench.errors import RecipeError
+from tfbench.recipe import tables
+from tfbench.recipe.sections import Recipe
+from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
+from tfbench.recipe.toml_text import parse_value
+from tfbench.records.run import RunRequest
+from tfbench.records.sweep import Arm, SweepPlan, Variation
+from tfbench.schema import build
+from tfbench.wording import shorten
+
+
+def new_plan(
+    request: RunRequest,
+    arms: Sequence[Arm],
+    *,
+    num_rounds: int,
+    variations: Sequence[Variation] = (),
+    run_timeout_seconds: float | None = None,
+    memory_limit_bytes: float | None = None,
+    time_budget_seconds: float | None = None,
+    per_replica_batch_size: int | None = None,
+) -> SweepPlan:
+    """Plans the runs of a recipe under several arms.
+
+    Args:
+        request: What a run of the recipe would be; the sweep gets its id.
+        arms: Each is taken once; the first is the baseline.
+        num_rounds: How often each point is run.
+        variations: What is varied.
+        run_timeout_seconds: After which a run is ended.
+        memory_limit_bytes: Beyond which a run is ended.
+        time_budget_seconds: After which no further run is made.
+        per_replica_batch_size: Of every arm, whose devices are named; None: all have the recipe's global batch size.
+    """
+    return SweepPlan(
+        sweep_id=request.run_id,
+        created=request.created,
+        recipe_name=request.recipe.name,
+        tables=tables.to_tables(request.recipe),
+        overrides=request.overrides,
+        variations=tuple(variations),
+        arms=tuple(dict.fromkeys(arms)),
+        num_rounds=num_rounds,
+        data_dir=request.data_dir,
+        allows_code=request.allows_code,
+        run_timeout_seconds=run_timeout_seconds,
+        memory_limit_bytes=None if memory_limit_bytes is None else int(memory_limit_bytes),
+        time_budget_seconds=time_budget_seconds,
+        per_replica_batch_size=per_replica_batch_size,
+    )
+
+
+def parse_arm(text: str) -> Arm:
+    """Reads "mirrored cpu:0,cpu:1"; the devices may be left out.
+
+    Raises:
+        RecipeError: There are more than two words, or none.
+    """
+    words = text.split()
+    if not 1 <= len(words) <= 2:
+        raise RecipeError(f'--arm "{shorten(text)}": must be STRATEGY DEVICES, for example "mirrored cpu:0,cpu:1".')
+    devices = tuple(device for device in "".join(words[1:]).split(",") if device)
+    return build(Arm, {"strategy": words[0], "devices": devices}, f'--arm "{shorten(text)}"')
+
+
+def parse_variation(text: str) -> Variation:
+    """Reads "training.global_batch_size=32,128" or "model.hidden_units=[[100],[1000,1000]]".
+
+    Raises:
+        RecipeError: It has no values, or its key cannot be varied.
+    """
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not values:
+        raise RecipeError(
+            f"--vary {shorten(text)}: must be KEY=VALUE,VALUE,..., for example training.global_batch_size=32,128."
+        )
+    return make_variation(key, _read_values(values), origin=f"--vary {shorten(text)}")
+
+
+def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation:
+    """Checks what a key is to be varied over.
+
+    Args:
+        key: Dotted, or "threads".
+        values: Each is taken once.
+        origin: Where they are from, for messages.
+
+    Raises:
+        RecipeError: The key cannot be varied, or there is no value.
+    """
+    section = key.partition(".")[0]
+    if key != THREADS and ("." not in key or section not in VARIABLE_SECTIONS):
+        instead = " Arms vary the distribution: --arm." if section == "distribution" else ""
+        raise RecipeError(
+            f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}, or {THREADS}. "
+            f"Received: '{shorten(key)}'.{instead}"
+        )
+    kept: list[Any] = []
+    for value in values:
+        if value not in kept:
+            kept.append(value)
+    if not kept:
+        raise RecipeError(f"{origin}: needs at least one value.")
+    return build(Variation, {"key": key, "values": kept}, origin)
+
+
+def own_variations(recipe: Recipe) -> list[Variation]:
+    """Returns what a recipe's [sweep] varies.
+
+    Raises:
+        RecipeError: A key of it cannot be varied.
+    """
+    return [make_variation(key, listed, origin=f"{recipe.name}: sweep") for key, listed in recipe.sweep.items()]
+
+
+def own_arm(recipe: Recipe) -> Arm:
+    """Returns where a recipe is measured unless told otherwise."""
+    return Arm(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
+
+
+def _read_values(text: str) -> list[Any]:
+    try:
+        values = parse_value(f"[{text}]")
+    except RecipeError as error:
+        values = [part.strip() for part in text.split(",")]
+        if not all(re.fullmatch(r"[\w./:-]+", part) for part in values):
+            raise RecipeError(
+                f"--vary ...={shorten(text)}: is no list of values. Write numbers and words with commas between them, "
+                "or a list of TOML values in brackets."
+            ) from error
+        return values
+    is_bracketed = text.startswith("[") and len(values) == 1
+    return list(values[0]) if is_bracketed else list(values)

@@ -1,0 +1,172 @@
+"""From a comparison and the store that its runs are in to all that a report is made of."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.equality import flatten
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.analysis.run.curves import RunCurves, find_curves
+from tfbench.errors import RecipeError, TrackingError
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import DatasetConfig
+from tfbench.recipe.toml_text import format_toml
+from tfbench.records.journal import damaged, describe, read_run, read_start
+from tfbench.records.journal_format import read_fields
+from tfbench.records.lines import Record
+from tfbench.records.machine import Environment
+from tfbench.records.sweep import SweepPlan, describe_setting
+from tfbench.report.commands import find_overrides, run_command, sweep_command
+from tfbench.report.comparison.layout import corner_rows
+from tfbench.report.comparison.plots import plot_comparison
+from tfbench.report.figures import to_png
+from tfbench.report.html.contents import Image, ReportContents
+from tfbench.report.run.curve_plots import plot_curves
+from tfbench.schema import to_plain
+from tfbench.store.store import Store
+
+MAX_COMMANDS = 100
+_ALWAYS_DIFFERING = ("load_average",)
+
+
+def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
+    """Gathers what a report says beyond the comparison, and draws its plots.
+
+    Of every run only the beginning of the journal is read; whole ones of the runs whose course is drawn.
+
+    Args:
+        store: Where the journals are.
+        comparison: Of at least one run.
+        plan: Of the sweep, if it is one.
+        created: When the report is made, seconds since 1970.
+
+    A run whose journal is damaged stops none of this.
+    """
+    runs = sorted(comparison.runs, key=lambda run: run.created)
+    starts, unreadable = _read_starts(store, [run.run_id for run in runs])
+    comparison = dataclasses.replace(comparison, unreadable={**comparison.unreadable, **unreadable})
+    newest = next(reversed(starts.values()), None)
+    name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
+    tables = plan.tables if plan else newest.tables if newest else {}
+    plots = plot_comparison(comparison)
+    curves = list(_find_curves(store, comparison))
+    plots |= plot_curves(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
+    return ReportContents(
+        created=created,
+        comparison=comparison,
+        verdict=find_verdict(comparison),
+        plan=plan,
+        images={file_name: Image(png=to_png(plot.figure), alt=plot.alt) for file_name, plot in plots.items()},
+        environment=newest.environment if newest else None,
+        differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
+        commands=_list_commands(comparison, plan, starts),
+        recipe_name=name,
+        recipe_toml=format_toml(tables),
+        needs_recipe_file=plan is not None and find_overrides(tables, name) is None,
+    )
+
+
+def find_differing(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Returns what differs between environments: dotted name to the number of them with each value, most common first.
+
+    The load before the training differs always, and is left out.
+    """
+    flat = [flatten(environment) for environment in environments]
+    found: dict[str, dict[str, int]] = {}
+    for name in dict.fromkeys(name for values in flat for name in values):
+        counts: dict[str, int] = {}
+        for values in flat:
+            value = values.get(name)
+            text = "unknown" if value is None else str(value)
+            counts[text] = counts.get(text, 0) + 1
+        if len(counts) > 1 and name not in _ALWAYS_DIFFERING:
+            found[name] = dict(sorted(counts.items(), key=lambda entry: -entry[1]))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _Start:
+    """What the beginning of a journal says of a run."""
+
+    recipe_name: str
+    tables: dict[str, Any]
+    environment: Environment | None
+    data_dir: str | None
+    allows_code: bool
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "_Start":
+        """Reads it from the records up to the one that all was ready."""
+        request = records[0]["request"]
+        environments = [read_fields(record)["environment"] for record in records if record["kind"] == "ready"]
+        return cls(
+            recipe_name=request["recipe_name"],
+            tables=request["recipe"],
+            environment=environments[0] if environments else None,
+            data_dir=request.get("data_dir"),
+            allows_code=request.get("allows_code", False),
+        )
+
+
+def _read_starts(store: Store, run_ids: Sequence[str]) -> tuple[dict[str, _Start], dict[str, str]]:
+    """Returns what the journals begin with, and by id why others, whose figures are known, cannot be read."""
+    starts, unreadable = {}, {}
+    for run_id in run_ids:
+        path = store.journal_path(run_id)
+        try:
+            starts[run_id] = _Start.of(read_start(path))
+        except TrackingError as error:
+            unreadable[run_id] = str(error)
+        except (RecipeError, KeyError, TypeError, AttributeError) as error:
+            unreadable[run_id] = str(damaged(path, f"is damaged: {describe(error)}"))
+    return starts, unreadable
+
+
+def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
+    """Yields those of the run of median speed under each arm, for the smallest and largest networks and batches."""
+    for row in corner_rows(comparison):
+        for arm, entry in row.entries.items():
+            if entry.runs:
+                ordered = sorted(entry.runs, key=lambda run: run.speed or 0.0)
+                path = store.journal_path(ordered[(len(ordered) - 1) // 2].run_id)
+                with contextlib.suppress(TrackingError):  # it is named where the beginnings are read
+                    yield find_curves(read_run(path), arm=arm, setting=describe_setting(row.setting))
+
+
+def _find_sample_size(comparison: Comparison, tables: Mapping[str, Any]) -> int | None:
+    """Returns the bytes of a decoded input; None where only code of the user's knows, or they differ."""
+    name, options = tables["dataset"]["name"], dict(tables["dataset"])
+    if registry.is_code(name) or any(key.startswith("dataset.") for key in comparison.keys):
+        return None
+    for field in dataclasses.fields(DatasetConfig):
+        options.pop(field.name, None)
+    module = registry.load("datasets", name)
+    spec: DatasetSpec = module.describe(module.Config(**options))
+    return math.prod(spec.stored_shape or spec.input_shape) * (1 if spec.input_dtype == "uint8" else 4)
+
+
+def _list_commands(comparison: Comparison, plan: SweepPlan | None, starts: Mapping[str, _Start]) -> tuple[str, ...]:
+    if plan:
+        return (sweep_command(plan), "tfbench report --sweep @last")
+    entries = [entry for row in comparison.rows for entry in row.entries.values() if entry.runs]
+    commands = [_run_command(entry.runs, starts) for entry in entries[:MAX_COMMANDS] if entry.runs[-1].run_id in starts]
+    if len(entries) > MAX_COMMANDS:
+        commands.append(f"# and {len(entries) - MAX_COMMANDS} more")
+    return tuple(commands)
+
+
+def _run_command(runs: Sequence[RunBrief], starts: Mapping[str, _Start]) -> str:
+    start = starts[runs[-1].run_id]
+    command = run_command(
+        start.recipe_name,
+        start.tables,
+        repeats=len(runs),
+        data_dir=start.data_dir,
+        allows_code=start.allows_code,
+    )
+    return command or f"tfbench export {runs[-1].run_id}    # its recipe, {start.recipe_name}, is none that is shipped"

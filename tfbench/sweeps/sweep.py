@@ -1,0 +1,199 @@
+"""Makes the runs of a sweep, one process each, and keeps what came of them."""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TfbenchError
+from tfbench.recipe.devices import require_usable
+from tfbench.recipe.tables import require_code_allowed
+from tfbench.records.run import RunRequest, Summary
+from tfbench.records.sweep import (
+    ARM_TAG,
+    BATCH_KEY,
+    ROUND_TAG,
+    SWEEP_TAG,
+    Cell,
+    CellResult,
+    SweepPlan,
+    estimate_seconds,
+    list_cells,
+    list_settings,
+    resolve_recipe,
+)
+from tfbench.runs.limits import RunLimits, RunOutcome
+from tfbench.runs.requests import new_request
+from tfbench.runs.stop_signals import StopSignals
+from tfbench.store.sweep_log import SweepLog
+
+POINT_TAG = "tfbench.point"
+
+Execute = Callable[[RunRequest, RunLimits], RunOutcome]
+
+
+class SweepWatcher(Protocol):
+    """What is told of a sweep's progress."""
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        """A run is about to be made."""
+
+    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
+        """A run is over, or was skipped."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class SweepEnd:
+    """How a sweep ended."""
+
+    num_cells: int
+    num_left: int  # not tried, for want of time or since it was stopped
+    was_interrupted: bool
+    results: dict[int, CellResult]
+
+    @property
+    def num_failed(self) -> int:
+        """Runs that were tried and did not finish."""
+        return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
+
+
+def run_sweep(log: SweepLog, execute: Execute, watcher: SweepWatcher) -> SweepEnd:
+    """Makes the runs of a sweep that its record does not have yet.
+
+    A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
+    again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond the time
+    budget, which counts from this call on.
+
+    Args:
+        log: The sweep's open record.
+        execute: Makes one run within limits, as `execute_run` does.
+        watcher: Told what happens.
+    """
+    plan, start = log.plan, time.monotonic()
+    cells = list_cells(plan)
+    limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
+    was_interrupted = False
+    with StopSignals() as stop:  # between two runs; a run under way hears them itself
+        for cell in cells:
+            if cell.number in log.results:
+                continue
+            left = [one for one in cells if one.number not in log.results]
+            seconds = estimate_seconds(plan, 1, run_seconds=_typical_seconds(log.results.values()))
+            if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
+                break
+            if earlier := _find_failure(cell, cells, log):
+                result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier)
+                log.end(result)
+                watcher.end(cell, result, None)
+                continue
+            watcher.begin(cell, len(cells) - len(left), seconds * len(left))
+            outcome = _make_run(log, cell, execute, limits, watcher)
+            if outcome is None or outcome.was_interrupted or stop.received:
+                was_interrupted = True
+                break
+    return SweepEnd(
+        num_cells=len(cells),
+        num_left=len(cells) - len(log.results),
+        was_interrupted=was_interrupted,
+        results=dict(log.results),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Refused:
+    """Stands for the outcome of a run that was refused."""
+
+    was_interrupted: bool = False
+
+
+def _make_run(
+    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, watcher: SweepWatcher
+) -> RunOutcome | _Refused | None:
+    """Makes one run and notes what came of it; None: it was stopped before there was anything to keep."""
+    request = cell_request(log.plan, cell)
+    log.begin(cell.number, request.run_id)
+    start = time.monotonic()
+    try:
+        outcome = execute(request, limits)
+    except InterruptedRunError:
+        return None
+    except TfbenchError as error:
+        result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=time.monotonic() - start)
+        log.end(result)
+        watcher.end(cell, result, None)
+        return _Refused()
+    if outcome.was_interrupted and outcome.result.status != "FINISHED":
+        return outcome  # half a run is none: it is made again when the sweep goes on
+    end = outcome.result.exit
+    result = CellResult(
+        cell=cell.number,
+        outcome=end.status if end and end.status != "RUNNING" else "FAILED",
+        run_id=request.run_id,
+        reason=end.reason if end else "",
+        seconds=time.monotonic() - start,
+    )
+    log.end(result)
+    watcher.end(cell, result, outcome.summary)
+    return outcome
+
+
+def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
+    """Builds the request for one run of a sweep."""
+    setting, arm = list_settings(plan)[cell.setting], plan.arms[cell.arm]
+    own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
+    recipe = resolve_recipe(plan, setting, arm)
+    if cell.round_number > 1:  # input pipeline and peak are those of round 1, and the checks take seconds
+        recipe = dataclasses.replace(recipe, measurement=dataclasses.replace(recipe.measurement, checks=False))
+    request = new_request(
+        recipe,
+        name=None,
+        data_dir=None,
+        overrides=tuple(dict.fromkeys((*plan.overrides, *setting, *own_batch))),
+        allows_code=plan.allows_code,
+    )
+    tags = {
+        SWEEP_TAG: plan.sweep_id,
+        POINT_TAG: str(cell.setting),
+        ARM_TAG: arm.label,
+        ROUND_TAG: str(cell.round_number),
+    }
+    return dataclasses.replace(request, name=f"{request.name}-r{cell.round_number}", data_dir=plan.data_dir, tags=tags)
+
+
+def check_points(plan: SweepPlan) -> None:
+    """Builds the recipe of every point, so that a value that cannot be is told before anything runs.
+
+    So is one that names a function outside of tfbench, if that was not allowed. Of devices that are all named, it is
+    told, too, whether they can be used and the batch divides among them.
+
+    Raises:
+        RecipeError: Naming every point that cannot be.
+    """
+    problems: list[str] = []
+    for setting in list_settings(plan):
+        for arm in plan.arms:
+            try:
+                recipe = resolve_recipe(plan, setting, arm)
+                require_code_allowed(recipe, allows_code=plan.allows_code)
+                require_usable(recipe.distribution, recipe.training)
+            except (RecipeError, DeviceError) as error:
+                problems += [line for line in str(error).splitlines() if line not in problems]
+    if problems:
+        raise RecipeError("\n".join(problems))
+
+
+def _find_failure(cell: Cell, cells: Sequence[Cell], log: SweepLog) -> str:
+    """Returns why the point of a run failed in an earlier round; "" if it did not."""
+    for other in cells:
+        if other.point == cell.point and other.number in log.results:
+            result = log.results[other.number]
+            if result.outcome not in ("FINISHED", "SKIPPED"):
+                return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
+    return ""
+
+
+def _typical_seconds(results: Iterable[CellResult]) -> float | None:
+    """Returns what a run took, once one was made."""
+    seconds = [result.seconds for result in results if result.outcome == "FINISHED"]
+    return statistics.median(seconds) if seconds else None

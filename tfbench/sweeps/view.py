@@ -1,0 +1,92 @@
+"""A sweep in MLflow: the view that shows it by itself, where its runs are tracked."""
+
+import collections
+import dataclasses
+from collections.abc import Callable
+
+from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.errors import TrackingError
+from tfbench.records.sweep import ROUND_TAG, CellResult, SweepPlan
+from tfbench.store.store import Store
+from tfbench.sweeps.comparison import compare_sweep
+from tfbench.tracking.tracker import TrackedSweep, Tracker
+
+MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ShownSweep:
+    """Where MLflow shows a sweep. `elsewhere` counts runs of it that are tracked in other places alone."""
+
+    tracking_uri: str
+    experiment: str
+    experiment_id: str
+    num_runs: int  # that are shown
+    num_missing: int  # that were measured, and are not in MLflow
+    elsewhere: int
+
+
+def show_sweep(store: Store, plan: SweepPlan, results: dict[int, CellResult], tracker: Tracker) -> TrackedSweep:
+    """Writes the view of a sweep, and the speed-ups of its runs, into the experiment of a tracker.
+
+    Raises:
+        TrackingError: The tracking server cannot take it.
+    """
+    return tracker.show_sweep(plan, find_speedups(compare_sweep(store, plan, results)))
+
+
+def find_shown_sweep(
+    store: Store, plan: SweepPlan, results: dict[int, CellResult], make_tracker: MakeTracker
+) -> ShownSweep:
+    """Writes the view of a sweep where most of its runs are tracked, and says where that is.
+
+    Raises:
+        TrackingError: No run of it is in MLflow, or MLflow cannot be asked.
+    """
+    run_ids = {result.run_id for result in results.values() if result.run_id}
+    states = {run_id: state for run_id in run_ids if (state := store.read_state(run_id))}
+    places = collections.Counter((state.tracking_uri, state.experiment) for state in states.values())
+    if not run_ids:
+        raise TrackingError(
+            f"sweep {plan.sweep_id}: none of its runs is stored. `tfbench sweep --resume {plan.sweep_id}` makes those "
+            "that are missing."
+        )
+    if not places:
+        raise _not_there(plan, len(run_ids))
+    ((uri, experiment), _) = places.most_common(1)[0]
+    tracked = show_sweep(store, plan, results, make_tracker(uri, experiment))
+    if not tracked.run_ids:
+        raise _not_there(plan, len(run_ids))
+    absent = run_ids - tracked.run_ids
+    elsewhere = sum(
+        (state.tracking_uri, state.experiment) != (uri, experiment)
+        for run_id, state in states.items()
+        if run_id in absent
+    )
+    return ShownSweep(
+        tracking_uri=uri,
+        experiment=experiment,
+        experiment_id=tracked.experiment_id,
+        num_runs=len(tracked.run_ids),
+        num_missing=len(absent) - elsewhere,
+        elsewhere=elsewhere,
+    )
+
+
+def find_speedups(comparison: Comparison) -> dict[str, float]:
+    """Returns by run id how much faster a run is than the baseline's in the same round of its sweep."""
+    speedups: dict[str, float] = {}
+    for row in comparison.rows:
+        base = {run.tags.get(ROUND_TAG): run.speed for run in row.entries[comparison.baseline].runs}
+        for run in (run for entry in row.entries.values() if entry.speedup for run in entry.runs):
+            speed, of_baseline = run.speed, base.get(run.tags.get(ROUND_TAG))
+            if speed and of_baseline:
+                speedups[run.run_id] = speed / of_baseline
+    return speedups
+
+
+def _not_there(plan: SweepPlan, num_runs: int) -> TrackingError:
+    return TrackingError(
+        f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `tfbench recover` brings them there, and "
+        "`tfbench recover --all` if MLflow's database was made anew."
+    )

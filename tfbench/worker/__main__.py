@@ -1,0 +1,124 @@
+"""The measuring process: `python -m tfbench.worker REQUEST.json`. Journal out, nothing printed.
+
+Its standard input is a pipe from the parent: a byte means "begin", its end means that the parent is gone.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tfbench.errors import ExitCode, TfbenchError
+from tfbench.records.journal import Journal, plain_fields, read_request
+from tfbench.wording import without_secrets
+from tfbench.worker.ledger import Ledger
+
+_ORPHAN_GRACE_SECONDS = 1.0  # for a record to be written before an orphan ends
+
+
+class _Stopped(BaseException):
+    """The parent asked this process to stop."""
+
+
+def main() -> None:
+    """Runs the request named on the command line, and ends the process."""
+    record = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    journal = Journal(Path(record["journal"]))
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    _go_first_when_memory_runs_out()
+    start = threading.Event()
+    threading.Thread(target=_follow_parent, args=(journal, start), daemon=True).start()
+    exit_code = _run(record, journal, start)
+    # Not sys.exit: TensorFlow's own teardown can crash after failed collectives, and there is nothing left to do.
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def _run(record: dict[str, Any], journal: Journal, start: threading.Event) -> int:
+    is_ready = False
+
+    def wait_for_start() -> None:
+        nonlocal is_ready
+        is_ready = True
+        start.wait()
+
+    ledger = Ledger(record.get("launched_ns") or time.perf_counter_ns())
+    try:
+        import psutil
+
+        journal.append("worker", pid=os.getpid(), created=psutil.Process().create_time())
+        request = read_request(record)
+        if request.profile:
+            from tfbench.worker.profile.job import run_profile as measure
+        else:
+            from tfbench.worker.benchmark import run_benchmark as measure
+        measure(request, journal, ledger, wait_for_start)
+    except _Stopped:
+        _record_ledger(journal, ledger)
+        return ExitCode.INTERRUPTED
+    except TfbenchError as error:
+        _record_ledger(journal, ledger)
+        kind = "failed" if is_ready else "refused"
+        return _record_failure(journal, kind, error, int(error.exit_code), with_traceback=False)
+    except BaseException as error:
+        _record_ledger(journal, ledger)
+        return _record_failure(journal, "failed", error, int(ExitCode.RUN_FAILED), with_traceback=True)
+    else:
+        return ExitCode.DONE
+    finally:
+        with contextlib.suppress(OSError):
+            journal.close()
+
+
+def _record_ledger(journal: Journal, ledger: Ledger) -> None:
+    with contextlib.suppress(OSError):
+        journal.append("ledger", **plain_fields(ledger=ledger.record()))
+
+
+def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:
+    text = without_secrets("".join(traceback.format_exception(error))) if with_traceback else ""
+    message = without_secrets(str(error).strip()) or type(error).__name__
+    is_bug = with_traceback and not isinstance(error, OSError)  # a disk that is full or fails is none
+    # The parent keeps it for the case that the journal cannot be written.
+    print(text if is_bug else f"{type(error).__name__}: {message}", file=sys.stderr)  # noqa: T201
+    with contextlib.suppress(OSError):
+        journal.append(
+            kind, error={"type": type(error).__name__, "message": message, "traceback": text}, exit_code=exit_code
+        )
+    return exit_code
+
+
+def _stop(signal_number: int, frame: FrameType | None) -> None:
+    raise _Stopped
+
+
+def _follow_parent(journal: Journal, start: threading.Event) -> None:
+    """Waits for "begin", then for the end of the pipe; costs no time in between."""
+    if os.read(0, 1):
+        start.set()
+        while os.read(0, 1):
+            pass
+    # The training thread may hold the journal's lock in a write that hangs; the process must end all the same.
+    threading.Timer(_ORPHAN_GRACE_SECONDS, os._exit, args=(int(ExitCode.INTERRUPTED),)).start()
+    with contextlib.suppress(OSError):
+        journal.append("orphaned")
+        journal.release_reserve()
+    os._exit(int(ExitCode.INTERRUPTED))
+
+
+def _go_first_when_memory_runs_out() -> None:
+    """Makes the kernel choose this process, not the parent or the user's others, when memory is exhausted."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""The measured job, from devices to the last epoch, in the order in which it happens."""
+
+import contextlib
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tfbench.backends.tensorflow import environment, input_pipeline, snapshots
+from tfbench.backends.tensorflow import placement as distribution
+from tfbench.datasets.sources import synthetic
+from tfbench.datasets.sources.splits import Splits
+from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.machine.usage import UsageMeter, read_memory
+from tfbench.recipe import conflicts, registry
+from tfbench.recipe.sections import DatasetConfig, TrainingConfig
+from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
+from tfbench.worker import user_code
+from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.worker.evaluation import evaluate_trained, write_model_files
+from tfbench.worker.ledger import Ledger
+from tfbench.worker.limit_checks import check_limits
+from tfbench.worker.name_counts import names_from, read_name_counts
+from tfbench.worker.process_settings import import_keras, set_process_wide
+from tfbench.worker.training import train
+
+SHARED_MACHINE = (
+    "another tfbench run was measuring on this machine at the same time: times may be too long. Measure one at a time."
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """What a measurement begins with."""
+
+    training: TrainingConfig
+    splits: Splits
+    model: Any  # keras.Model, compiled
+    resolved: distribution.ResolvedDistribution
+    summary: ModelSummary
+    steps_per_epoch: int
+    shares_machine: bool  # another run was measuring here already
+    memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
+    name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
+
+    @property
+    def device(self) -> str:
+        """The first device, as TensorFlow names it."""
+        return next(iter(self.resolved.logical_names))
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The GPUs in use, as TensorFlow's memory statistics name them."""
+        return tuple(name.removeprefix("/device:") for name in self.resolved.logical_names if "GPU" in name)
+
+
+def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
+    """Trains as the request says, and writes what happens to the journal.
+
+    Args:
+        request: The run.
+        journal: Receives "stage", "ready", "replica_check", "started", "spans", "epoch", "snapshot", "stopped",
+            "trained", "evaluation", "predictions", "input_check", "peak_check", "ledger", "note", "finished" records.
+        ledger: Told of what takes the time; opened when the process was started.
+        wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
+
+    Raises:
+        TfbenchError: Before "ready": the run was refused, nothing was measured. After it: the measurement is not valid.
+    """
+    recipe, training = request.recipe, request.recipe.training
+    prepared = prepare(request, journal, ledger, wait_for_start)
+    splits, model, resolved = prepared.splits, prepared.model, prepared.resolved
+
+    if resolved.placement.num_replicas > 1:
+        with ledger.entry("replica_check"):
+            _check_replicas(request, prepared, journal)
+    journal.append("started")
+    meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
+    with input_pipeline.broken_samples_named(splits.source, splits.files):
+        steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger)
+        journal.append("trained", **plain_fields(usage=meter.finish()))
+        with ledger.entry("evaluation"):
+            write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
+            if not recipe.measurement.is_limited:
+                evaluate_trained(recipe, splits, model, journal)
+        with ledger.entry("checks"):
+            if recipe.measurement.checks:
+                check_limits(training, splits, resolved, prepared.summary, steps_per_second, journal)
+            note_shared_machine(prepared, journal)
+    journal.append("ledger", **plain_fields(ledger=ledger.record()))
+    journal.append("finished")
+
+
+def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> Prepared:
+    """Makes devices, data and model ready, says so in the journal, and waits for the sign to begin.
+
+    Args:
+        request: The run.
+        journal: Receives "stage", "note" and "ready" records.
+        ledger: Told of what takes the time.
+        wait_for_start: As of `run_benchmark`.
+
+    Raises:
+        TfbenchError: The run is refused.
+    """
+    recipe, training = request.recipe, request.recipe.training
+    distribution.require_possible(recipe.distribution, training)
+
+    journal.append("stage", name="starting TensorFlow")
+    import_keras(recipe)
+    set_process_wide(training)
+    resolved = distribution.resolve(recipe.distribution, training)
+    if request.profile and resolved.placement.num_replicas > 1:
+        raise DeviceError(
+            f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
+            "them; `tfbench scale` says what more replicas cost."
+        )
+
+    ledger.switch("data")
+    journal.append("stage", name="loading data")
+    splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+    for note in splits.notes:
+        journal.append("note", text=note)
+    misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
+    if misfits:  # of data whose size only the user's own code knew
+        raise RecipeError("\n".join(misfits))
+
+    memory_before_model = read_memory()
+    ledger.switch("model")
+    journal.append("stage", name="building the model")
+    name_counts = read_name_counts()
+    with resolved.strategy.scope(), _notices_recorded(journal):
+        model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
+        if request.resume:
+            snapshots.resume_training(model, request.resume)
+    prepared = Prepared(
+        training=training,
+        splits=splits,
+        model=model,
+        resolved=resolved,
+        summary=_summarize_model(model),
+        steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
+        shares_machine=environment.count_other_workers() > 0,
+        memory_before_model=memory_before_model,
+        name_counts=name_counts,
+    )
+    journal.append(
+        "ready",
+        steps_per_epoch=prepared.steps_per_epoch,
+        **plain_fields(
+            placement=resolved.placement,
+            settings=environment.read_settings(model, training),
+            environment=environment.collect_environment(),
+            dataset=_summarize_data(recipe.dataset, splits),
+            model=prepared.summary,
+        ),
+    )
+    ledger.switch("waiting")
+    wait_for_start()
+    ledger.switch(None)
+    return prepared
+
+
+def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
+    """Makes sure that several replicas train as one does.
+
+    Raises:
+        MeasurementError: They do not.
+    """
+    from tfbench.backends.tensorflow.replica_check import check_replicas, require_as_one
+
+    recipe, training, placement = request.recipe, request.recipe.training, prepared.resolved.placement
+    journal.append("stage", name=f"comparing a first step of {placement.num_replicas} replicas with that of one")
+
+    def build_one() -> Any:
+        with warnings.catch_warnings(), names_from(prepared.name_counts):
+            warnings.simplefilter("ignore", Notice)  # given once already
+            return build_compiled_model(
+                recipe.model,
+                training,
+                prepared.splits.spec,
+                allows_code=request.allows_code,
+                num_replicas=placement.num_replicas,
+                beside=prepared.model,
+            )
+
+    with input_pipeline.broken_samples_named(prepared.splits.source, prepared.splits.files):
+        check = check_replicas(
+            prepared.model,
+            build_one,
+            input_pipeline.build_training_dataset(
+                prepared.splits,
+                global_batch_size=training.global_batch_size,
+                seed=training.seed,
+                first_step=len(request.resume.epochs) * prepared.steps_per_epoch if request.resume else 0,
+            ),
+            placement,
+        )
+    journal.append("replica_check", **plain_fields(replica_check=check))
+    require_as_one(check, placement)
+
+
+def note_shared_machine(prepared: Prepared, journal: Journal) -> None:
+    """Says so in the journal if another run measured on the machine, before this one began or at its end."""
+    if prepared.shares_machine or environment.count_other_workers():
+        journal.append("note", text=SHARED_MACHINE)
+
+
+def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:
+    """Loads the real data set, or makes its synthetic stand-in."""
+    if registry.is_code(config.name):
+        return user_code.load_splits(config, data_dir, allows_code=allows_code)
+    module = registry.load("datasets", config.name)
+    options = module.Config(**config.options)
+    if config.data == "synthetic":
+        return synthetic.generate_splits(module.describe(options), seed=seed)
+    splits = module.load_splits(options, data_dir)
+    if not isinstance(splits, Splits):
+        raise DatasetError(
+            f"data set {config.name}: load_splits must return Splits. Received: {type(splits).__name__}."
+        )
+    return splits
+
+
+@contextlib.contextmanager
+def _notices_recorded(journal: Journal) -> Iterator[None]:
+    """Writes what is noticed while a model is built to the journal."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Notice)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, Notice):
+            journal.append("note", text=str(warning.message))
+
+
+def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
+    return DatasetSummary(
+        name=config.name,
+        source=splits.source,
+        synthetic=splits.synthetic,
+        train_samples=splits.train.num_samples,
+        validation_samples=splits.validation.num_samples,
+    )
+
+
+def _summarize_model(model: Any) -> ModelSummary:
+    from tfbench.models.structure import flops
+
+    counted = flops.count_model(model)
+    return ModelSummary(
+        num_parameters=model.count_params(),
+        num_trainable_parameters=sum(math.prod(variable.shape) for variable in model.trainable_variables),
+        num_outputs=model.output_shape[-1],
+        flops_per_sample=counted.forward,
+        training_flops_per_sample=counted.training,
+        main_product=flops.find_main_product(model) or (),
+        uncounted_layers=counted.unknown,
+    )

@@ -1,0 +1,91 @@
+"""A recipe's network, built to fit its data and compiled for its training."""
+
+import dataclasses
+from typing import Any
+
+from tfbench.backends.tensorflow import input_pipeline
+from tfbench.errors import DeviceError, RecipeError
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import ModelConfig, TrainingConfig
+from tfbench.worker import user_code
+
+
+def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
+    """Builds the model as its own module, or the user's own function, does; not compiled.
+
+    Raises:
+        RecipeError: Its output is not what the data's targets need.
+    """
+    if registry.is_code(config.name):
+        return user_code.build_model(config, spec, allows_code=allows_code)
+    module = registry.load("models", config.name)
+    model = module.build_model(module.Config(**config.options), spec)
+    _require_output(tuple(model.output_shape[1:]), spec, config.name)
+    return model
+
+
+def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str) -> None:
+    """Raises RecipeError unless outputs fit the targets; Keras broadcasts those that differ, and trains on nonsense."""
+    if spec.num_classes is None:
+        fits, wanted = shape == spec.target_shape, f"values of shape {spec.target_shape}"
+    else:
+        fits = len(shape) == 1 and (shape[0] or 0) >= spec.num_classes  # more: outputs that no sample is of
+        wanted = f"a logit for each of {spec.num_classes} classes"
+    if not fits:
+        raise RecipeError(
+            f"model {name}: does not suit the data: expected {wanted}, received outputs of shape {shape}. "
+            "Take another model or data set."
+        )
+
+
+def build_compiled_model(
+    config: ModelConfig,
+    training: TrainingConfig,
+    spec: DatasetSpec,
+    *,
+    allows_code: bool = False,
+    num_replicas: int | None = None,
+    beside: Any = None,
+) -> Any:
+    """Builds and compiles the model; to be called in the strategy's scope.
+
+    Everything that Keras would otherwise choose by device and strategy (XLA above all) is given explicitly.
+
+    Args:
+        config: The model.
+        training: What it is compiled for.
+        spec: The data.
+        allows_code: The user allowed functions from outside of tfbench to be called.
+        num_replicas: That share a batch; None: those of the strategy.
+        beside: A model that is to stay as it is: none of its weights may be the new one's.
+
+    Raises:
+        RecipeError: The optimizer's groups do not fit the model, or it has weights of the one beside it.
+        DeviceError: Keras would not use XLA although it was asked for.
+    """
+    import tensorflow as tf
+
+    from tfbench.worker import objective, optimizer
+
+    num_replicas = num_replicas or tf.distribute.get_strategy().num_replicas_in_sync
+    spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
+    model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
+    if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
+        raise RecipeError(
+            f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."
+        )
+    steps_per_epoch = input_pipeline.count_steps_per_epoch(spec.train_samples, training.global_batch_size)
+    model.compile(
+        optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
+        loss=objective.build_loss(training),
+        metrics=objective.build_metrics(training),
+        jit_compile=training.jit_compile,
+        steps_per_execution=training.steps_per_execution,
+    )
+    if bool(model.jit_compile) != training.jit_compile:  # Keras drops it with no more than a Python warning
+        names = ", ".join(layer.name for layer in model.layers if not layer.supports_jit) or "the model"
+        raise DeviceError(
+            f"training.jit_compile: Keras does not compile {names} with XLA on this device. Use jit_compile = false."
+        )
+    return model

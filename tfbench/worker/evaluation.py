@@ -1,0 +1,152 @@
+"""What is made of a trained model: evaluations, predictions, the model's own file and picture."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfbench.backends.tensorflow import input_pipeline
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe.sections import OutputConfig, Recipe
+from tfbench.records.journal import Journal, files_folder
+from tfbench.records.run import Evaluation, Predictions
+from tfbench.records.whole_files import replacing
+from tfbench.schema import to_plain
+from tfbench.worker.training import build_evaluation_dataset, evaluate
+
+MODEL_FILE = "model.keras"
+PICTURE_FILE = "model.png"
+_DRAWING_NEEDS = 'pydot or Graphviz is missing. pip install "tfbench[draw]", and install the system\'s package graphviz'
+
+
+def evaluate_trained(recipe: Recipe, splits: Splits, model: Any, journal: Journal) -> None:
+    """Evaluates a trained model beyond its last validation, as far as the data and the recipe ask for it.
+
+    Args:
+        recipe: Says how, and which predictions are to be kept.
+        splits: A test split is evaluated, and several views of the validation samples if the data has them.
+        model: Trained; returns logits.
+        journal: Receives "stage", "evaluation" and "predictions" records.
+    """
+    training, output = recipe.training, recipe.output
+    if splits.test is not None:
+        journal.append("stage", name="evaluating the test split")
+        start = time.perf_counter()
+        found = evaluate(model, training, splits, "test")
+        _append(journal, "test", splits.test.num_samples, start, found.get("loss"), found.get("accuracy"))
+    if splits.spec.views > 1:
+        journal.append("stage", name=f"evaluating {splits.spec.views} views")
+        start = time.perf_counter()
+        loss, accuracy = _evaluate_views(recipe, splits, model)
+        _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
+    if splits.spec.num_classes is not None and (output.num_predictions or output.per_class_accuracy):
+        journal.append("stage", name="predicting")
+        logits = model.predict(_without_targets(build_evaluation_dataset(training, splits, "validation")), verbose=0)
+        labels = splits.validation.labels()
+        predictions = summarize_predictions(
+            labels, np.argmax(logits, axis=-1), output, num_classes=splits.spec.num_classes
+        )
+        journal.append("predictions", predictions=to_plain(predictions))
+
+
+def summarize_predictions(
+    labels: npt.NDArray[Any], predicted: npt.NDArray[Any], output: OutputConfig, *, num_classes: int
+) -> Predictions:
+    """Reduces predictions to what the recipe asks for.
+
+    Args:
+        labels: (samples,), the true classes.
+        predicted: (samples,), what the model takes them for.
+        output: `num_predictions` and `per_class_accuracy`.
+        num_classes: Classes of the data.
+    """
+    count = output.num_predictions
+    values: dict[str, tuple[int, ...]] = {
+        "first_labels": tuple(int(label) for label in labels[:count]),
+        "first_predictions": tuple(int(label) for label in predicted[:count]),
+    }
+    if output.per_class_accuracy:
+        values["class_samples"] = tuple(int(n) for n in np.bincount(labels, minlength=num_classes))
+        correct = labels[labels == predicted]
+        values["class_correct"] = tuple(int(n) for n in np.bincount(correct, minlength=num_classes))
+    return Predictions(**values)
+
+
+def write_model_files(output: OutputConfig, model: Any, journal: Journal) -> None:
+    """Saves the model and draws its graph, as far as the recipe asks for it; what cannot be done becomes a note."""
+    folder = files_folder(journal.path)
+    if output.saves_model:
+        journal.append("stage", name="saving the model")
+        problem = _save(model, folder / MODEL_FILE)
+        if problem:
+            journal.append("note", text=f"the model was not saved: {problem}.")
+    if output.draws_model:
+        problem = _draw(model, folder / PICTURE_FILE)
+        if problem:
+            journal.append("note", text=f"the model's graph was not drawn: {problem}.")
+
+
+def _append(
+    journal: Journal, name: Any, num_samples: int, start: float, loss: float | None, accuracy: float | None
+) -> None:
+    seconds = time.perf_counter() - start
+    finite = [value if value is not None and np.isfinite(value) else None for value in (loss, accuracy)]
+    record = Evaluation(name=name, num_samples=num_samples, seconds=seconds, loss=finite[0], accuracy=finite[1])
+    journal.append("evaluation", evaluation=to_plain(record))
+
+
+def _evaluate_views(recipe: Recipe, splits: Splits, model: Any) -> tuple[float, float]:
+    """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
+    batch_size = recipe.training.validation_batch_size or recipe.training.global_batch_size
+    total: Any = 0.0
+    for view in range(splits.spec.views):
+        dataset = input_pipeline.build_validation_dataset(splits, batch_size=batch_size, view=view)
+        total = total + _softmax(model.predict(_without_targets(dataset), verbose=0))
+    mean = total / splits.spec.views
+    labels = splits.validation.labels()
+    of_label = np.maximum(mean[np.arange(len(labels)), labels], np.finfo(np.float32).tiny)
+    return float(-np.log(of_label).mean()), float((np.argmax(mean, axis=-1) == labels).mean())
+
+
+def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def _without_targets(dataset: Any) -> Any:
+    return dataset.map(lambda inputs, targets: inputs)
+
+
+def _save(model: Any, path: Path) -> str | None:
+    """Writes the model as a `.keras` file, whole or not at all; returns what was in the way."""
+    import keras
+
+    # As a plain model: one with heads is of a class that only tfbench has, and a file need not know them.
+    (inputs,), (outputs,) = model.inputs, model.outputs
+    plain = keras.Model(inputs, outputs, name=model.name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            plain.save(part)
+    except Exception as error:  # disk, or a user's layer that cannot be serialised
+        return f"{path}: {error}"
+    return None
+
+
+def _draw(model: Any, path: Path) -> str | None:
+    """Draws the model's graph; returns what was in the way, Graphviz missing for one."""
+    import keras
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            keras.utils.plot_model(model, to_file=str(part), show_shapes=True, show_layer_names=True, rankdir="TB")
+            if not part.exists():  # in a notebook Keras only prints that something is missing
+                raise ImportError
+    except ImportError:
+        return _DRAWING_NEEDS
+    except Exception as error:  # pydot raises its own kinds
+        return f"{path}: {error}"
+    return None

@@ -1,0 +1,53 @@
+"""What a training is held against once it is over: its input pipeline alone, and what its devices compute at most."""
+
+from tfbench.analysis.run.work import MAX_OTHER_SHARE
+from tfbench.backends.tensorflow import placement
+from tfbench.backends.tensorflow.peak import measure_peak, sizes_of_a_step
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe.sections import TrainingConfig
+from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.run import ModelSummary
+from tfbench.worker.training import check_input
+
+_PEAK_SECONDS = (1.0, 4.0)  # for matrix products, and once more where they were slower than the training
+
+
+def check_limits(
+    training: TrainingConfig,
+    splits: Splits,
+    resolved: placement.ResolvedDistribution,
+    model: ModelSummary,
+    steps_per_second: float | None,
+    journal: Journal,
+) -> None:
+    """Measures what the training is held against: its input pipeline alone, and what its devices compute at most."""
+    import tensorflow as tf
+
+    journal.append("stage", name="checking the input pipeline and the devices' peak")
+    try:
+        journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
+        if model.training_flops_per_sample is not None and steps_per_second is not None:
+            needed = model.training_flops_per_sample * training.global_batch_size * steps_per_second
+            _check_peak(training, resolved, model, needed, journal)
+    except tf.errors.ResourceExhaustedError as error:  # the run itself is done, and must not be lost for its checks
+        journal.append("note", text=f"the checks after the training were given up, for want of memory: {error.message}")
+
+
+def _check_peak(
+    training: TrainingConfig,
+    resolved: placement.ResolvedDistribution,
+    model: ModelSummary,
+    needed: float,
+    journal: Journal,
+) -> None:
+    """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
+    for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
+        peak = measure_peak(
+            tuple(resolved.logical_names),
+            training.precision,
+            seconds=seconds,
+            own_sizes=sizes_of_a_step(model, resolved.placement.per_replica_batch_size),
+        )
+        journal.append("peak_check", **plain_fields(peak_check=peak))
+        if peak.flops_per_second >= needed and peak.other_share <= MAX_OTHER_SHARE:
+            break

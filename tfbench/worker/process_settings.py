@@ -1,0 +1,39 @@
+"""What holds for the whole measuring process: Keras as it is imported, and what TensorFlow and Keras are set to."""
+
+from tfbench.recipe import registry
+from tfbench.recipe.sections import Recipe, TrainingConfig
+from tfbench.worker.lean_import import import_without
+
+# Keras imports these where they are installed, as they are with MLflow, for estimators, picture galleries and data
+# frames, none of which tfbench's own models and data sets use: a third of the time of its import, and 150 MiB.
+_NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
+
+
+def import_keras(recipe: Recipe) -> None:
+    """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it."""
+    is_own = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
+    import_without("keras", () if is_own else _NOT_NEEDED)
+
+
+def set_process_wide(training: TrainingConfig) -> None:
+    """Sets what TensorFlow only takes before its first operation."""
+    import keras
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(training.intra_op_threads)
+    tf.config.threading.set_inter_op_parallelism_threads(training.inter_op_threads)
+    keras.utils.set_random_seed(training.seed)
+    if training.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    tf.config.experimental.enable_tensor_float_32_execution(training.tensor_float_32)
+    configure_keras(training)
+
+
+def configure_keras(training: TrainingConfig) -> None:
+    """Sets what Keras reads from a file in the user's home folder, and the precision of the layers to come."""
+    import keras
+
+    keras.config.set_floatx("float32")
+    keras.config.set_epsilon(1e-7)
+    keras.config.set_image_data_format("channels_last")
+    keras.config.set_dtype_policy(training.precision)

@@ -1,0 +1,92 @@
+"""A compiled model's step as functions without arguments: Keras's own, and those of its parts."""
+
+from typing import Any
+
+from tfbench.records.profile import ProfiledLayer
+from tfbench.worker.profile.batches import ProfiledBatches
+from tfbench.worker.profile.turns import Call
+
+
+class StepCalls:
+    """A compiled model's step and what it is made of, as functions without arguments.
+
+    Each waits until the device has done it, by reading its result; Keras's own does so if it is asked to.
+    """
+
+    def __init__(self, model: Any, batches: ProfiledBatches, strategy: Any) -> None:
+        import tensorflow as tf
+
+        from tfbench.backends.tensorflow.snapshots import carried_states
+        from tfbench.worker.profile.step import ProfiledStep
+
+        self.model = model
+        self._batches = batches
+        self._profiled = ProfiledStep(model, strategy)
+        self._keras_steps = model.steps_per_execution
+        self._variables = [*self._profiled.variables, *carried_states(model)]
+        self._kept = [tf.identity(variable) for variable in self._variables]
+        model.make_train_function()
+
+    def call(self, upto: str) -> Call:
+        """Returns one call of the step up to a phase; see `ProfiledStep.build`."""
+        function, cycle = self._profiled.build(upto), self._batches.cycle()
+
+        def call() -> None:
+            result = function(*next(cycle))
+            _read(result[0] if isinstance(result, tuple) else result)
+
+        return call
+
+    def keras_call(self, iterator: Any, *, waits: bool = False) -> tuple[Call, int]:
+        """Returns one call of Keras's training function, and the steps that it does.
+
+        Args:
+            iterator: Of its batches.
+            waits: Whether it ends as calls of phases do, so that it differs from them by what it does, and not by what
+                the host does beside a device; `fit` does not wait for each step.
+        """
+
+        def call() -> None:
+            logs = self.model.train_function(iterator)
+            if waits:
+                _read(logs["loss"])
+
+        return call, self._keras_steps
+
+    @property
+    def num_layers(self) -> int:
+        """Uses of a layer."""
+        return self._profiled.num_calls
+
+    def take_call(self, iterator: Any) -> Call:
+        """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
+        function = self._profiled.build_take()
+
+        def call() -> None:
+            _read(function(iterator))
+
+        return call
+
+    def restore(self) -> None:
+        """Gives all variables the values of the beginning."""
+        for variable, value in zip(self._variables, self._kept, strict=True):
+            variable.assign(value)
+
+    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
+        """Returns the layers, for which XLA must be off: it makes one program of all."""
+        return self._profiled.describe_layers(batch_size)
+
+    @property
+    def why_not_apart(self) -> str:
+        """Why its layers cannot be told apart; "": they can."""
+        if self.model.jit_compile:
+            return (
+                "XLA makes one program of all layers (jit_compile = true): no layer can be timed apart. "
+                "--set training.jit_compile=false shows them as TensorFlow alone computes them."
+            )
+        return ""
+
+
+def _read(result: Any) -> None:
+    """Waits until the device has a number, and what was to be done before it, and copies it to the host."""
+    result.numpy()

@@ -1,0 +1,284 @@
+"""A training step whose layers can be told apart: each layer's operations carry its number, forward and backward.
+
+The step does what Keras's own does, with a gradient tape a layer in the place of one for all: then what a layer's
+gradient computes is found under the layer's own scope, whoever wrote that gradient.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from tfbench.backends.tensorflow.snapshots import copies_of
+from tfbench.models.structure.flops import count_calls
+from tfbench.models.structure.graph import Call, walk
+from tfbench.records.profile import ProfiledLayer
+
+_SCOPE = re.compile(r"tfbench_(forward|backward)_(\d+|loss)|tfbench_(update)")
+_PHASES = {"forward": 0, "backward": 1, "update": 2, "other": 2}
+_OTHER = (_PHASES["other"], "other")
+
+Tensors = dict[Any, Any]  # symbolic tensor -> its value, or the gradient of it
+
+
+class _Done(NamedTuple):
+    """What is left of a layer's forward pass for the backward pass: its tape, and the losses that it added."""
+
+    tape: Any
+    losses: list[Any]
+
+
+def part_of(name: str) -> tuple[int, str]:
+    """Returns to which phase, by its number, and to which part of it an operation of the step belongs.
+
+    TensorFlow puts the gradient of an operation under "gradient_tape/" and the operation's own scope, unless its
+    gradient was written by hand, which stays in the scope in which it is computed.
+    """
+    found = list(_SCOPE.finditer(name))
+    if not found:
+        return _OTHER
+    direction, part, update = found[-1].groups()
+    if update:
+        return _PHASES["update"], "update"
+    if "gradient_tape/" in name:
+        direction = "backward"
+    return _PHASES[direction], f"{direction}/{part}"
+
+
+class ProfiledStep:
+    """The step of a compiled model, whole or up to a phase.
+
+    Args:
+        model: Compiled, with a graph: Sequential or functional.
+        strategy: Under which it was built; of one replica.
+    """
+
+    def __init__(self, model: Any, strategy: Any) -> None:
+        model.optimizer.build(model.trainable_variables)
+        self._model = model
+        self._strategy = strategy
+        self._calls = list(walk(model))
+        self._input, self._output = model.inputs[0], model.outputs[0]
+        self._forward = _Forward(self._calls, self._input, model.dtype_policy)
+        self.variables = [
+            copy for variable in (*model.variables, *model.optimizer.variables) for copy in copies_of(variable)
+        ]
+
+    @property
+    def num_calls(self) -> int:
+        """Uses of a layer."""
+        return len(self._calls)
+
+    def build(self, upto: str) -> Callable[[Any, Any], Any]:
+        """Returns a compiled function of inputs and targets, (batch, ...) each, which does all phases up to one.
+
+        Every function is given the same variables, used or not, so that calling one costs the same as another.
+
+        Args:
+            upto: "dispatch" for one that does nothing, "forward", "backward" or "update".
+        """
+
+        def work(x: Any, y: Any) -> Any:
+            self._capture()
+            return tf.constant(0.0) if upto == "dispatch" else self._run(x, y, upto)
+
+        def call(x: Any, y: Any) -> Any:
+            return self._strategy.run(work, args=(x, y))
+
+        # Keras does not let AutoGraph at layers either.
+        compiled: Callable[[Any, Any], Any] = tf.function(call, jit_compile=self._model.jit_compile, autograph=False)
+        return compiled
+
+    def build_take(self) -> Callable[[Any], Any]:
+        """Returns a compiled function of an iterator, which takes one batch; called with the same variables."""
+
+        def call(iterator: Any) -> Any:
+            self._capture()
+            next(iterator)
+            return tf.constant(0.0)
+
+        compiled: Callable[[Any], Any] = tf.function(call, autograph=False)
+        return compiled
+
+    def _capture(self) -> None:
+        """Makes all variables arguments of the function that is being compiled."""
+        for variable in self.variables:
+            tf.compat.v1.get_default_graph().capture(variable.handle)
+
+    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
+        """Returns what is known of each use of a layer before it is timed.
+
+        Args:
+            batch_size: Samples of a step.
+        """
+        rows, seen = [], set[int]()
+        counted = count_calls(self._calls, self._model.trainable_variables)
+        for index, (call, flops) in enumerate(zip(self._calls, counted, strict=True)):
+            layer = call.operation
+            weights = layer.weights if isinstance(layer, keras.Layer) else []
+            trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
+            ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
+            of_weights = _weight_bytes(layer, weights)
+            forward = None if ins is None or outs is None else ins + outs + of_weights
+            # Backward reads the inputs, the weights and the gradient of the outputs, and writes a gradient of each.
+            written = _weight_bytes(layer, trained) + (ins or 0 if flops.has_input_gradient else 0)
+            rows.append(
+                ProfiledLayer(
+                    index=index,
+                    name=layer.name,
+                    kind=type(layer).__name__,
+                    num_parameters=sum(math.prod(weight.shape) for weight in weights if id(weight) not in seen),
+                    flops_per_sample=flops.forward,
+                    gradient_flops_per_sample=flops.gradients,
+                    forward_bytes=forward,
+                    backward_bytes=None if forward is None else forward + written,
+                    has_input_gradient=flops.has_input_gradient,
+                    is_trained=flops.is_trained,
+                )
+            )
+            seen |= {id(weight) for weight in weights}
+        return rows
+
+    def _run(self, x: Any, y: Any, upto: str) -> Any:
+        model = self._model
+        model._clear_losses()  # which layers added when another function was compiled
+        values, done = self._forward.run(x)
+        added = [loss for one in done for loss in one.losses]
+        with tf.name_scope("tfbench_forward_loss"), tf.GradientTape() as tape:
+            prediction = values[self._output]
+            tape.watch([prediction, *added])
+            loss = model.compute_loss(x, y, prediction, training=True)
+            # Keras scales the loss of 16-bit floats up, and its gradients down again when they are applied.
+            scaled = model.optimizer.scale_loss(loss)
+        if upto == "forward":
+            return loss
+        weights = model.trainable_variables
+        with tf.name_scope("tfbench_backward_loss"):
+            sources = [prediction, *added, *(weight.value for weight in weights)]
+            of_output, *of_others = tape.gradient(scaled, sources)
+        of_added, of_weights = of_others[: len(added)], of_others[len(added) :]
+        found = {id(weight): gradient for weight, gradient in zip(weights, of_weights, strict=True)}
+        self._go_back({self._output: of_output}, values, done, dict(zip(map(id, added), of_added, strict=True)), found)
+        gradients = [found[id(weight)] for weight in weights]
+        if upto == "backward":
+            return loss, [gradient for gradient in gradients if gradient is not None]
+        if weights:
+            with tf.name_scope("tfbench_update"):
+                model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        return loss
+
+    def _go_back(
+        self,
+        gradients: Tensors,
+        values: Tensors,
+        done: Sequence[_Done],
+        of_losses: dict[int, Any],
+        found: dict[int, Any],
+    ) -> None:
+        """Goes through the layers from the last to the first; adds the gradients of their weights to `found`.
+
+        Args:
+            gradients: That of the model's output; receives those of all tensors.
+            values: Of all tensors.
+            done: Each layer's forward pass.
+            of_losses: Gradients of the losses that layers added, by id.
+            found: Gradients by the id of a weight.
+        """
+        for index in reversed(range(len(self._calls))):
+            call = self._calls[index]
+            outputs = [
+                *((values[tensor], gradients.get(tensor)) for tensor in call.outputs),
+                *((loss, of_losses[id(loss)]) for loss in done[index].losses),
+            ]
+            outputs = [(value, gradient) for value, gradient in outputs if gradient is not None]
+            if not outputs:
+                continue
+            layer = call.operation
+            trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
+            inputs = [tensor for tensor in dict.fromkeys(call.inputs) if tensor is not self._input]
+            with tf.name_scope(f"tfbench_backward_{index}"):
+                of_inputs_and_weights = done[index].tape.gradient(
+                    [value for value, _ in outputs],
+                    [*(values[tensor] for tensor in inputs), *(weight.value for weight in trained)],
+                    output_gradients=[gradient for _, gradient in outputs],
+                )
+                for tensor, gradient in zip(inputs, of_inputs_and_weights, strict=False):
+                    gradients[tensor] = _add(gradients.get(tensor), gradient)
+                for weight, gradient in zip(trained, of_inputs_and_weights[len(inputs) :], strict=True):
+                    found[id(weight)] = _add(found[id(weight)], gradient)
+
+
+class _Forward(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+    """Calls a model's layers one after another; being a layer itself, it tells them all that this is training."""
+
+    def __init__(self, calls: Sequence[Call], start: Any, dtype: Any) -> None:
+        super().__init__(name="profiled", dtype=dtype, autocast=False)
+        # Keras would look through a list for weights.
+        self._plan: Callable[[], tuple[Sequence[Call], Any]] = lambda: (calls, start)
+        self._keep: Callable[[Tensors, list[_Done]], None]
+
+    def run(self, x: Any) -> tuple[Tensors, list[_Done]]:
+        """Returns the values of all tensors, and what is left of each layer's forward pass."""
+        kept: list[tuple[Tensors, list[_Done]]] = []
+        self._keep = lambda values, done: kept.append((values, done))
+        run: Any = self
+        run(x, training=True)
+        return kept[0]
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Calls the layers."""
+        calls, start = self._plan()
+        values: Tensors = {start: keras.ops.convert_to_tensor(inputs, dtype=start.dtype)}
+        outputs, done, seen = inputs, list[_Done](), set[int]()
+        for index, call in enumerate(calls):
+            args, kwargs = _fill_in((call.args, call.kwargs), values)
+            if "training" in kwargs:  # Keras writes down what held when the model was built
+                kwargs["training"] = training
+            with tf.name_scope(f"tfbench_forward_{index}"), tf.GradientTape() as tape:
+                for tensor in call.inputs:
+                    if tensor is not start and values[tensor].dtype.is_floating:
+                        tape.watch(values[tensor])
+                outputs = call.operation(*args, **kwargs)
+            losses = [loss for loss in _added_losses(call.operation) if id(loss) not in seen]
+            seen |= set(map(id, losses))
+            done.append(_Done(tape, losses))
+            values |= zip(call.outputs, keras.tree.flatten(outputs), strict=True)
+        self._keep(values, done)
+        return outputs
+
+
+def _added_losses(operation: Any) -> list[Any]:
+    """Returns the losses that a layer and those within it added so far: not those of weights, but of what it gives."""
+    layers = operation._flatten_layers() if isinstance(operation, keras.Layer) else []
+    return [loss for layer in layers for loss in layer._get_own_losses()]
+
+
+def _fill_in(arguments: Any, values: Tensors) -> Any:
+    """Returns arguments with the values of symbolic tensors in their places."""
+    return keras.tree.map_structure(lambda one: values[one] if isinstance(one, keras.KerasTensor) else one, arguments)
+
+
+def _add(sum_: Any, gradient: Any) -> Any:
+    """Adds a gradient to what there is already; None is no gradient."""
+    if sum_ is None or gradient is None:
+        return gradient if sum_ is None else sum_
+    return tf.convert_to_tensor(sum_) + tf.convert_to_tensor(gradient)
+
+
+def _count_bytes(tensors: Sequence[Any], batch_size: int) -> int | None:
+    """Returns the bytes of a batch of symbolic tensors; None where a size is not fixed."""
+    total = 0
+    for tensor in tensors:
+        sizes = tensor.shape[1:]
+        if any(size is None for size in sizes):
+            return None
+        total += batch_size * math.prod(sizes) * tf.as_dtype(tensor.dtype).size
+    return total
+
+
+def _weight_bytes(layer: Any, weights: Sequence[Any]) -> int:
+    """Returns the bytes of weights in the type that the layer computes in."""
+    return sum(math.prod(weight.shape) * tf.as_dtype(layer.compute_dtype).size for weight in weights)

@@ -1,0 +1,114 @@
+"""Functions that take turns, so that what the machine does in between slows all of them alike."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from tfbench.backends.tensorflow import op_trace, placement
+from tfbench.records.profile import ProfileRound, TracedCall
+
+_TURN_SECONDS = 0.04  # for which a function is called in a row
+_MAX_CALLS = 200
+_MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that five would be out of all proportion
+_SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
+_LONG_SECONDS = 30.0  # of rounds, from which fewer will do
+
+Call = Callable[[], None]
+
+
+class TimedTurns:
+    """Functions that take turns, with the number of calls that makes a turn long enough to be timed."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, tuple[Call, int]] = {}
+        self._num: dict[str, int] = {}
+        self._num_before: dict[str, int] = {}
+        self._estimates: dict[str, float] = {}
+        self._traced: list[str] = []
+
+    def add(self, name: str, call: Call, num_steps: int = 1, *, is_traced: bool = False, num_before: int = 1) -> None:
+        """Adds a function, after calls that compile it and tell how long it takes.
+
+        Args:
+            name: Of the function.
+            call: Calls it once.
+            num_steps: That one call does.
+            is_traced: Whether it is to be traced, too.
+            num_before: Calls before each turn.
+        """
+        for _ in range(num_before):
+            call()
+        placement.synchronize()
+        seconds = time_calls(call, 1)
+        if seconds < _SLOW_SECONDS:
+            seconds = min(time_calls(call, 1), time_calls(call, 2))
+        self._calls[name], self._num_before[name] = (call, num_steps), num_before
+        self._num[name] = max(1, min(_MAX_CALLS, round(_TURN_SECONDS / seconds)))
+        self._estimates[name] = seconds / num_steps
+        if is_traced:
+            self._traced.append(name)
+
+    def discard(self, name: str) -> None:
+        """Takes a function out again, and what belongs to it."""
+        for known in (name, f"{name}/step"):
+            self._calls.pop(known, None)
+            if known in self._traced:
+                self._traced.remove(known)
+
+    def estimate(self, name: str) -> float:
+        """Returns about how many seconds a step takes, as first seen."""
+        return self._estimates[name]
+
+    def rounds(self, seconds: float, restore: Call, *, min_rounds: int = _MIN_ROUNDS) -> Iterator[ProfileRound]:
+        """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
+
+        Args:
+            seconds: After which no more rounds are begun.
+            restore: Called before each round; functions may have trained for long in the one before.
+            min_rounds: However long they take; three are enough, at most, where they are out of all proportion.
+        """
+        start = time.perf_counter()
+        for number in itertools.count(1):
+            restore()
+            yield self._round(list(self._calls) if number % 2 else list(reversed(self._calls)))
+            elapsed = time.perf_counter() - start
+            is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
+            enough = min(_FEWEST_ROUNDS, min_rounds) if is_long else min_rounds
+            if elapsed >= seconds and number >= enough:
+                return
+
+    def _round(self, order: Sequence[str]) -> ProfileRound:
+        seconds, traced = {}, {}
+        for name in order:
+            call, num_steps = self._calls[name]
+            for _ in range(self._num_before[name]):  # the first after another function is slower, by 15 % at times
+                call()
+            placement.synchronize()
+            seconds[name] = time_calls(call, self._num[name]) / num_steps
+            if name in self._traced:
+                traced[name] = _trace_call(call, self._num[name])
+        return ProfileRound(seconds=seconds, traced=traced)
+
+
+def _trace_call(call: Call, num: int) -> TracedCall:
+    from tfbench.worker.profile.step import part_of
+
+    took: list[float] = []
+    found = op_trace.trace(lambda: took.append(time_calls(call, num)))
+    parts = op_trace.apportion(found.operations, part_of)
+    active = found.active_seconds
+    return TracedCall(
+        seconds=took[0],
+        parts={name: seconds / num for name, seconds in parts.items()},
+        active_seconds=None if active is None else active / num,
+        on_device=found.on_device,
+    )
+
+
+def time_calls(call: Call, num: int) -> float:
+    """Returns the mean seconds of some calls in a row, until the device has done them all."""
+    start = time.perf_counter()
+    for _ in range(num):
+        call()
+    placement.synchronize()
+    return (time.perf_counter() - start) / num

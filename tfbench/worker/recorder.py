@@ -1,0 +1,306 @@
+"""Reads the clock while Keras trains. Takes readings, computes no statistics."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfbench.analysis.run.spans import epoch_samples_per_second
+from tfbench.metrics import LEARNING_METRICS
+from tfbench.recipe.sections import MeasurementConfig
+from tfbench.records.run import EpochRecord, StepSpan
+from tfbench.worker.ledger import Ledger
+
+_NS = 1e-9
+
+
+class SpanClock:
+    """Cuts training into spans of steps, each ended by a synchronisation with the device.
+
+    The first execution (tracing, compilation) is a span of its own, and so is what else belongs to the warm-up, so that
+    steady time begins at a boundary. After that a span ends once `min_span_seconds` have passed: one synchronisation in
+    50 ms costs nothing, one at every step would slow down exactly the small networks.
+
+    Args:
+        config: Clock mode, length of spans, warm-up and limits.
+        now: Reads a monotonic clock, in nanoseconds.
+        synchronize: Waits until the devices have finished what they were given.
+        on_span: Receives each span.
+        ledger: Told which part of the training is under way.
+    """
+
+    def __init__(
+        self,
+        config: MeasurementConfig,
+        *,
+        synchronize: Callable[[], None],
+        on_span: Callable[[StepSpan], None],
+        ledger: Ledger,
+        now: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._now = now
+        self._synchronize = synchronize
+        self._on_span = on_span
+        self._min_span_ns = config.min_span_seconds / _NS
+        self._epoch = 0
+        self._step = 0  # last step done, over the whole run
+        self._span_first_step = 1
+        self._span_start = 0
+        self._steady_start: int | None = None
+        self._steady_first_step = 0
+        self._steady_steps = 0
+        self._steady_seconds = 0.0
+        self.epoch_spans: list[StepSpan] = []
+
+    @property
+    def step(self) -> int:
+        """Steps done so far."""
+        return self._step
+
+    @property
+    def steady_steps_per_second(self) -> float | None:
+        """Speed of the steps after the warm-up; None before there are any."""
+        return self._steady_steps / self._steady_seconds if self._steady_seconds else None
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Starts the first span of an epoch, counted from 1."""
+        self._epoch = epoch
+        self.epoch_spans = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Starts the open span anew, so that what was done since the last one ended is in no span."""
+        self._ledger.switch(self._part)
+        self._span_start = self._now()
+        self._span_first_step = self._step + 1
+        if self._steady_start is not None and self._steady_first_step == self._step + 1:
+            self._steady_start = self._span_start
+
+    def end_steps(self, count: int, *, ends_epoch: bool) -> bool:
+        """Notes that `count` more steps were dispatched.
+
+        Returns:
+            Whether the limit of steps or seconds is reached.
+        """
+        is_first = self._step == 0
+        self._step += count
+        time_ns = self._now()
+        is_limit = self._reaches_limit(time_ns)
+        in_warmup = self._steady_start is None
+        ends_warmup = in_warmup and self._step >= self._config.warmup_steps
+        is_due = self._config.clock == "step" or time_ns - self._span_start >= self._min_span_ns
+        if is_first or ends_warmup or ends_epoch or is_limit or is_due:
+            self._end_span()
+            if ends_warmup:
+                self._steady_start, self._steady_first_step = self._span_start, self._step + 1
+            self._ledger.switch("callbacks" if ends_epoch or is_limit else self._part)
+        return is_limit
+
+    @property
+    def _part(self) -> str:
+        """The entry of the ledger that the open span belongs to."""
+        if self._step == 0:
+            return "first_step"
+        return "warmup" if self._steady_start is None else "steady"
+
+    def _end_span(self) -> None:
+        self._synchronize()
+        time_ns = self._now()
+        span = StepSpan(
+            epoch=self._epoch,
+            first_step=self._span_first_step,
+            last_step=self._step,
+            seconds=(time_ns - self._span_start) * _NS,
+        )
+        self._span_start = time_ns
+        self._span_first_step = self._step + 1
+        if self._steady_start is not None:
+            self._steady_steps += span.num_steps
+            self._steady_seconds += span.seconds
+        self.epoch_spans.append(span)
+        self._on_span(span)
+
+    def _reaches_limit(self, time_ns: int) -> bool:
+        if self._steady_start is None:
+            return False
+        steady_steps = self._step - self._steady_first_step + 1
+        by_steps = self._config.steps is not None and steady_steps >= self._config.steps
+        by_time = self._config.seconds is not None and (time_ns - self._steady_start) * _NS >= self._config.seconds
+        return by_steps or by_time
+
+
+Logs = Mapping[str, float]
+
+
+def build_callbacks(
+    clock: SpanClock,
+    *,
+    ledger: Ledger,
+    model: Any,
+    steps_per_epoch: int,
+    global_batch_size: int,
+    warmup_steps: int,
+    on_epoch: Callable[[EpochRecord], bool],
+    on_first_step: Callable[[], None],
+    batches_ahead: int = 0,
+    validation: "Validation | None" = None,
+    evaluate_training: Callable[[], Logs] | None = None,
+    elapsed_before: float = 0.0,
+    others: Sequence[Any] = (),
+    on_note: Callable[[str], None] = lambda text: None,
+    now: Callable[[], int] = time.perf_counter_ns,
+) -> Any:
+    """Builds the callback list that `model.fit` is given.
+
+    A list, not a callback: Keras's own list turns the logs into numbers after every batch, for which it waits for the
+    device. This one is called in the training thread as soon as a step is dispatched, and leaves the logs as they are
+    unless one of `others` needs them at every batch; Keras computes those of an epoch from the metrics at its end.
+
+    Args:
+        clock: Told of every execution.
+        ledger: Told when validation begins and ends.
+        model: The model to be trained.
+        steps_per_epoch: Steps after which an epoch ends.
+        global_batch_size: Samples of a step.
+        warmup_steps: Leading steps that no rate is computed from.
+        on_epoch: Receives a record at the end of each epoch, validation included; says whether to stop there.
+        on_first_step: Called once, after the first execution; its time is in no span.
+        batches_ahead: Batches that are made ahead, at most, while none is taken.
+        validation: What follows each epoch; None: nothing does.
+        evaluate_training: Returns loss and accuracy of the training samples in inference mode; None: not wanted.
+        elapsed_before: Seconds that a run which is gone on with had taken.
+        others: Keras callbacks that do something besides.
+        on_note: Told which of them make every step wait for the device.
+        now: Reads a monotonic clock, in nanoseconds.
+    """
+    import keras
+
+    waits_in_training = _find_overrides(others, "on_train_batch_end", "on_batch_end")
+    waits_in_validation = _find_overrides(others, "on_test_batch_end")
+    if waits_in_training:
+        on_note(
+            f"{', '.join(waits_in_training)} asked for the loss after every step, for which each step was waited for: "
+            "small networks are slower so. Do not compare this run with runs without it."
+        )
+
+    class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
+        """Tells the clock of every step, and leaves all else to Keras."""
+
+        train_start = 0
+        training_end = 0
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            super().on_train_begin(logs)
+            self.train_start = now()
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            super().on_epoch_begin(epoch, logs)
+            clock.begin_epoch(epoch + 1)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            count = int(model.steps_per_execution)
+            is_first, ends_epoch = clock.step == 0, batch + 1 >= steps_per_epoch
+            if clock.end_steps(count, ends_epoch=ends_epoch):
+                model.stop_training = True
+            if waits_in_training:
+                super().on_train_batch_end(batch, logs)
+            if is_first:
+                ledger.switch("callbacks")
+                on_first_step()
+                clock.restart()
+            if ends_epoch:
+                ledger.switch("validation" if validation else "callbacks")
+            self.training_end = now()
+
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            if waits_in_validation:
+                super().on_test_batch_end(batch, logs)
+            if validation:
+                validation.note(logs)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            values = {key: float(value) for key, value in (logs or {}).items()}
+            validated_ns = now()
+            ledger.switch("callbacks")
+            super().on_epoch_end(epoch, values)
+            inference = {}
+            if evaluate_training:
+                with ledger.entry("validation"):
+                    inference = {f"inference_{key}": value for key, value in evaluate_training().items()}
+            time_ns = now()
+            spans = clock.epoch_spans
+            num_steps = sum(span.num_steps for span in spans)
+            record = EpochRecord(
+                epoch=epoch + 1,
+                num_steps=num_steps,
+                epoch_seconds=sum(span.seconds for span in spans),
+                validation_seconds=(validated_ns - self.training_end) * _NS if validation else None,
+                elapsed_seconds=elapsed_before + (time_ns - self.train_start) * _NS,
+                samples_per_second=epoch_samples_per_second(
+                    spans, global_batch_size=global_batch_size, warmup_steps=warmup_steps
+                ),
+                finished_at=time.time(),
+                inference_seconds=(time_ns - validated_ns) * _NS if evaluate_training else None,
+                ready_batches=min(num_steps, batches_ahead) if validation or evaluate_training else 0,
+                **_learning(values | inference | (validation.batch_means() if validation else {})),
+            )
+            if on_epoch(record):
+                model.stop_training = True
+
+    return TimedCallbackList(list(others), add_history=True, add_progbar=False, model=model, steps=steps_per_epoch)
+
+
+def _find_overrides(callbacks: Sequence[Any], *methods: str) -> list[str]:
+    """Returns the classes of the Keras callbacks that do something in one of these methods."""
+    import keras
+
+    def does(callback: Any, method: str) -> bool:
+        return getattr(getattr(callback, method), "__func__", None) is not getattr(keras.callbacks.Callback, method)
+
+    return [type(callback).__name__ for callback in callbacks if any(does(callback, method) for method in methods)]
+
+
+class Validation:
+    """A validation in the making: from Keras's running means to a mean that weighs every batch alike.
+
+    Keras's logs after a batch are means over all samples so far. The last batch alone may be short, so the last two
+    are enough: those before it are the mean over equal batches, and the difference is the short one's. Nothing is
+    computed until the end, so that no batch waits for the device.
+
+    Args:
+        num_samples: Of the validation set.
+        batch_size: Of a full batch, over all replicas.
+        is_whole: Whether the logs after a batch are of all samples so far; with several replicas they are not.
+    """
+
+    def __init__(self, num_samples: int, batch_size: int, *, is_whole: bool) -> None:
+        self._num_full, self._num_short = divmod(num_samples, batch_size)
+        self._batch_size = batch_size
+        self._is_whole = is_whole
+        self._logs: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+
+    def note(self, logs: Mapping[str, Any] | None) -> None:
+        """Keeps the logs of the latest two batches, as they are."""
+        self._logs = (self._logs[1], dict(logs or {}))
+
+    def batch_means(self) -> dict[str, float]:
+        """Returns `val_loss_batch_mean` and the like; nothing where they cannot be known."""
+        if not self._is_whole:
+            return {}
+        before, after = ({key: float(value) for key, value in logs.items()} for logs in self._logs)
+        if not self._num_short or not self._num_full:
+            return {f"val_{key}_batch_mean": value for key, value in after.items()}
+        full, short = self._num_full, self._num_short
+        means = {}
+        for key, of_all in after.items():
+            of_full = before[key]
+            of_short = (of_all * (full * self._batch_size + short) - of_full * full * self._batch_size) / short
+            means[f"val_{key}_batch_mean"] = (of_full * full + of_short) / (full + 1)
+        return means
+
+
+def _learning(values: Logs) -> dict[str, float | None]:
+    """Picks what was learned out of Keras's logs; what is missing or not finite becomes None."""
+    return {name: values[name] if math.isfinite(values.get(name, math.nan)) else None for name in LEARNING_METRICS}

@@ -1,0 +1,48 @@
+"""When the state that recurrent layers carry from batch to batch is set back to zero."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfbench.backends.tensorflow.snapshots import carried_states
+from tfbench.recipe.sections import ModelConfig
+
+
+class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+    """Lets evaluations start from zero and puts the state of the training back after them.
+
+    Chainer's Evaluator does so with a copy of the model. Harmless for a model without carried state.
+
+    Args:
+        at_epochs: Whether each epoch of the training starts from zero, too.
+    """
+
+    def __init__(self, *, at_epochs: bool = False) -> None:
+        super().__init__()
+        self._at_epochs = at_epochs
+        self._kept: list[Any] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Sets the state back as an epoch begins, if that is wanted."""
+        if self._at_epochs:
+            self._reset()
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Keeps the state of the training."""
+        self._kept = [state.numpy() for state in carried_states(self.model)]
+        self._reset()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """Puts it back."""
+        for state, values in zip(carried_states(self.model), self._kept, strict=True):
+            state.assign(values)
+
+    def _reset(self) -> None:
+        for state in carried_states(self.model):
+            state.assign(np.zeros(state.shape, state.dtype.as_numpy_dtype))
+
+
+def build_state_reset(config: ModelConfig) -> StateReset:
+    """Builds the callback for the training of a model, as its option `reset_state` says, if it has one."""
+    return StateReset(at_epochs=config.options.get("reset_state") == "epoch")

@@ -1,0 +1,205 @@
+"""The training itself: epochs with their validation, and what happens between them."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tfbench.analysis.run.early_stop import find_stop_reason
+from tfbench.backends.tensorflow import input_pipeline, placement, snapshots
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe.sections import OutputConfig, TrainingConfig
+from tfbench.records.journal import Journal, files_folder
+from tfbench.records.machine import InputCheck
+from tfbench.records.run import EpochRecord, RunRequest
+from tfbench.records.snapshots import FOLDER
+from tfbench.schema import to_plain
+from tfbench.worker.ledger import Ledger
+from tfbench.worker.recorder import SpanClock, Validation, build_callbacks
+
+_CHECK_SECONDS = 0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
+UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
+
+
+def train(
+    request: RunRequest,
+    splits: Splits,
+    model: Any,
+    steps_per_epoch: int,
+    resolved: placement.ResolvedDistribution,
+    journal: Journal,
+    ledger: Ledger,
+) -> float | None:
+    """Trains a compiled model as the request says, from the first epoch or from a snapshot on.
+
+    Args:
+        request: The run; a run limited by steps or seconds is not validated.
+        splits: Its data.
+        model: Compiled; with a snapshot's values already, if there is one.
+        steps_per_epoch: Steps after which an epoch ends.
+        resolved: Where the variables and the first step must turn out to be.
+        journal: Receives "spans", "epoch", "ledger", "snapshot", "stopped" and "note" records.
+        ledger: Told of what takes the time.
+
+    Returns:
+        Steps per second after the warm-up; None if there were none.
+    """
+    from tfbench.worker.state_reset import build_state_reset
+
+    training, measurement = request.recipe.training, request.recipe.measurement
+    done = request.resume.epochs if request.resume else ()
+    is_validated = not measurement.is_limited
+    between = _BetweenEpochs(request, model, journal, ledger)
+    with ledger.entry("callbacks"), placement.DeviceWatch() as watch:
+        clock = SpanClock(measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger)
+        callbacks = build_callbacks(
+            clock,
+            ledger=ledger,
+            model=model,
+            steps_per_epoch=steps_per_epoch,
+            global_batch_size=training.global_batch_size,
+            warmup_steps=measurement.warmup_steps,
+            batches_ahead=input_pipeline.count_ahead(splits, training.global_batch_size),
+            validation=_validation(training, splits, resolved) if is_validated else None,
+            on_epoch=between.on_epoch,
+            on_first_step=lambda: placement.verify_placement(resolved, model, watch.stop()),
+            evaluate_training=(
+                (lambda: evaluate(model, training, splits, "train"))
+                if training.evaluates_training and is_validated
+                else None
+            ),
+            elapsed_before=done[-1].elapsed_seconds if done else 0.0,
+            others=[build_state_reset(request.recipe.model)],
+            on_note=lambda text: journal.append("note", text=text),
+        )
+        with ledger.entry("data"):
+            batches = input_pipeline.build_training_dataset(
+                splits,
+                global_batch_size=training.global_batch_size,
+                seed=training.seed,
+                first_step=len(done) * steps_per_epoch,
+            )
+            validation_data = build_evaluation_dataset(training, splits, "validation") if is_validated else None
+        model.fit(
+            batches,
+            initial_epoch=len(done),
+            epochs=training.epochs if is_validated else UNLIMITED_EPOCHS,
+            steps_per_epoch=steps_per_epoch,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+            validation_data=validation_data,
+        )
+    return clock.steady_steps_per_second
+
+
+def check_input(training: TrainingConfig, splits: Splits) -> InputCheck:
+    """Draws batches from the training's input pipeline, with nothing trained beside it.
+
+    As training draws them, in compiled code. The batches that the pipeline has ready from the start, or in the making,
+    are left out.
+
+    Args:
+        training: Batch size and seed.
+        splits: The data.
+    """
+    draw = _compile_draws(
+        input_pipeline.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
+    )
+    draw(1)  # compiles
+    draw(input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES)
+    num_batches, count, start = 0, 1, time.perf_counter()
+    while True:
+        draw(count)
+        num_batches += count
+        seconds = time.perf_counter() - start
+        if seconds >= _CHECK_SECONDS:
+            return InputCheck(num_batches=num_batches, seconds=seconds)
+        count = max(1, min(num_batches, int(num_batches * (_CHECK_SECONDS / seconds - 1)) + 1))
+
+
+def _compile_draws(batches: Any) -> Callable[[int], None]:
+    """Returns what draws a number of batches, on the host, with no Python in between."""
+    import tensorflow as tf
+
+    with tf.device("/cpu:0"):
+        iterator = iter(batches)
+
+        def take(number: Any) -> list[Any]:
+            with tf.control_dependencies(tf.nest.flatten(iterator.get_next())):
+                return [number + 1]
+
+        # A loop of our own: AutoGraph, which makes one of Python's, warns on Python 3.13.
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)  # type: ignore[untyped-decorator]
+        def draw(count: Any) -> Any:
+            return tf.while_loop(lambda number: number < count, take, [tf.constant(0, tf.int64)])
+
+    def call(count: int) -> None:
+        with tf.device("/cpu:0"):
+            draw(tf.constant(count, tf.int64))
+
+    return call
+
+
+def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> Any:
+    """Builds the batches of a split that a model is judged by."""
+    return input_pipeline.build_validation_dataset(splits, batch_size=_evaluation_batch_size(training), split=split)
+
+
+def evaluate(model: Any, training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> dict[str, float]:
+    """Returns loss and metrics of a whole split in inference mode."""
+    from tfbench.worker.state_reset import StateReset
+
+    dataset = build_evaluation_dataset(training, splits, split)
+    found = model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()])
+    return {name: float(value) for name, value in found.items()}
+
+
+class _BetweenEpochs:
+    """What happens once an epoch is validated: its record, a snapshot when one is due, perhaps an early stop."""
+
+    def __init__(self, request: RunRequest, model: Any, journal: Journal, ledger: Ledger) -> None:
+        self._training: TrainingConfig = request.recipe.training
+        self._output: OutputConfig = request.recipe.output
+        self._is_limited = request.recipe.measurement.is_limited  # ends by its limit alone, maybe within an epoch
+        self._model = model
+        self._journal = journal
+        self._ledger = ledger
+        self._epochs = list(request.resume.epochs) if request.resume else []
+
+    def on_epoch(self, record: EpochRecord) -> bool:
+        """Takes in an epoch; says whether to stop."""
+        self._epochs.append(record)
+        self._journal.append("epoch", epoch=to_plain(record))
+        self._journal.append("ledger", ledger=to_plain(self._ledger.record()))
+        if self._is_limited:
+            return False
+        every = self._output.snapshot_every_epochs
+        if every and record.epoch % every == 0:
+            self._write_snapshot(record.epoch)
+        reason = find_stop_reason(self._training, self._epochs)
+        if reason and record.epoch < self._training.epochs:
+            self._journal.append("stopped", reason=reason)
+        return reason is not None
+
+    def _write_snapshot(self, epoch: int) -> None:
+        folder = files_folder(self._journal.path) / FOLDER
+        variables = snapshots.training_variables(self._model)
+        try:
+            self._journal.sync()
+            snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=self._output.snapshots_kept)
+        except OSError as error:
+            self._journal.append("note", text=f"no snapshot of epoch {epoch}: {folder}: {error.strerror}.")
+        else:
+            self._journal.append("snapshot", epoch=epoch)
+
+
+def _validation(training: TrainingConfig, splits: Splits, resolved: placement.ResolvedDistribution) -> Validation:
+    return Validation(
+        splits.validation.num_samples,
+        _evaluation_batch_size(training),
+        is_whole=resolved.placement.num_replicas == 1 and training.steps_per_execution == 1,
+    )
+
+
+def _evaluation_batch_size(training: TrainingConfig) -> int:
+    return training.validation_batch_size or training.global_batch_size

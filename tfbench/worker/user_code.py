@@ -1,0 +1,182 @@
+"""Networks and data from functions of the user's own: "my_package.nets:build_model".
+
+They are imported in the measuring process alone, and only where the user allowed it: a recipe from someone else must
+not run code unasked.
+"""
+
+import contextlib
+import hashlib
+import importlib
+import inspect
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfbench.datasets.sources.splits import Splits
+from tfbench.datasets.sources.user_arrays import find_mismatch, splits_of_arrays
+from tfbench.errors import DatasetError, Notice, RecipeError, TfbenchError
+from tfbench.models.structure import foreign_model
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.sections import DatasetConfig, ModelConfig
+
+if TYPE_CHECKING:
+    import keras
+
+_FRAMES = 3  # of the user's code, shown where it raised
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) -> "keras.Model":
+    """Calls the user's `build_model(spec, **options)`.
+
+    Raises:
+        RecipeError: It is not allowed, cannot be found or called, raised, or returned what is no model for this data.
+    """
+    where = f"model.name: {config.name}"
+    with _watched(where):
+        build = _import(config.name, where, allows_code=allows_code)
+        model = foreign_model.fit_to_data(_call(build, where, spec, **config.options), spec, where)
+    foreign_model.require_precision(model, where)
+    if model.compiled:
+        raise RecipeError(f"{where}: must return a model that is not compiled: the recipe says how it is trained.")
+    if spec.num_classes is not None and foreign_model.ends_in_softmax(model):
+        raise RecipeError(f"{where}: ends in a softmax, but the loss expects logits. Leave its last activation out.")
+    warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
+    return model
+
+
+def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: bool) -> Splits:
+    """Calls the user's `load_splits(data_dir, **options)`.
+
+    Returns:
+        The `Splits` that it returned, or those made of the arrays ((x_train, y_train), (x_val, y_val)).
+
+    Raises:
+        RecipeError: It is not allowed, cannot be found or called, or raised.
+        DatasetError: It returned something else.
+    """
+    where = f"dataset.name: {config.name}"
+    with _watched(where):
+        load = _import(config.name, where, allows_code=allows_code)
+        loaded = _call(load, where, data_dir, **config.options)
+    source = f"code of {_describe_source(load)}"
+    splits = loaded if isinstance(loaded, Splits) else splits_of_arrays(loaded, source=source, where=where)
+    problem = find_mismatch(splits)
+    if problem:
+        raise DatasetError(f"{where}: {problem}.")
+    return splits
+
+
+def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
+    if not allows_code:
+        raise RecipeError(f"{where} {registry.CODE_NOT_ALLOWED}")
+    module_name, _, function_name = name.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)  # at the end: a json.py there must not stand for Python's own
+    with _users_errors(where, module_name):
+        module = importlib.import_module(module_name)
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        found = "nothing of that name" if function is None else f"a {type(function).__name__}"
+        raise RecipeError(f"{where}: there must be a function {function_name} in {module.__file__}. Found: {found}.")
+    return function  # type: ignore[no-any-return]  # mypy takes it for a plain callable
+
+
+def _call(function: Callable[..., Any], where: str, *arguments: object, **options: object) -> Any:
+    try:
+        signature = inspect.signature(function)
+        signature.bind(*arguments, **options)
+    except TypeError as error:
+        first = "spec" if where.startswith("model") else "data_dir"
+        name = where.rpartition(":")[2]
+        raise RecipeError(
+            f"{where}: cannot be called as {name}({', '.join([first, *options])}), with the other keys of its table: "
+            f"{error}. It is {name}{signature}."
+        ) from error
+    except ValueError:  # written in C, without a signature
+        pass
+    with _users_errors(where):
+        return function(*arguments, **options)
+
+
+@contextlib.contextmanager
+def _users_errors(where: str, module_name: str = "") -> Iterator[None]:
+    """Turns what the user's code raises into a message that shows where in it.
+
+    Raises:
+        RecipeError: With the last lines of the traceback.
+    """
+    try:
+        yield
+    except TfbenchError:
+        raise
+    except ModuleNotFoundError as error:
+        if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
+            raise RecipeError(_explain(error, where)) from error  # one that the user's module imports
+        raise RecipeError(
+            f"{where}: there is no module {error.name} in PYTHONPATH or the current folder {Path.cwd()}."
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise RecipeError(_explain(error, where)) from error
+
+
+def _explain(error: BaseException, where: str) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith((_PACKAGE, "<frozen importlib"))]
+    own = [line.rstrip() for line in traceback.format_list(users[:1] + users[1:][-_FRAMES + 1 :])]
+    return "\n".join([f"{where}: raised an error:", *own, *(line.rstrip() for line in _last_lines(error))])
+
+
+def _last_lines(error: BaseException) -> list[str]:
+    return [f"  {line}" for line in traceback.format_exception_only(error)]
+
+
+@contextlib.contextmanager
+def _watched(where: str) -> Iterator[None]:
+    """Sees to it that the user's code leaves alone what the recipe sets for the whole process.
+
+    Raises:
+        RecipeError: It changed a setting.
+    """
+    before = _process_wide_settings()
+    yield
+    for name, value in _process_wide_settings().items():
+        if value != before[name]:
+            raise RecipeError(
+                f"{where}: changed {name} from {before[name]} to {value}. Leave it alone: "
+                "the recipe says how a run is set up, so that runs can be compared."
+            )
+
+
+def _process_wide_settings() -> dict[str, object]:
+    import keras
+    import tensorflow as tf
+
+    return {
+        "Keras's dtype policy (training.precision)": keras.config.dtype_policy().name,
+        "Keras's floatx": keras.config.floatx(),
+        "Keras's epsilon": keras.config.epsilon(),
+        "Keras's image data format": keras.config.image_data_format(),
+        "tf.config.run_functions_eagerly": tf.config.functions_run_eagerly(),
+        "tf.config.optimizer.set_jit": tf.config.optimizer.get_jit(),
+        "TensorFlow's soft device placement": tf.config.get_soft_device_placement(),
+        "TensorFloat-32 (training.tensor_float_32)": tf.config.experimental.tensor_float_32_execution_enabled(),
+    }
+
+
+def _describe_source(function: Callable[..., Any]) -> str:
+    """Names the file that a function is from, and what was in it."""
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(function)) or ""
+    except TypeError:  # an object that can be called, such as functools.partial
+        return "no file"
+    try:
+        digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]
+    except OSError:
+        return file or "no file"
+    return f"{file} (SHA-256 {digest})"
