@@ -33,7 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the faults out unless they are asked for: they take minutes, and no two machines meet the same moments."""
+    """Marks tests by their folder, and leaves the faults out unless they are asked for.
+
+    Faults take minutes, and no two machines meet the same moments.
+    """
+    for item in items:
+        if "integration" in item.path.parts:
+            item.add_marker(pytest.mark.integration)
     if "faults" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("faults")]
         items[:] = [item for item in items if item not in left_out]

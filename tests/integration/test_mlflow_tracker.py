@@ -181,7 +181,7 @@ def test_the_status_says_how_the_run_ended_and_a_tag_says_why(store: Store, stat
 
 def test_an_accuracy_on_synthetic_data_is_marked_wherever_the_run_is_shown(store: Store) -> None:
     tags = client_of(store).get_run(finish(store, build_sized_result(0)).run_id).data.tags
-    assert tags["tfbench.datasets.sources.synthetic"] == "true"
+    assert tags["tfbench.synthetic"] == "true"
     assert tags["tfbench.data"].startswith("synthetic")
     assert tags["mlflow.runName"].endswith("-synthetic")
     assert "Synthetic data" in tags["mlflow.note.content"].splitlines()[2]

@@ -115,14 +115,14 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
         "mlflow.source.type": "LOCAL",
         "tfbench.run_id": request.run_id,
         "tfbench.recipe": request.recipe.name,
-        "tfbench.datasets.sources.synthetic": _text(result.is_synthetic),
+        "tfbench.synthetic": _text(result.is_synthetic),
     }
     if request.profile:
         values["tfbench.profile"] = request.profile.kind
     if request.recipe.cost.price_per_hour is not None:
         values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
     if result.placement:
-        values["tfbench.machine.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
+        values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:
         values["tfbench.data"] = data_source(result)
     if result.environment:

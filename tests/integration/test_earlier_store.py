@@ -1,0 +1,90 @@
+"""What an earlier version measured is read as it was then: `tests/data/store_0.1.0` says what that version said.
+
+It holds a run with snapshots, a profile, a sweep, a calibration, a baseline and an export; `said/` is what that version
+printed of them, byte by byte, and what it sent to MLflow.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs import tracked_runs
+from tfbench.runs.baseline import read_baseline
+from tfbench.store.store import Store
+
+DATA = Path(__file__).parents[1] / "data" / "store_0.1.0"
+SAID = DATA / "said"
+SWEEP, KEPT, FIRST, SECOND = "8d2510d2f36b", "9e06273d0665", "0900cf64f8de", "14ab84d5f90e"
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the store in the current folder."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shutil.copytree(DATA / "store", "mlruns")
+    return in_tmp_path / "mlruns"
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        ("compare_sweep.txt", ("compare", "--sweep", SWEEP)),
+        ("compare_sweep.json", ("compare", "--sweep", SWEEP, "--format", "json")),
+        ("compare_all.csv", ("compare", "--all", "--format", "csv")),
+        ("diff.txt", ("diff", FIRST, SECOND)),
+        ("show_effective.txt", ("show", "--effective", KEPT)),
+        ("calibrations.json", ("calibrate", "--list", "--format", "json")),
+    ],
+)
+@pytest.mark.parametrize("has_briefs", [True, False], ids=["with its briefs", "from its journals alone"])
+def test_says_what_it_said(tfbench: Cli, store: Path, said: str, arguments: tuple[str, ...], has_briefs: bool) -> None:
+    if not has_briefs:
+        for brief in store.glob("journals/*.brief.json"):
+            brief.unlink()
+    done = tfbench(*arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == (SAID / said).read_text(encoding="utf-8")
+
+
+def test_an_exported_run_is_the_journal(tfbench: Cli, store: Path) -> None:
+    assert tfbench("export", KEPT, "--output", "-").stdout == (DATA / "kept.jsonl").read_text(encoding="utf-8")
+
+
+def test_an_exported_run_is_imported(tfbench: Cli, in_tmp_path: Path) -> None:
+    done = tfbench("import", str(DATA / "kept.jsonl"))
+    assert done.exit_code == 0, done.stderr
+    assert tfbench("export", KEPT, "--output", "-").stdout == (DATA / "kept.jsonl").read_text(encoding="utf-8")
+
+
+def test_what_is_sent_to_mlflow_is_what_was_sent(tfbench: Cli, store: Path) -> None:
+    done = tfbench("recover")
+    assert (done.exit_code, done.stdout) == (0, (SAID / "recover.txt").read_text(encoding="utf-8"))
+    sent = {
+        run.data.tags["tfbench.run_id"]: {
+            "status": run.info.status,
+            "metrics": run.data.metrics,
+            "params": run.data.params,
+            "tags": {k: v for k, v in run.data.tags.items() if k == "mlflow.runName" or not k.startswith("mlflow.")},
+        }
+        for run in tracked_runs(store)
+    }
+    assert sent == json.loads((SAID / "mlflow.json").read_text(encoding="utf-8"))
+
+
+def test_a_sweep_that_is_done_is_not_made_again(tfbench: Cli, store: Path) -> None:
+    done = tfbench("sweep", "--resume", SWEEP, "--format", "json")
+    assert done.exit_code == 0, done.stderr
+    assert {path.stem for path in store.glob("journals/*.jsonl")} == {
+        path.stem for path in (DATA / "store").glob("journals/*.jsonl")
+    }
+
+
+def test_a_baseline_is_read(store: Path) -> None:
+    baseline = read_baseline(Store(store), str(DATA / "baseline.json"))
+    assert len(baseline.sample.samples_per_second) == 3
