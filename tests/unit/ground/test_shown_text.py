@@ -27,7 +27,6 @@ from tfbench.errors import TrackingError
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunExit, RunResult
 from tfbench.records.sweep import Variation, list_cells
-from tfbench.report.html.page import text as html_text
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.report.run.brief_console import BriefConsole
 from tfbench.report.run.console import RunConsole
@@ -114,10 +113,6 @@ def test_a_csv_cell_is_no_formula(formula: str) -> None:
 def test_markdown_keeps_to_its_row_and_has_no_links(text: str, shown: str) -> None:
     # A newline's code is escaped after it was made, as everything with a backslash.
     assert markdown_text(text) == shown
-
-
-def test_html_has_no_characters_that_a_terminal_obeys() -> None:
-    assert not OBEYED.search(html_text(f"<{EVIL}>"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])

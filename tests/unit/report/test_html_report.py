@@ -142,6 +142,14 @@ def test_every_text_from_outside_is_escaped() -> None:
     assert [image["alt"] for image in Page(text).of("img")] == [f'"{EVIL}']
 
 
+def test_no_text_from_outside_has_passwords_or_characters_that_a_terminal_obeys() -> None:
+    told = "http://user:hidden@host/ \x1b[31m\u202e"
+    comparison = compared(name=told, title=told, recipe=told, cautions=[told], hardware=[told])
+    text = render_report(contents_of(comparison, verdict=(told,), recipe_toml=told, differing={told: {told: 1}}))
+    assert text.count("http://user:***@host/ \\u001b[31m\\u202e") > 10
+    assert all(part not in text for part in ("hidden", "\x1b", "\u202e"))
+
+
 def test_the_table_holds_speeds_intervals_and_marks() -> None:
     page = Page(render_report(contents_of()))
     cells = page.texts["td"]

@@ -1,10 +1,13 @@
 """A comparison as one HTML file that needs nothing beside it."""
 
+import base64
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from tfbench import __version__
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
@@ -17,40 +20,54 @@ from tfbench.report.comparison.speeds import LEGEND
 from tfbench.report.formats import format_bytes, format_number
 from tfbench.report.html.contents import Image, ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
-from tfbench.report.html.page import Html, bullets, code, folded, page, pairs, picture, section, table, text
+from tfbench.report.html.page import Table, render
 from tfbench.wording import count
 
 MAX_RUNS = 1000  # in the list of runs
 _SHOWN_SECONDS = 0.005  # from which an entry of the ledger has a row
-_CLASSES = {" +": "faster", " -": "slower"}
 _SHARED_CORES = "logical devices that share the cores of one processor"
 
 
 def render_report(contents: ReportContents) -> str:
     """Returns the report as HTML."""
     comparison = contents.comparison
-    title = _title(comparison)
     kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
-    hint = text("Wide tables and plots scroll sideways.", of_class="note narrow")
-    lead = text(_lead(comparison, kind), of_class="lead")
-    return page(
-        f"{title}: {kind}, tfbench report",
-        __version__,
-        Html(f"<header>\n{text(title, 'h1')}\n{lead}\n{hint}\n</header>"),
-        _verdict(contents.verdict),
-        section("What was measured", pairs(_describe_plan(contents))),
-        _speeds(comparison),
-        _scaling(comparison),
-        section("Plots", *(picture(i.png, i.alt) for n, i in contents.images.items() if n != "ledger.png")),
-        _references(comparison),
-        _cautions(comparison),
-        _failures(comparison),
-        _ledger(comparison, contents.images.get("ledger.png")),
-        _environment(contents),
-        _reproduction(contents),
-        section("Runs", _list_runs(comparison)),
-        text(f"Made by tfbench {__version__} on {_date(contents.created)}.", "footer"),
+    ledger = contents.images.get("ledger.png")
+    listed = [(row, run) for row in comparison.rows for entry in row.entries.values() for run in entry.runs]
+    return render(
+        "report.html.jinja",
+        version=__version__,
+        title=_title(comparison),
+        kind=kind,
+        lead=_lead(comparison, kind),
+        verdict=contents.verdict or ("Nothing is compared: there is one arm, or none with a speed.",),
+        plan=list(_describe_plan(contents)),
+        speeds=_speeds(comparison),
+        legend=LEGEND,
+        scaling=_scaling(comparison),
+        plots=[_embedded(image) for name, image in contents.images.items() if name != "ledger.png"],
+        published=_published(comparison),
+        num_runs=len(comparison.runs),
+        cautions=_cautions(comparison),
+        failures=_failures(comparison),
+        ledger_plot=_embedded(ledger) if ledger else None,
+        ledger=_ledger(comparison),
+        environment=list(describe_environment(contents.environment)) if contents.environment else [],
+        same_environment="All runs were made in the same environment." if len(comparison.runs) > 1 else "",
+        differing=_differing(contents),
+        commands="\n".join(contents.commands),
+        needs_recipe_file=contents.needs_recipe_file,
+        recipe_file=f"{contents.recipe_name}.toml",
+        recipe_toml=contents.recipe_toml,
+        runs=_runs(listed[:MAX_RUNS]),
+        runs_title=f"{count(len(listed), 'run')} with a speed",
+        left_out=f"The first {MAX_RUNS} of {len(listed)} runs." if len(listed) > MAX_RUNS else "",
+        made=_date(contents.created),
     )
+
+
+def _embedded(image: Image) -> dict[str, str]:
+    return {"base64": base64.b64encode(image.png).decode(), "alt": image.alt}
 
 
 def _title(comparison: Comparison) -> str:
@@ -62,11 +79,6 @@ def _lead(comparison: Comparison, kind: str) -> str:
     against = f" against {', '.join(others)}" if others else ""
     counts = f"{count(len(comparison.rows), 'setting')}, {count(len(comparison.runs), 'run')}"
     return f"{comparison.baseline}{against}: {counts} ({kind})"
-
-
-def _verdict(sentences: Sequence[str]) -> Html:
-    said = sentences or ("Nothing is compared: there is one arm, or none with a speed.",)
-    return section("Verdict", bullets(said), of_class="verdict")
 
 
 def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
@@ -109,44 +121,37 @@ def _describe_hardware(comparison: Comparison, arm: str) -> str:
     return f"{replicas} on {'; '.join(names)}{shared}"
 
 
-def _speeds(comparison: Comparison) -> Html:
+def _speeds(comparison: Comparison) -> Table:
     header, rows = table_cells(comparison)
-    return section(
-        "Speed",
-        table(
-            "speed of every setting under every arm",
-            header,
-            ([cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in rows),
-            text_columns=[place for place, key in enumerate(comparison.keys) if not _is_numeric(comparison, key)],
-            classes=_CLASSES,
-        ),
-        text(LEGEND, of_class="note"),
-        text("Beside a speed stands half the width of its 95 % interval.", of_class="note"),
+    return Table(
+        label="speed of every setting under every arm",
+        header=header,
+        rows=_with_signs(rows),
+        text_columns=[place for place, key in enumerate(comparison.keys) if not _is_numeric(comparison, key)],
     )
 
 
-def _scaling(comparison: Comparison) -> Html:
+def _scaling(comparison: Comparison) -> dict[str, Any] | None:
     scaling = find_scaling(comparison)
     if not scaling:
-        return Html("")
-    header, cells = scaling_cells(scaling)
-    rows = [[cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in cells]
-    return section(
-        "Scaling",
-        text(f"{scaling_title(scaling)}."),
-        table("speed by number of replicas", header, rows, classes=_CLASSES),
-        *(text(note, of_class="note") for note in scaling_notes(scaling)),
-    )
+        return None
+    header, rows = scaling_cells(scaling)
+    table = Table(label="speed by number of replicas", header=header, rows=_with_signs(rows))
+    return {"title": scaling_title(scaling), "table": table, "notes": scaling_notes(scaling)}
+
+
+def _with_signs(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    return [[cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in rows]
 
 
 def _is_numeric(comparison: Comparison, key: str) -> bool:
     return all(isinstance(row.setting.get(key), int | float) for row in comparison.rows)
 
 
-def _references(comparison: Comparison) -> Html:
+def _published(comparison: Comparison) -> dict[str, Any] | None:
     matches = match_references(comparison)
     if not matches:
-        return Html("")
+        return None
     names = list(dict.fromkeys(name for match in matches for name in match.reference["figures"]))
     rows = [
         [
@@ -160,43 +165,32 @@ def _references(comparison: Comparison) -> Html:
     remarks = [f"{one['hardware']}: {one['notes']}" for one in comparison.references if one.get("notes")]
     remarks += [f"Source: {source}" for source in dict.fromkeys(one["source"] for one in comparison.references)]
     header = ["hardware and devices", "with these runs", *names]
-    return section(
-        "Published figures",
-        table("published figures", header, rows, long_columns=(0, 1)),
-        *([bullets(pairs), text(DISCLAIMER, of_class="note")] if pairs else []),
-        bullets(remarks),
-    )
+    return {
+        "table": Table(label="published figures", header=header, rows=rows, long_columns=(0, 1)),
+        "pairs": pairs,
+        "disclaimer": DISCLAIMER if pairs else "",
+        "remarks": remarks,
+    }
 
 
-def _cautions(comparison: Comparison) -> Html:
+def _cautions(comparison: Comparison) -> list[str]:
     runs = comparison.runs
     cautions = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    cautions += [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
-    if not cautions:
-        return section("Cautions", text("None of the runs carries one.")) if runs else Html("")
-    note = "Figures within a caution are those of one run; of others they may differ."
-    return section("Cautions", bullets(cautions), text(note, of_class="note"))
+    return cautions + [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
 
 
-def _failures(comparison: Comparison) -> Html:
-    failed: list[tuple[Row, Entry]] = [
-        (row, entry)
+def _failures(comparison: Comparison) -> Table:
+    rows = [
+        [describe_setting(row.setting) or "the recipe as it is", entry.arm, entry.outcome, entry.reason]
         for row in comparison.rows
         for entry in row.entries.values()
         if entry.speed is None or entry.outcome != "FINISHED"
     ]
-    rows = [
-        [describe_setting(row.setting) or "the recipe as it is", entry.arm, entry.outcome, entry.reason]
-        for row, entry in failed
-    ]
     header = ["setting", "arm", "outcome", "reason"]
-    return section(
-        "Without a speed, or not in every round",
-        table("points without a speed", header, rows, text_columns=(0, 1, 2), long_columns=(3,)),
-    )
+    return Table(label="points without a speed", header=header, rows=rows, text_columns=(0, 1, 2), long_columns=(3,))
 
 
-def _ledger(comparison: Comparison, image: Image | None) -> Html:
+def _ledger(comparison: Comparison) -> Table:
     ledgers = median_ledgers(comparison)
     meanings = LEDGER_ENTRIES | {"unaccounted": "what is in no entry"}
     rows = [
@@ -205,51 +199,26 @@ def _ledger(comparison: Comparison, image: Image | None) -> Html:
         if any(abs(ledger[name]) >= _SHOWN_SECONDS for ledger in ledgers.values())
     ]
     header = ["entry", *(f"{arm}, s" for arm in ledgers), "meaning"]
-    return section(
-        "Where the time of a measuring process went",
-        picture(image.png, image.alt) if image else Html(""),
-        table("ledger of each arm", header, rows, long_columns=(0, 1)),
-        text("Medians over all runs of an arm, in seconds.", of_class="note") if rows else Html(""),
-    )
+    return Table(label="ledger of each arm", header=header, rows=rows, long_columns=(0, len(header) - 1))
 
 
-def _environment(contents: ReportContents) -> Html:
-    environment = contents.environment
-    differing = [
+def _differing(contents: ReportContents) -> Table:
+    rows = [
         [name, "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())]
         for name, values in contents.differing.items()
     ]
-    said = "All runs were made in the same environment." if len(contents.comparison.runs) > 1 else ""
-    return section(
-        "Environment",
-        pairs(describe_environment(environment)) if environment else Html(""),
-        text("As of the newest run. What differs between runs:" if differing else said, of_class="note"),
-        table("what differs between the runs", ["", "values"], differing, text_columns=(0,), long_columns=(1,)),
+    return Table(
+        label="what differs between the runs", header=["", "values"], rows=rows, text_columns=(0,), long_columns=(1,)
     )
 
 
-def _reproduction(contents: ReportContents) -> Html:
-    name = f"{contents.recipe_name}.toml"
-    first = f"Save the recipe below as {name}, then:" if contents.needs_recipe_file else "With the same data:"
-    return section(
-        "How to reproduce",
-        text(first) if contents.commands else Html(""),
-        code("\n".join(contents.commands)) if contents.commands else Html(""),
-        folded(f"The recipe as resolved, defaults written out ({name})", code(contents.recipe_toml)),
-        text("tfbench export RUN writes all that was measured in a run.", of_class="note"),
-    )
-
-
-def _list_runs(comparison: Comparison) -> Html:
-    listed = [(row, run) for row in comparison.rows for entry in row.entries.values() for run in entry.runs]
+def _runs(listed: Sequence[tuple[Row, RunBrief]]) -> Table:
     rows = [
         [run.run_id, run.name, run.arm, describe_setting(row.setting), format_number(run.speed), _date(run.created)]
-        for row, run in listed[:MAX_RUNS]
+        for row, run in listed
     ]
     header = ["id", "name", "arm", "setting", "samples/s", "asked for"]
-    shown = table("all runs with a speed", header, rows, text_columns=(0, 1, 2, 3))
-    more = f"The first {MAX_RUNS} of {len(listed)} runs." if len(listed) > MAX_RUNS else ""
-    return folded(count(len(listed), "run") + " with a speed", text(more) if more else Html(""), shown)
+    return Table(label="all runs with a speed", header=header, rows=rows, text_columns=(0, 1, 2, 3))
 
 
 def _date(seconds: float) -> str:
