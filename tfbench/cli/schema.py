@@ -7,9 +7,9 @@ import click
 def command() -> None:
     """Print the JSON schema of recipe files, by which an editor checks, completes and explains them.
 
-    Name it in the first line of a recipe, as `#:schema recipe.schema.json`; Even Better TOML, for VS Code, and taplo read
-    that line, and take the path as beside the recipe. Unknown keys are refused, and each model and data set has its own.
-    What contradicts another key is found by `tfbench validate`.
+    Name it in the first line of a recipe, as `#:schema recipe.schema.json`: taplo and Even Better TOML, for VS Code,
+    read that line, and look for the file beside the recipe. Unknown keys are refused, and each model and data set has
+    keys of its own. `tfbench validate` finds what contradicts another key.
 
     \b
     tfbench schema > recipe.schema.json

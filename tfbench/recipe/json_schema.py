@@ -1,5 +1,6 @@
 """The JSON schema of recipe files, by which editors check, complete and explain them."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from tfbench.recipe import registry
 from tfbench.recipe.meanings import read_meanings
 from tfbench.recipe.sections import DatasetConfig, Reference
 from tfbench.recipe.tables import SECTIONS, THREADS, VARIABLE_SECTIONS
+from tfbench.schema import to_plain
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest one that editors of TOML know
 _CODE = {"type": "string", "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", "description": "Your own function."}
@@ -31,6 +33,9 @@ class _Generator(GenerateJsonSchema):
         written = super().dataclass_schema(schema)
         for key, meaning in read_meanings(schema["cls"]).items():
             written["properties"][key]["description"] = meaning
+        for field in dataclasses.fields(schema["cls"]):
+            if field.default_factory is not dataclasses.MISSING:
+                written["properties"][field.name]["default"] = to_plain(field.default_factory())
         for key, value in written["properties"].items():
             if "const" in value and value.pop("default", None):  # it tells choices apart, so that it must be there
                 written["required"] = [key, *written.get("required", [])]

@@ -1,4 +1,4 @@
-"""What the keys of a recipe mean: the texts that stand below the fields of the classes that check them."""
+"""What the keys of a recipe, and exit codes, mean: the texts that stand below them in their classes."""
 
 import ast
 import functools
@@ -28,7 +28,9 @@ def _read_module(name: str) -> dict[str, dict[str, str]]:
 
 def _find_texts(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for field, below in zip(node.body, node.body[1:], strict=False):
-        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-            continue
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
-            yield field.target.id, " ".join(below.value.value.split())
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield name, " ".join(text.split())
