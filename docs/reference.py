@@ -16,6 +16,7 @@ from tfbench.cli import cli
 from tfbench.errors import ExitCode
 from tfbench.recipe.json_schema import recipe_schema
 from tfbench.recipe.meanings import read_meanings
+from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import format_inline
 
 ROOT = Path(__file__).parents[1]
@@ -55,10 +56,11 @@ def _commands() -> Iterator[str]:
     yield "# Commands"
     yield ""
     yield "`tfbench COMMAND --help` has the same."
-    root = click.Context(cli, info_name="tfbench")
+    root = click.Context(cli, info_name="tfbench", **cli.context_settings)
     for name in cli.list_commands(root):
         command = cli.get_command(root, name)
-        assert command is not None
+        if command is None:
+            raise LookupError(name)
         context = click.Context(command, info_name=name, parent=root)
         yield from ("", f"## tfbench {name}", "")
         yield from ("```text", *command.get_usage(context).removeprefix("Usage: ").splitlines(), "```", "")
@@ -100,11 +102,10 @@ def _recipe(schema: Mapping[str, Any]) -> Iterator[str]:
             yield from ("", f"The other keys are those of the {kind}: [{page}]({page}.md).")
         elif section == "sweep":
             yield from ("", "## `[sweep]`", "", table["description"], "")
-            rows = [_row("threads", table["properties"]["threads"], is_required=False)]
-            for pattern, value in table["patternProperties"].items():
-                meaning = {"description": "Any key of these tables, as in `\"training.global_batch_size\" = [32, 512]`."}
-                sections = pattern.partition("(")[2].partition(")")[0].split("|")
-                rows.append(_row(", ".join(f"{name}.KEY" for name in sections), value | meaning, is_required=False))
+            rows = [_row(THREADS, table["properties"][THREADS], is_required=False)]
+            for name in VARIABLE_SECTIONS:
+                meaning = f'Any key of [{name}], in quotes: `"{name}.KEY" = [32, 512]`.'
+                rows.append(_row(f"{name}.KEY", {"type": "array", "description": meaning}, is_required=False))
             yield from _table(_KEY_HEADS, rows)
         else:
             yield from _keys(section, table, definitions, depth=2)
@@ -135,7 +136,9 @@ def _keys(path: str, table: Mapping[str, Any], definitions: Mapping[str, Any], *
     yield from _rows_and_inner(path, table, definitions, depth=depth)
 
 
-def _rows_and_inner(path: str, table: Mapping[str, Any], definitions: Mapping[str, Any], *, depth: int) -> Iterator[str]:
+def _rows_and_inner(
+    path: str, table: Mapping[str, Any], definitions: Mapping[str, Any], *, depth: int
+) -> Iterator[str]:
     required = table.get("required", ())
     yield from _table(
         _KEY_HEADS, [_row(key, value, is_required=key in required) for key, value in table["properties"].items()]

@@ -1,8 +1,8 @@
-"""The commands of README.md work.
+"""The commands of README.md and of the pages in docs/ work, and what they link to is there.
 
-Every `tfbench` command in its sh and console blocks is run, in order, in one folder that holds a copy of `recipes/`.
-Left out are pip and tox, and blocks under a line `<!-- not run: why -->`: commands that need real data or a GPU, or
-that never end.
+Every `tfbench` command in the sh and console blocks of a page is run, in order, in one folder that holds a copy of
+`recipes/`. Left out are pip and tox, and blocks under a line `<!-- not run: why -->`: commands that need real data or a
+GPU, or that never end.
 """
 
 import os
@@ -13,9 +13,14 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 
+from tfbench.cli import cli
+
 ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MAX_README_BYTES = 10_240
 
 _BLOCK = re.compile(
     r"(?:^<!--[ ]*not[ ]run(?P<mark>[^>]*)-->[ ]*\n+)?"
@@ -86,18 +91,47 @@ tfbench = "no"
     )
 
 
+def list_pages_with_commands() -> list[str]:
+    return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8")).run]
+
+
+def test_the_readme_and_the_tutorial_show_commands_that_can_be_run() -> None:
+    assert {"README.md", "docs/tutorial.md"} <= set(list_pages_with_commands())
+
+
 @pytest.mark.slow
-def test_commands_of_the_readme_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", list_pages_with_commands())
+def test_commands_of_a_page_work(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
-    commands = extract_commands((ROOT / "README.md").read_text(encoding="utf-8")).run
-    assert commands, "README.md shows no tfbench command that could be run here"
-    for command in commands:
+    for command in extract_commands((ROOT / page).read_text(encoding="utf-8")).run:
         run_as_user(command, tmp_path)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_is_not_run_says_why(page: Path) -> None:
+    marks = [block["mark"] for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    assert all(mark.strip(": ") for mark in marks if mark is not None)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+    assert [target for target in targets if target and not (page.parent / target).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert (ROOT / "README.md").stat().st_size <= MAX_README_BYTES
+
+
+def test_the_readme_has_every_command_in_its_table() -> None:
+    table = re.findall(r"^\| `tfbench (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(table) == cli.list_commands(click.Context(cli))
+
+
 def run_as_user(command: str, folder: Path) -> None:
-    """Runs a command line in bash, as it stands, but for one epoch or round where it says nothing of their number."""
-    shortened = re.sub(r"^tfbench run\b(?!.*--(epochs|steps|seconds)\b)", "tfbench run --epochs 1", command)
+    """Runs a command line in bash, as it stands, but for fewer steps or rounds where it names no number."""
+    shortened = re.sub(r"^tfbench run\b(?!.*--(epochs|steps|seconds)\b)", "tfbench run --steps 50", command)
     shortened = re.sub(r"^tfbench sweep\b(?!.*--repeats\b)", "tfbench sweep --repeats 1", shortened)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
