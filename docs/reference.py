@@ -48,8 +48,12 @@ def write_pages() -> dict[str, str]:
         "metrics": _metrics(),
         "exit-codes": _exit_codes(),
     }
-    files = {f"docs/reference/{name}.md": "\n".join([_NOTICE, "", *lines]) + "\n" for name, lines in pages.items()}
+    files = {f"docs/reference/{name}.md": _page(*lines) for name, lines in pages.items()}
     return files | {"recipes/recipe.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _page(title: str, *lines: str) -> str:
+    return "\n".join([title, "", _NOTICE, *lines]) + "\n"
 
 
 def _commands() -> Iterator[str]:
@@ -179,7 +183,7 @@ def _takes(value: Mapping[str, Any]) -> str:
             return f"list of {len(value['items'])}: {_takes(value['items'][0])}"
         case "array":
             inner = _takes(value["items"]) if "items" in value else "values"
-            return f"list of {'tables' if inner == 'table' else inner}"
+            return f"list of {'tables' if inner == 'table' else f'any of {inner}' if '`, `' in inner else inner}"
         case "object":
             inner = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
             return f"table of {_takes(inner[0])}"
@@ -191,7 +195,7 @@ def _range(value: Mapping[str, Any]) -> str:
     limits = {
         "from": value.get("minimum"),
         "above": value.get("exclusiveMinimum"),
-        "to": value.get("maximum"),
+        "to": None if "exclusiveMaximum" in value else value.get("maximum"),  # the one below is less
         "below": value.get("exclusiveMaximum"),
     }
     words = [f"{word} {limit:,.10g}" for word, limit in limits.items() if limit is not None]

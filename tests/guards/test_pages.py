@@ -113,6 +113,14 @@ def test_what_is_not_run_says_why(page: Path) -> None:
     assert all(mark.strip(": ") for mark in marks if mark is not None)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_ends(page: Path) -> None:
+    fences = re.findall(r"^```(\w*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert all(fences[::2])  # one that begins names its language; one that did not end would put it elsewhere
+    assert not any(fences[1::2])
+    assert len(fences) % 2 == 0
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_links_to_is_there(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
