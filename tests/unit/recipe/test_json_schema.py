@@ -9,7 +9,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from click.testing import CliRunner
 
+from tfbench.cli import cli
 from tfbench.recipe import registry
 from tfbench.recipe.json_schema import recipe_schema
 from tfbench.recipe.meanings import read_meanings
@@ -101,6 +103,12 @@ def test_a_wrong_recipe_is_wrong_by_it(spoil: Callable[[dict[str, Any]], None]) 
     VALIDATOR.validate(recipe)
     spoil(recipe)
     assert not VALIDATOR.is_valid(recipe)
+
+
+def test_the_command_prints_it() -> None:
+    done = CliRunner().invoke(cli, ["schema"])
+    assert done.exit_code == 0, done.output
+    assert done.output == SCHEMA_FILE.read_text(encoding="utf-8")
 
 
 def test_every_key_has_a_meaning() -> None:
