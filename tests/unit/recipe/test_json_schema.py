@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 from tfbench.cli import cli
 from tfbench.recipe import registry
+from tfbench.recipe.files import load_recipe
 from tfbench.recipe.json_schema import recipe_schema
 from tfbench.recipe.meanings import read_meanings
 from tfbench.recipe.sections import Reference
@@ -54,6 +56,15 @@ def test_a_shipped_recipe_names_it_and_is_right_by_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.partition("\n")[0] == f"#:schema {SCHEMA_FILE.name}"
     assert [error.message for error in VALIDATOR.iter_errors(tomllib.loads(text))] == []
+
+
+def test_the_recipe_in_the_docs_is_right(tmp_path: Path) -> None:
+    text = (SCHEMA_FILE.parents[1] / "docs" / "how-to" / "recipes.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"```toml\n(#:schema .*?)```", text, re.DOTALL)
+    VALIDATOR.validate(tomllib.loads(recipe))
+    path = tmp_path / "mine.toml"
+    path.write_text(recipe, encoding="utf-8")
+    assert load_recipe(path).recipe.title == "My network"
 
 
 @pytest.mark.parametrize(
