@@ -138,9 +138,12 @@ def test_the_readme_has_every_command_in_its_table() -> None:
 
 
 def run_as_user(command: str, folder: Path) -> None:
-    """Runs a command line in bash, as it stands, but for fewer steps or rounds where it names no number."""
+    """Runs a command line in bash, as it stands, but for fewer steps, rounds or sizes where it names none."""
     shortened = re.sub(r"^tfbench run\b(?!.*--(epochs|steps|seconds)\b)", "tfbench run --steps 50", command)
     shortened = re.sub(r"^tfbench sweep\b(?!.*--repeats\b)", "tfbench sweep --repeats 1", shortened)
+    shortened = re.sub(
+        r"^tfbench sweep\b(?!.*--vary\b)", "tfbench sweep --vary training.global_batch_size=32", shortened
+    )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", shortened],
