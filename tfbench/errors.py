@@ -10,10 +10,16 @@ class ExitCode(enum.IntEnum):
     """Exit codes of every `tfbench` command."""
 
     DONE = 0
+    """Done."""
     RUN_FAILED = 1
+    """A run failed or was killed; what it measured is kept."""
     USAGE = 2
+    """Wrong usage, recipe, device or data: nothing was run, nothing was stored; or things that cannot be compared, an
+    output that cannot be written, or runs of a store that cannot be read (all others are done)."""
     REGRESSION = 3
+    """`tfbench check` found a regression."""
     INTERRUPTED = 130
+    """Interrupted, by Ctrl-C, SIGTERM or SIGHUP."""
 
 
 class TfbenchError(Exception):

@@ -61,7 +61,7 @@ def test_only_records_know_pydantic() -> None:
     importers = importers_of("pydantic", "pydantic_core")
     # The configs of models and data sets use its Field for ranges that no other record has.
     others = {module for module in importers if not module.startswith(("models.", "datasets."))}
-    assert others <= {"schema", "recipe.sections", "recipe.optimizers"}
+    assert others <= {"schema", "recipe.sections", "recipe.optimizers", "recipe.json_schema"}
 
 
 def test_only_consoles_import_rich() -> None:

@@ -74,7 +74,7 @@ def command(
     """Measures one run of RECIPE: a recipe's name (see `tfbench list`) or the path of a TOML file.
 
     The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
-    the same is done in several processes one after another, and the median is shown with a 95 % interval over them.
+    the same is done in several processes one after another, and the mean is shown with a 95 % interval over them.
 
     \b
     Examples:

@@ -13,17 +13,16 @@ SIZE = 32  # pixels a side
 
 @schema
 class Config:
-    """What the model sees of an image.
-
-    `crop`: a part of so many pixels a side, at random in training, the centre in validation. `mirror`: one training
-    image in two turned left to right. `scaling`: "unit" maps bytes to 0..1, "mean_image" subtracts the mean of the
-    training images and leaves it at that. `views`: crops averaged in an evaluation after the training.
-    """
+    """What the model sees of an image."""
 
     crop: Annotated[Count, pydantic.Field(lt=SIZE)] | None = None
+    """A part of so many pixels a side, at random in training, the centre in validation; not set: the whole image."""
     mirror: Flag = False
+    """Whether one training image in two is turned left to right."""
     scaling: Literal["unit", "mean_image"] = "unit"
+    """"unit" maps bytes to 0..1; "mean_image" subtracts the mean of the training images and leaves it at that."""
     views: Literal[1, 9, 10] = 1
+    """Crops of an image that are averaged in an evaluation after the training; more than one need a `crop`."""
 
     def __post_init__(self) -> None:
         if self.views > 1 and self.crop is None:

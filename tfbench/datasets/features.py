@@ -16,18 +16,20 @@ Samples = Annotated[Count, pydantic.Field(le=100_000_000)]
 
 @schema
 class Config:
-    """A sample is `time_steps` vectors of `num_features` values.
-
-    `noise` is the standard deviation of what is added to targets, whose own is about 1. `seed` draws inputs
-    and function; it is not the training's, so that runs with several of those share the data.
-    """
+    """A sample is `time_steps` vectors of `num_features` values."""
 
     num_features: Width = 4
+    """Values of a vector."""
     time_steps: Annotated[Count, pydantic.Field(le=1_000_000)] = 1
+    """Vectors of a sample; 1: a sample is one vector, not a sequence."""
     num_samples: Samples = 10_000
+    """Training samples."""
     validation_samples: Samples = 1_000
+    """Validation samples."""
     noise: NonNegativeNumber = 0.0
+    """Standard deviation of what is added to targets, whose own is about 1."""
     seed: NaturalNumber = 0
+    """Draws inputs and function; it is not the training's, so that runs with several of those share the data."""
 
     def __post_init__(self) -> None:
         size = (self.num_samples + self.validation_samples) * self.time_steps * self.num_features * 4

@@ -20,25 +20,25 @@ Classes = Annotated[Count, pydantic.Field(ge=2, le=1_000_000)]
 
 @schema
 class Config:
-    """Where the images are, and what the model sees of one.
-
-    `folder` holds train/ and val/, with one folder a class in each; `tfds` names a data set that tensorflow-datasets
-    has prepared. Neither: the folder is the one of --data-dir. Other images than those of ILSVRC 2012 are taken as many
-    as there are, with a caution; `complete = true` refuses them.
-
-    An image's central square is resized to `stored_size`. Of it the model sees `image_size` pixels a side: a part at
-    random in training, one in two turned left to right if `mirror`, and the centre in validation. `image_size` equal to
-    `stored_size` leaves it whole. `views`: crops averaged in an evaluation after the training.
-    """
+    """Where the images are, and what the model sees of one."""
 
     folder: Text | None = None
+    """Holds train/ and val/, with one folder a class in each; not set, and no `tfds` either: the one of --data-dir."""
     tfds: Text | None = None
+    """Name of a data set that tensorflow-datasets has prepared; not together with `folder`."""
     complete: Flag = False
+    """Refuses other images than those of ILSVRC 2012; otherwise as many are taken as there are, with a caution."""
     num_classes: Classes = 1000
+    """Classes of the images."""
     image_size: Side = 224
+    """Pixels a side that the model sees: a part at random in training, the centre in validation. Equal to
+    `stored_size`: the whole image."""
     stored_size: Side = 256
+    """Pixels a side that an image's central square is resized to."""
     mirror: Flag = True
+    """Whether one training image in two is turned left to right."""
     views: Literal[1, 10] = 1
+    """Crops of an image that are averaged in an evaluation after the training."""
 
     def __post_init__(self) -> None:
         if self.folder and self.tfds:

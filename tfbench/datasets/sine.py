@@ -18,20 +18,22 @@ Rows = Annotated[Count, pydantic.Field(le=65_536)]
 
 @schema
 class Config:
-    """x(t) = amplitude * sin(2 t) at `num_points` even steps of t from 0 to 6 pi; the first `train_points` train.
-
-    `order` is that of the training windows. "shuffled": each starting point once an epoch. "random_starts": starting
-    points drawn anew for every batch, as the original does. "consecutive": each of the `num_rows` rows of a batch goes
-    on where it ended in the batch before, which makes truncated back-propagation of a stateful model's training;
-    `num_rows` must be the global batch size.
-    """
+    """x(t) = amplitude * sin(2 t) at `num_points` even steps of t from 0 to 6 pi; the first `train_points` train."""
 
     num_points: Points = 100
+    """Points of the wave."""
     train_points: Points = 80
+    """Points, from the first one on, that training samples are taken from."""
     sequence_length: Points = 10
+    """Steps of a sample."""
     amplitude: PositiveNumber = 0.8
+    """Height of the wave."""
     order: Literal["shuffled", "random_starts", "consecutive"] = "shuffled"
+    """Order of the training windows. "shuffled": each starting point once an epoch. "random_starts": starting points
+    drawn anew for every batch, as the original does. "consecutive": each of the `num_rows` rows of a batch goes on
+    where it ended in the batch before, which makes truncated back-propagation of a stateful model's training."""
     num_rows: Rows = 10
+    """Rows of a batch under `order = "consecutive"`; must be the global batch size."""
 
     def __post_init__(self) -> None:
         if self.train_points + self.sequence_length >= self.num_points:

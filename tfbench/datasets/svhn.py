@@ -10,17 +10,16 @@ VALIDATION_PER_CLASS = {"train": 400, "extra": 200}  # of each digit
 
 @schema
 class Config:
-    """Which images, and how they are turned and split.
-
-    Files with fewer images than the publisher's are taken for what they are, with a caution; `complete = true` refuses
-    them. `transposed` swaps rows and
-    columns, as the blog article on SVHN with a recurrent CNN does; that network treats both alike and learns as well.
-    `seed` draws the validation images; it is not the training's, so that runs with several of those share them.
-    """
+    """Which images, and how they are turned and split."""
 
     complete: Flag = False
+    """Refuses files with fewer images than the publisher's; otherwise they are taken for what they are, with a
+    caution."""
     transposed: Flag = True
+    """Swaps rows and columns, as the blog article on SVHN with a recurrent CNN does; that network treats both alike and
+    learns as well."""
     seed: NaturalNumber = 0
+    """Draws the validation images; it is not the training's, so that runs with several of those share them."""
 
 
 def describe(config: Config) -> DatasetSpec:

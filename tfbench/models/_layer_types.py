@@ -14,11 +14,14 @@ Activation = Literal["linear", "relu", "leaky_relu", "elu", "gelu", "silu", "sof
 
 @schema
 class Layer(abc.ABC):
-    """What every layer has. No `name`: its type and place, "conv1". No `inputs`: the layer before it, or the data."""
+    """What every layer has."""
 
     name: Name | None = None
+    """Name of the layer; not set: its type and place, "conv1"."""
     inputs: tuple[Text, ...] = ()
+    """Names of the layers that it takes, `data` for the data; none: the layer before it, or the data."""
     activation: Activation = "linear"
+    """Applied to the layer's output."""
 
     @abc.abstractmethod
     def connect(self, name: str, inputs: list[Any]) -> Any:
@@ -41,14 +44,18 @@ class Layer(abc.ABC):
 
 @schema
 class WeightedLayer(Layer):
-    """A layer with kernels: `kernel_stddev` is that of a normal distribution, in place of `kernel_initializer`."""
+    """A layer with kernels."""
 
     use_bias: Flag = True
+    """Whether the layer has biases."""
     kernel_initializer: Literal["glorot_uniform", "lecun_normal_untruncated", "he_normal_untruncated"] = (
         "glorot_uniform"
     )
+    """How kernels start."""
     kernel_stddev: PositiveNumber | None = None
+    """Kernels start from a normal distribution of this standard deviation, in place of `kernel_initializer`."""
     initial_bias: Number = 0.0
+    """What biases start with."""
 
     def weight_arguments(self) -> dict[str, Any]:
         """Returns activation, biases and initialisers as Keras's layers take them."""
@@ -74,7 +81,9 @@ class Dense(WeightedLayer):
     """Fully connected; flattens its input. "fc" is cuda-convnet's word for it."""
 
     type: Literal["dense", "fc"]
+    """Chooses this layer."""
     units: Width
+    """Outputs; of the last layer one a class."""
 
     def connect(self, name: str, inputs: list[Any]) -> Any:
         """Returns (batch, units)."""
@@ -88,13 +97,18 @@ class Dense(WeightedLayer):
 
 @schema
 class Conv(WeightedLayer):
-    """Convolution of an image; `padding` zeros on every side. "local": with kernels of its own at each position."""
+    """Convolution of an image. "local": with kernels of its own at each position."""
 
     type: Literal["conv", "local"]
+    """Chooses this layer."""
     filters: Width
+    """Channels that it gives out."""
     kernel_size: Size
+    """Height and width of a kernel."""
     strides: Size = 1
+    """Distance between two positions of the kernel, in both directions."""
     padding: NaturalNumber = 0
+    """So many zeros on every side of the image."""
 
     def connect(self, name: str, inputs: list[Any]) -> Any:
         """Returns (batch, height, width, filters)."""
@@ -119,16 +133,18 @@ class Conv(WeightedLayer):
 
 @schema
 class Pool(Layer):
-    """Largest value or average of a window; no `size`: of the whole image, which leaves one value a channel.
-
-    `ceil`: the last windows may hang over the edge, so that every cell is in one, as in cuda-convnet.
-    """
+    """Largest value or average of a window, or of the whole image."""
 
     type: Literal["pool"]
+    """Chooses this layer."""
     kind: Literal["max", "average"] = "max"
+    """The largest value, or the average."""
     size: Size | None = None
-    strides: Size | None = None  # None: as `size`
+    """Height and width of a window; not set: the whole image, which leaves one value a channel."""
+    strides: Size | None = None
+    """Distance between two windows, in both directions; not set: as `size`."""
     ceil: Flag = False
+    """The last windows may hang over the edge, so that every cell is in one, as in cuda-convnet; for `kind = "max"`."""
 
     def __post_init__(self) -> None:
         if self.ceil and (self.kind != "max" or self.size is None):
@@ -154,16 +170,18 @@ class Pool(Layer):
 
 @schema
 class ResponseNorm(Layer):
-    """Local response normalisation, x / (bias + alpha * sum of squares over `size` channels) ^ beta.
-
-    cuda-convnet's `scale` is size * alpha.
-    """
+    """Local response normalisation, x / (bias + alpha * sum of squares over `size` channels) ^ beta."""
 
     type: Literal["rnorm"]
+    """Chooses this layer."""
     size: Size = 5
+    """Channels of a sum of squares."""
     alpha: PositiveNumber = 1e-4
+    """Factor of the sum of squares; cuda-convnet's `scale` is size * alpha."""
     beta: PositiveNumber = 0.75
+    """Exponent of the divisor."""
     bias: PositiveNumber = 1.0
+    """Added to the sum of squares."""
 
     def connect(self, name: str, inputs: list[Any]) -> Any:
         """Returns the input's shape."""
@@ -178,8 +196,11 @@ class BatchNorm(Layer):
     """Batch normalisation over all axes but the last, with Keras's defaults."""
 
     type: Literal["batch_norm"]
+    """Chooses this layer."""
     momentum: Fraction = 0.99
+    """How much of the moving mean and variance stays at each step."""
     epsilon: PositiveNumber = 1e-3
+    """Added to the variance."""
 
     def connect(self, name: str, inputs: list[Any]) -> Any:
         """Returns the input's shape."""
@@ -194,7 +215,9 @@ class Dropout(Layer):
     """Sets values to 0 in training, each with the probability `rate`."""
 
     type: Literal["dropout"]
+    """Chooses this layer."""
     rate: Fraction = 0.5
+    """Probability of a value to be set to 0."""
 
     def connect(self, name: str, inputs: list[Any]) -> Any:
         """Returns the input's shape."""
@@ -208,6 +231,7 @@ class Flatten(Layer):
     """All values of a sample in one row."""
 
     type: Literal["flatten"]
+    """Chooses this layer."""
 
     def connect(self, name: str, inputs: list[Any]) -> Any:
         """Returns (batch, values)."""
@@ -221,6 +245,7 @@ class Merge(Layer):
     """Sum of several inputs of one shape, or all of them one behind the other in the last axis."""
 
     type: Literal["add", "concat"]
+    """Chooses the sum, or one behind the other."""
 
     def __post_init__(self) -> None:
         if len(self.inputs) < 2:

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @schema
 class Config:
-    """Filters of conv1, conv2, local3 and local4, and the deviations that those and the dense layer start with.
-
-    `conv2_kernel`: the slides' table has 3, which its sums confirm; cuda-convnet's layers-conv-local-13pct.cfg has 5.
-    """
+    """Filters, the size of a kernel, and how weights start."""
 
     filters: tuple[Width, Width, Width, Width] = (64, 64, 32, 32)
+    """Filters of conv1, conv2, local3 and local4."""
     conv2_kernel: Width = 3
+    """Height and width of conv2's kernel: the slides' table has 3, which its sums confirm; cuda-convnet's
+    layers-conv-local-13pct.cfg has 5."""
     initial_deviations: tuple[PositiveNumber, PositiveNumber, PositiveNumber, PositiveNumber, PositiveNumber] = (
         1e-4,
         0.01,
@@ -25,6 +25,7 @@ class Config:
         0.04,
         0.01,
     )
+    """Standard deviations that the kernels of conv1, conv2, local3, local4 and the dense layer start with."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

@@ -16,17 +16,18 @@ _IMAGES = {"63_padded": (224, (17, 18)), "63_uncropped": (256, (0, 3)), "55_crop
 
 @schema
 class Config:
-    """Size of the first map, filters, units of the dense layers, and the rate of their dropout.
-
-    `first_map`: the slides' table has images of 224x224 and a first map of 63x63, which do not go together in
-    cuda-convnet2. "63_padded" widens the image with zeros, so that every number of the table holds; "63_uncropped"
-    takes images of 256x256; "55_cropped" is what cuda-convnet2 makes of 224x224 (61,100,840 parameters).
-    """
+    """Size of the first map, filters, units of the dense layers, and the rate of their dropout."""
 
     first_map: Literal["63_padded", "63_uncropped", "55_cropped"] = "63_padded"
+    """Size of the first map. The slides' table has images of 224x224 and a first map of 63x63, which do not go together
+    in cuda-convnet2. "63_padded" widens the image with zeros, so that every number of the table holds; "63_uncropped"
+    takes images of 256x256; "55_cropped" is what cuda-convnet2 makes of 224x224 (61,100,840 parameters)."""
     filters: tuple[Width, Width, Width, Width, Width] = (64, 192, 384, 256, 256)
+    """Filters of the five convolutions."""
     dense_units: Width = 4096
+    """Units of each of the two hidden dense layers."""
     dropout_rate: Fraction = 0.5
+    """Rate of the dropout of the dense layers."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

@@ -57,9 +57,10 @@ Architecture = Literal[
 
 @schema
 class Config:
-    """Name of the function in keras.applications that builds the network."""
+    """Which architecture."""
 
     architecture: Architecture
+    """Name of the function in keras.applications that builds the network."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

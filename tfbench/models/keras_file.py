@@ -26,9 +26,10 @@ _MAX_CONFIG_BYTES = 100_000_000
 
 @schema
 class Config:
-    """Path of the file; in a recipe file relative to that file, on the command line to the current folder."""
+    """Which file."""
 
     file: Text
+    """Path of the file; in a recipe file relative to that file, on the command line to the current folder."""
 
     def __post_init__(self) -> None:
         if not self.file.endswith(".keras"):

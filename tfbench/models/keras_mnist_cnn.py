@@ -14,8 +14,11 @@ class Config:
     """Filters of the two convolutions, units of the dense layer, and the rates of the two dropouts."""
 
     filters: tuple[Width, Width] = (32, 64)
+    """Filters of the two convolutions."""
     dense_units: Width = 128
+    """Units of the dense layer."""
     dropout_rates: tuple[Fraction, Fraction] = (0.25, 0.5)
+    """Rates of the two dropouts."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

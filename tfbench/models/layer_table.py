@@ -16,9 +16,10 @@ DATA = "data"  # as an input: the samples
 
 @schema
 class Config:
-    """The layers in order: each takes the output of layers above it; the last one's is the network's."""
+    """The layers of the network."""
 
     layer: tuple[AnyLayer, ...]
+    """The layers in order: each takes the output of layers above it; the last one's is the network's."""
 
     def __post_init__(self) -> None:
         problems = _find_graph_problems(self) if self.layer else ["layer: must hold one layer or more."]

@@ -14,9 +14,13 @@ class Config:
     """Filters of the three convolutions, units of the first dense layer, the activation and how kernels start."""
 
     filters: tuple[Width, Width, Width] = (6, 16, 120)
+    """Filters of the three convolutions."""
     dense_units: Width = 84
+    """Units of the first dense layer."""
     activation: Literal["sigmoid", "relu", "tanh"] = "sigmoid"
+    """Activation of the hidden layers."""
     kernel_initializer: Literal["lecun_normal_untruncated", "glorot_uniform"] = "lecun_normal_untruncated"
+    """How kernels start."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

@@ -11,11 +11,14 @@ if TYPE_CHECKING:
 
 @schema
 class Config:
-    """Widths of the hidden layers, their activation and how kernels start (biases start at 0)."""
+    """The hidden layers, and how weights start."""
 
     hidden_units: tuple[Width, ...] = (1000, 1000)
+    """Widths of the hidden layers, in order."""
     activation: Literal["relu", "tanh", "sigmoid"] = "relu"
+    """Activation of the hidden layers."""
     kernel_initializer: Literal["lecun_normal_untruncated", "glorot_uniform"] = "lecun_normal_untruncated"
+    """How kernels start; biases start at 0."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

@@ -11,31 +11,35 @@ if TYPE_CHECKING:
 
 @schema
 class Config:
-    """Size and form of the network; the defaults are those of the article that the recipe svhn_rcnn follows.
-
-    `num_feedback_steps`: additions of the fed-back output, in each recurrent layer. `recomputes_feed_forward`: the
-    convolution of a layer's input is computed anew in each step instead of once; same values, more work.
-    `rectifies_first`: the state before the first feedback goes through ReLU too, as in Liang & Hu 2015.
-    `rectifies_each_step`: the ReLU follows every step, or the last one alone; the article's code, printed without its
-    indentation, can be read both ways.
-    `normalization`: "bn" after the first convolution and each recurrent layer, "lrn" in each step of the recurrent
-    layers as in Liang & Hu 2015. `batch_statistics_always`: batch normalisation uses the statistics of the batch in
-    validation too, so that the size of its batches matters. `dropout_rate`: after each layer but the last recurrent
-    one; the article's code has 0.5, but runs with dropout switched off. `global_pooling`: before the last layer, over
-    the channels of each position (the article) or over the positions of each channel (Liang & Hu 2015).
-    """
+    """Size and form of the network; the defaults are those of the article that the recipe svhn_rcnn follows."""
 
     channels: Width = 128
+    """Channels of each convolution."""
     num_feedback_steps: Count = 3
+    """Additions of the fed-back output, in each recurrent layer."""
     recomputes_feed_forward: Flag = True
+    """The convolution of a layer's input is computed anew in each step instead of once; same values, more work."""
     rectifies_first: Flag = False
+    """The state before the first feedback goes through ReLU too, as in Liang & Hu 2015."""
     rectifies_each_step: Flag = True
+    """The ReLU follows every step, or the last one alone; the article's code, printed without its indentation, can be
+    read both ways."""
     normalization: Literal["bn", "lrn", "none"] = "bn"
+    """"bn" after the first convolution and each recurrent layer, "lrn" in each step of the recurrent layers as in Liang
+    & Hu 2015."""
     batch_norm_momentum: Fraction = 0.9
+    """How much of the moving mean and variance stays at each step."""
     batch_norm_epsilon: Rate = 2e-5
+    """Added to the variance."""
     batch_statistics_always: Flag = True
+    """Batch normalisation uses the statistics of the batch in validation too, so that the size of its batches
+    matters."""
     dropout_rate: Fraction = 0.0
+    """Dropout after each layer but the last recurrent one; the article's code has 0.5, but runs with dropout switched
+    off."""
     global_pooling: Literal["channel_max", "spatial_max"] = "channel_max"
+    """Before the last layer, over the channels of each position (the article) or over the positions of each channel
+    (Liang & Hu 2015)."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

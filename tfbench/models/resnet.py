@@ -16,18 +16,19 @@ Blocks = Annotated[Count, pydantic.Field(le=1000)]
 
 @schema
 class Config:
-    """Blocks of the four stages, width of the first one, outputs, and batch normalisation.
-
-    `first_width`: channels of the first convolution and within the blocks of the first stage; each stage has twice its
-    predecessor's, and blocks give out four times what they have within. `num_outputs`: of the last layer; None: the
-    classes of the data set.
-    """
+    """Blocks of the four stages, width of the first one, outputs, and batch normalisation."""
 
     blocks: tuple[Blocks, Blocks, Blocks, Blocks] = (3, 8, 36, 3)
+    """Blocks of the four stages."""
     first_width: Width = 64
+    """Channels of the first convolution and within the blocks of the first stage; each stage has twice its
+    predecessor's, and blocks give out four times what they have within."""
     num_outputs: Width | None = None
+    """Outputs of the last layer; not set: the classes of the data set."""
     batch_norm_momentum: Fraction = 0.9
+    """How much of the moving mean and variance stays at each step."""
     batch_norm_epsilon: Rate = 2e-5
+    """Added to the variance."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

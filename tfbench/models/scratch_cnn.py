@@ -11,17 +11,18 @@ if TYPE_CHECKING:
 
 @schema
 class Config:
-    """Sizes, the deviation that weights and biases start with, and how the pooling's gradient is computed.
-
-    `pooling_backward`: "mask_multiply" multiplies the gradient by a mask of where the maxima were (each of several
-    equal ones gets all of it), "index_scatter" writes it to the index of the first maximum, and "printed_scatter" is
-    what the article's first version does, which is wrong: all four cells of a window get the gradient.
-    """
+    """Sizes, how weights start, and how the pooling's gradient is computed."""
 
     filters: Width = 10
+    """Filters of the convolution."""
     dense_units: Width = 100
+    """Units of the first dense layer."""
     weight_width: PositiveNumber = 0.05
+    """Deviation that weights and biases start with."""
     pooling_backward: Literal["mask_multiply", "index_scatter", "printed_scatter"] = "mask_multiply"
+    """"mask_multiply" multiplies the gradient by a mask of where the maxima were (each of several equal ones gets all
+    of it), "index_scatter" writes it to the index of the first maximum, and "printed_scatter" is what the article's
+    first version does, which is wrong: all four cells of a window get the gradient."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

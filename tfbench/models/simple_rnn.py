@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
 @schema
 class Config:
-    """Number of recurrent units and their activation."""
+    """The recurrent units."""
 
     units: Width = 100
+    """Number of recurrent units."""
     activation: Literal["tanh", "relu", "sigmoid"] = "tanh"
+    """Activation of the recurrent units."""
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 class Config:
     """Width of the first dense layer and of the LSTM, and what becomes of the LSTM's state.
 
-    `stateful`: the state goes on from batch to batch of the training, row by row, while gradients end at a batch's
-    first step: truncated back-propagation. Otherwise each sequence starts from zero. `reset_state` says when the state
-    of a stateful LSTM is set back to zero: never, or as an epoch begins. Evaluations always start from zero, and leave
-    the state of the training as it was.
+    Evaluations always start from a state of zero, and leave the state of the training as it was.
     """
 
     units: Width = 5
+    """Width of the first dense layer and of the LSTM."""
     stateful: Flag = False
+    """The state goes on from batch to batch of the training, row by row, while gradients end at a batch's first step:
+    truncated back-propagation. Otherwise each sequence starts from zero."""
     reset_state: Literal["never", "epoch"] = "never"
+    """When the state of a stateful LSTM is set back to zero: never, or as an epoch begins."""
 
     def __post_init__(self) -> None:
         if self.reset_state == "epoch" and not self.stateful:

@@ -32,10 +32,12 @@ Head = Literal["logits", "double_softmax"]
 MAX_SEED = 2**31 - 1
 Seed = Annotated[NaturalNumber, pydantic.Field(le=MAX_SEED)]
 Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
+_EPOCH = "[1-9][0-9]{0,6}"
+_DIRECTION = "(forward|backward)/.+"
 
 
 def _require_epoch(text: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
+    if not re.fullmatch(_EPOCH, text):
         raise ValueError(f"must be the number of an epoch, from 1 on. Received: '{shorten(text)}'.")
     return text
 
@@ -48,14 +50,21 @@ def _require_band(value: Any) -> Any:
 
 
 def _require_direction(text: str) -> str:
-    if not re.fullmatch(r"(forward|backward)/.+", text):
+    if not re.fullmatch(_DIRECTION, text):
         raise ValueError(f"must be forward/LAYER or backward/LAYER. Received: '{shorten(text)}'.")
     return text
 
 
-EpochKey = Annotated[str, pydantic.AfterValidator(_require_epoch)]  # the keys of TOML and JSON are strings
+# The keys of TOML and JSON are strings.
+EpochKey = Annotated[
+    str, pydantic.AfterValidator(_require_epoch), pydantic.WithJsonSchema({"type": "string", "pattern": f"^{_EPOCH}$"})
+]
 AccuracyBand = Annotated[tuple[Accuracy, Accuracy], pydantic.BeforeValidator(_require_band)]
-DirectionKey = Annotated[str, pydantic.AfterValidator(_require_direction)]
+DirectionKey = Annotated[
+    str,
+    pydantic.AfterValidator(_require_direction),
+    pydantic.WithJsonSchema({"type": "string", "pattern": f"^{_DIRECTION}$"}),
+]
 LossBand = Annotated[tuple[NonNegativeNumber, NonNegativeNumber], pydantic.BeforeValidator(_require_band)]
 
 
@@ -64,9 +73,13 @@ class RecipeInfo:
     """What the workload is and where it comes from."""
 
     title: Text
+    """Name of the workload, as tables and plots show it."""
     source: Text
+    """Where the workload comes from."""
     notes: str = ""
-    not_meant_for: tuple[Literal["cpu", "gpu"], ...] = ()  # kinds of devices on which a run is possible, but warned of
+    """What else a reader should know: what the original left open, and what was chosen."""
+    not_meant_for: tuple[Literal["cpu", "gpu"], ...] = ()
+    """Kinds of devices on which a run is possible, but warned of."""
 
 
 @schema
@@ -83,49 +96,60 @@ class DatasetConfig:
 
     name: Text
     data: Literal["real", "synthetic"] = "real"
+    """The real samples, or made ones of the same shapes, types, classes and number."""
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @schema
 class TrainingConfig:
-    """How the model is trained; everything that could differ between two arms is explicit here, never "auto".
-
-    `head` and `validation_head` say what the cross-entropy is fed with. "logits": the model's output. "double_softmax":
-    its softmax, to which the cross-entropy applies a second one; the loss of n classes then lies between
-    log(n - 1 + e) - 1 and log(n - 1 + e), for ten classes 1.461 and 2.461, and is not comparable with the usual one.
-
-    `loss = "summed_squared_error"` sums the mean squared errors of a sequence's steps, where "mean_squared_error"
-    averages them. `evaluates_training` adds loss and accuracy of the training samples in inference mode after each
-    epoch. Training ends early once the validation accuracy reaches `stop_at_val_accuracy`, or once the training error
-    (the loss; in inference mode if that is evaluated) changes by less than `stop_below_error_change` from one epoch to
-    the next.
-    """
+    """How the model is trained; everything that could differ between two arms is explicit here, never "auto"."""
 
     global_batch_size: BatchSize
+    """Samples of a step, over all replicas."""
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
+    """How often the training goes through the training samples."""
     # mypy cannot follow a type that is made when the program runs.
     optimizer: one_of(AdamConfig, SgdConfig, AdadeltaConfig, RmspropConfig) = dataclasses.field(  # type: ignore[valid-type]
         default_factory=AdamConfig
     )
+    """The optimizer, by its `name`, and its values."""
     loss: Literal["sparse_categorical_crossentropy", "mean_squared_error", "summed_squared_error"] = (
         "sparse_categorical_crossentropy"
     )
+    """Classes need the cross-entropy. `mean_squared_error` averages over a sequence's steps, `summed_squared_error`
+    adds the steps' mean squared errors up."""
     head: Head = "logits"
+    """What the cross-entropy is given in training: the model's output, or its softmax, to which the cross-entropy
+    applies a second one. The loss of n classes then lies between log(n - 1 + e) - 1 and log(n - 1 + e), for ten classes
+    1.461 and 2.461, and is not comparable with the usual one."""
     validation_head: Head = "logits"
+    """The same for validation."""
     validation_batch_size: BatchSize | None = None
+    """Samples of a step of validation, over all replicas; not set: as `global_batch_size`."""
     evaluates_training: Flag = False
+    """Loss and accuracy of the training samples in inference mode after each epoch."""
     stop_at_val_accuracy: Fraction | None = None
+    """Ends the training once the validation accuracy reaches this."""
     stop_below_error_change: PositiveNumber | None = None
+    """Ends the training once the training error (the loss; in inference mode if that is evaluated) changes by less than
+    this from one epoch to the next."""
     steps_per_execution: Annotated[Count, pydantic.Field(le=100_000)] = 1
+    """Steps of one call of the compiled training function, as in Keras."""
     jit_compile: Flag = False
+    """Whether XLA compiles the step; for one replica only."""
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
-    tensor_float_32: Flag = (
-        False  # TensorFlow's own default, true, makes "float32" mean less on some GPUs than on a CPU
-    )
+    """Keras's policy for the types of weights and computations."""
+    tensor_float_32: Flag = False
+    """Whether GPUs may compute "float32" with ten bits of mantissa, which no CPU does; TensorFlow's own default is
+    true."""
     deterministic: Flag = False
+    """Whether operations give the same bits each time; not together with `jit_compile`."""
     seed: Seed = 0
+    """Draws the initial weights, the order of the data and synthetic data."""
     intra_op_threads: Threads = 0
+    """Threads for the work within an operation; 0: as many as TensorFlow likes."""
     inter_op_threads: Threads = 0
+    """Threads that start operations; 0: as many as TensorFlow likes."""
 
     def __post_init__(self) -> None:
         if self.jit_compile and self.deterministic:
@@ -139,33 +163,39 @@ class TrainingConfig:
 
 @schema
 class DistributionConfig:
-    """Strategy and devices. None named: `mirrored` takes every GPU, the others the first; without GPUs the CPU."""
+    """Strategy and devices."""
 
     strategy: Literal["default", "one_device", "mirrored"] = "default"
+    """Plain Keras, `tf.distribute.OneDeviceStrategy` or `tf.distribute.MirroredStrategy`."""
     devices: tuple[Text, ...] = ()
+    """`cpu`, `cpu:N`, `gpu` or `gpu:N`. None named: `mirrored` takes every GPU, the others the first; without GPUs the
+    CPU."""
     cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = "auto"
+    """How `mirrored` adds gradients up. "auto": "nccl" on GPUs, "reduction_to_one_device" on CPUs. TensorFlow has
+    "hierarchical_copy" right for even numbers of replicas only; with others it is refused."""
 
 
 @schema
 class MeasurementConfig:
-    """How the clock is read, and when to stop before the recipe's epochs are done.
-
-    `clock = "span"`: a reading as soon as `min_span_seconds` have passed, then one synchronisation with the device.
-    `clock = "step"`: a synchronisation after every step; gives percentiles of single steps, slows small networks down
-    and is not comparable with "span".
-
-    `warmup_steps`: leading steps that are in no figure of speed. The first traces and compiles; the next two were seen
-    to take up to 1.5 times as long as later ones; and the first seven use batches that were made, or begun, while the
-    first one compiled. `checks`: after the training, a second or two for the input pipeline alone and for the peak of
-    the devices, which the speed is held against.
-    """
+    """How the clock is read, and when to stop before the recipe's epochs are done."""
 
     clock: Literal["span", "step"] = "span"
+    """"span": a reading as soon as `min_span_seconds` have passed, then one synchronisation with the device. "step": a
+    synchronisation after every step; gives percentiles of single steps, slows small networks down and is not comparable
+    with "span"."""
     min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
+    """Time between two readings of the clock "span", at least."""
     warmup_steps: Count = 10
+    """Leading steps that are in no figure of speed. The first traces and compiles; the next two were seen to take up to
+    1.5 times as long as later ones; and the first seven use batches that were made, or begun, while the first one
+    compiled."""
     steps: Count | None = None
+    """Stops after the warm-up and so many more steps."""
     seconds: PositiveNumber | None = None
+    """Stops after the warm-up and so many more seconds."""
     checks: Flag = True
+    """After the training, a second or two for the input pipeline alone and for the peak of the devices, which the speed
+    is held against."""
 
     @property
     def is_limited(self) -> bool:
@@ -175,19 +205,20 @@ class MeasurementConfig:
 
 @schema
 class OutputConfig:
-    """What a run leaves besides its figures.
-
-    `snapshot_every_epochs`: a snapshot to resume from, the newest `snapshots_kept` of them; None: none. `saves_model`:
-    the trained model as `model.keras`. `draws_model`: its graph as `model.png`. `num_predictions`: so many labels of
-    the validation set and what the model takes them for. `per_class_accuracy`: of the validation set.
-    """
+    """What a run leaves besides its figures."""
 
     snapshot_every_epochs: Count | None = None
+    """A snapshot to resume from after every so many epochs; not set: none."""
     snapshots_kept: Count = 2
+    """How many snapshots are kept, the newest."""
     saves_model: Flag = False
+    """The trained model as `model.keras`."""
     draws_model: Flag = False
+    """The model's graph as `model.png`; needs `tfbench[draw]` and Graphviz."""
     num_predictions: Annotated[NaturalNumber, pydantic.Field(le=10_000)] = 0
+    """So many labels of the validation set, and what the model takes them for."""
     per_class_accuracy: Flag = False
+    """The accuracy of each class of the validation set."""
 
 
 @schema
@@ -195,8 +226,11 @@ class InstancePrice:
     """What an hour of another machine costs, and how fast that machine is beside this one."""
 
     instance: Text
+    """Name of the other machine."""
     price_per_hour: NonNegativeNumber
+    """What an hour of it costs."""
     relative_speed: Annotated[PositiveNumber, pydantic.Field(le=1e6)] = 1.0
+    """Speed of that machine beside this one; it scales the hours, and nothing measures it."""
 
 
 @schema
@@ -204,43 +238,53 @@ class CostConfig:
     """What the machine costs; prices in `currency`."""
 
     price_per_hour: NonNegativeNumber | None = None
+    """What an hour of this machine costs; not set: no cost is shown."""
     instance: str = ""
+    """Name of this machine, as the bill has it."""
     currency: Annotated[Text, pydantic.Field(max_length=8)] = "USD"
+    """Currency of all prices."""
     storage_gib: NonNegativeNumber = 0.0
+    """Storage that is paid for, in GiB."""
     storage_price_per_gib_month: NonNegativeNumber = 0.0
+    """What a GiB of storage costs a month, a month being 30 days."""
     alternatives: tuple[InstancePrice, ...] = ()
+    """Other machines, to show what the same run would cost there."""
 
 
 @schema
 class ExpectConfig:
-    """What a run on real data should learn; one that does not is marked, since speed without learning is void.
-
-    The tables go from an epoch, "12", to the lowest and the highest value after it. `target_accuracy`: the time, and
-    the cost where there is a price, until val_accuracy reaches it is reported.
-    """
+    """What a run on real data should learn; one that does not is marked, since speed without learning is void."""
 
     val_accuracy_at_epoch: dict[EpochKey, AccuracyBand] = dataclasses.field(default_factory=dict)
+    """From an epoch, `12`, to the lowest and the highest validation accuracy after it."""
     val_loss_at_epoch: dict[EpochKey, LossBand] = dataclasses.field(default_factory=dict)
+    """The same of the validation loss."""
     target_accuracy: Annotated[Number, pydantic.Field(gt=0, le=1)] | None = None
+    """The time, and the cost where there is a price, until `val_accuracy` reaches it is reported."""
 
 
 @schema
 class Reference:
-    """Published figures to stand beside ours; `verified = false` where one could not be checked at its source.
-
-    `layer_seconds`: of a step, by direction and layer, "backward/pool". `not_comparable`: why none of its times can be
-    held against ours.
-    """
+    """Published figures to stand beside ours."""
 
     hardware: Text
+    """What they were measured on."""
     devices: Text
+    """Which devices of it trained."""
     source: Text
+    """Where they are printed."""
     figures: dict[str, Number]
+    """From the name of a figure to its published value."""
     curve: dict[str, tuple[Number, ...]] = dataclasses.field(default_factory=dict)
+    """From the name of a figure to its published values, epoch by epoch."""
     layer_seconds: dict[DirectionKey, PositiveNumber] = dataclasses.field(default_factory=dict)
+    """Seconds of a step by direction and layer, "backward/pool": beside those of `tfbench profile --try`."""
     verified: Flag = True
+    """False where a figure could not be checked at its source."""
     notes: str = ""
+    """What else is to be said of the figures."""
     not_comparable: str = ""
+    """Why none of its times can be held against ours."""
 
 
 @schema

@@ -23,7 +23,7 @@ from tfbench.recipe.toml_text import parse_value
 from tfbench.schema import find_problems, to_plain
 from tfbench.wording import shorten
 
-_SECTIONS = {
+SECTIONS = {
     "recipe": RecipeInfo,
     "training": TrainingConfig,
     "distribution": DistributionConfig,
@@ -32,7 +32,7 @@ _SECTIONS = {
     "cost": CostConfig,
     "expect": ExpectConfig,
 }
-_TABLES = ("recipe", "model", "dataset", *tuple(_SECTIONS)[1:], "sweep", "reference")
+_TABLES = ("recipe", "model", "dataset", *tuple(SECTIONS)[1:], "sweep", "reference")
 VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's arms are for
 _LATER_KEYS = ("layer_seconds", "not_comparable")  # of a reference; versions before them read a recipe without them
 THREADS = "threads"  # in a sweep, stands for both thread settings of [training]
@@ -64,7 +64,7 @@ def from_tables(
         if key not in _TABLES
     ]
     sections: dict[str, Any] = {}
-    for key, cls in _SECTIONS.items():
+    for key, cls in SECTIONS.items():
         if key in ("recipe", "training") and key not in tables:
             problems.append(f"{key}: missing table [{key}].")
             continue

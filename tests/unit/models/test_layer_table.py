@@ -67,8 +67,8 @@ def test_a_table_reads_back_as_it_is_recorded() -> None:
     assert read(*to_plain(config)["layer"]) == config
 
 
-def test_the_table_in_the_readme_can_be_built() -> None:
-    text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+def test_the_table_in_the_docs_can_be_built() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "own-network.md").read_text(encoding="utf-8")
     (block,) = (block for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[[model.layer]]" in block)
     model = build(*tomllib.loads(block)["model"]["layer"], spec=images(28, 28, 1))
     # 5*5*1*64 + 64, then 14*14*64*10 + 10

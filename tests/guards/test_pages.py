@@ -1,0 +1,158 @@
+"""The commands of README.md and of the pages in docs/ work, and what they link to is there.
+
+Every `tfbench` command in the sh and console blocks of a page is run, in order, in one folder that holds a copy of
+`recipes/`. Left out are pip and tox, and blocks under a line `<!-- not run: why -->`: commands that need real data or a
+GPU, or that never end.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from tfbench.cli import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MAX_README_BYTES = 10_240
+
+_BLOCK = re.compile(
+    r"(?:^<!--[ ]*not[ ]run(?P<mark>[^>]*)-->[ ]*\n+)?"
+    r"^```(?P<language>sh|console|shell|bash)[ ]*\n(?P<body>.*?)^```[ ]*$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Commands(NamedTuple):
+    """The `tfbench` commands of a page."""
+
+    run: list[str]
+    not_run: list[str]
+
+
+def extract_commands(text: str) -> Commands:
+    """Finds the commands of a Markdown page.
+
+    In a console block a command follows "$ ", other lines are output; in a sh block every line is a command. Of
+    `pip install . && tfbench run x` the second part is taken.
+    """
+    commands = Commands([], [])
+    for block in _BLOCK.finditer(text):
+        lines = block["body"].replace("\\\n", " ").splitlines()
+        if block["language"] == "console":
+            lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        parts = [part.strip() for line in lines for part in line.split("&&")]
+        found = commands.run if block["mark"] is None else commands.not_run
+        found += [re.sub(r"\s+", " ", part) for part in parts if re.match(r"tfbench\b", part)]
+    return commands
+
+
+def test_finds_commands_and_nothing_else() -> None:
+    page = """
+```sh
+pip install . && tfbench run recipes/a.toml --strategy mirrored   # README command 1
+tox
+tfbench run a \\
+    --epochs 3
+```
+<!-- not run: needs real data -->
+```sh
+tfbench run a --data-dir DIR
+```
+
+<!-- not run -->
+
+```console
+$ tfbench ui
+tfbench is not a command here
+```
+```console
+$ tfbench list
+tfbench output
+```
+```toml
+tfbench = "no"
+```
+    tfbench indented
+"""
+    assert extract_commands(page) == Commands(
+        run=[
+            "tfbench run recipes/a.toml --strategy mirrored # README command 1",
+            "tfbench run a --epochs 3",
+            "tfbench list",
+        ],
+        not_run=["tfbench run a --data-dir DIR", "tfbench ui"],
+    )
+
+
+def list_pages_with_commands() -> list[str]:
+    return [str(page.relative_to(ROOT)) for page in PAGES if extract_commands(page.read_text(encoding="utf-8")).run]
+
+
+def test_the_readme_and_the_tutorial_show_commands_that_can_be_run() -> None:
+    assert {"README.md", "docs/tutorial.md"} <= set(list_pages_with_commands())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", list_pages_with_commands())
+def test_commands_of_a_page_work(page: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    for command in extract_commands((ROOT / page).read_text(encoding="utf-8")).run:
+        run_as_user(command, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_is_not_run_says_why(page: Path) -> None:
+    marks = [block["mark"] for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    assert all(mark.strip(": ") for mark in marks if mark is not None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_ends(page: Path) -> None:
+    fences = re.findall(r"^```(\w*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert all(fences[::2])  # one that begins names its language; one that did not end would put it elsewhere
+    assert not any(fences[1::2])
+    assert len(fences) % 2 == 0
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+    assert [target for target in targets if target and not (page.parent / target).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert (ROOT / "README.md").stat().st_size <= MAX_README_BYTES
+
+
+def test_the_readme_has_every_command_in_its_table() -> None:
+    table = re.findall(r"^\| `tfbench (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(table) == cli.list_commands(click.Context(cli))
+
+
+def run_as_user(command: str, folder: Path) -> None:
+    """Runs a command line in bash, as it stands, but for fewer steps, rounds or sizes where it names none."""
+    shortened = re.sub(r"^tfbench run\b(?!.*--(epochs|steps|seconds)\b)", "tfbench run --steps 50", command)
+    shortened = re.sub(r"^tfbench sweep\b(?!.*--repeats\b)", "tfbench sweep --repeats 1", shortened)
+    shortened = re.sub(
+        r"^tfbench sweep\b(?!.*--vary\b)", "tfbench sweep --vary training.global_batch_size=32", shortened
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", shortened],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

@@ -1,0 +1,81 @@
+"""The reference in docs/reference/ is what docs/reference.py writes, and leaves nothing out."""
+
+import dataclasses
+import importlib.util
+from pathlib import Path
+
+import click
+import pytest
+
+from tfbench import metrics
+from tfbench.cli import cli
+from tfbench.errors import ExitCode
+from tfbench.recipe import registry
+from tfbench.recipe.sections import Reference
+from tfbench.recipe.tables import SECTIONS
+
+ROOT = Path(__file__).parents[2]
+
+
+def write_pages() -> dict[str, str]:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.write_pages())
+
+
+PAGES = write_pages()
+
+
+def part_of(page: str, heading: str) -> str:
+    """Returns what stands below a heading of the second level."""
+    (part,) = (part for part in PAGES[f"docs/reference/{page}.md"].split("\n## ") if part.startswith(f"{heading}\n"))
+    return part
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_it_is_up_to_date(path: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == PAGES[path], "run `python docs/reference.py`"
+
+
+def test_nothing_else_is_in_its_folder() -> None:
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "reference").iterdir()}
+    assert found == {path for path in PAGES if path.startswith("docs/reference/")}
+
+
+def test_it_has_every_option_of_every_command() -> None:
+    context = click.Context(cli)
+    num_options = 0
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        num_options += len(options)
+        text = part_of("commands", f"tfbench {name}")
+        assert [o.opts for o in options if not any(f"{word} " in text or f"{word}`" in text for word in o.opts)] == []
+        assert text.count("\n| `-") == len(options)
+    assert num_options > 100
+
+
+@pytest.mark.parametrize("section", [*SECTIONS, "reference"])
+def test_it_has_every_key_of_a_section(section: str) -> None:
+    cls = SECTIONS.get(section, Reference)
+    text = part_of("recipe", f"`[[{section}]]`" if section == "reference" else f"`[{section}]`")
+    assert [field.name for field in dataclasses.fields(cls) if f"\n| `{field.name}` |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "kind", "name"),
+    [(kind, kind, name) for kind in ("models", "datasets") for name in registry.list_names(kind)],
+)
+def test_it_has_every_key_of_a_model_and_of_a_data_set(page: str, kind: registry.Kind, name: str) -> None:
+    fields = dataclasses.fields(registry.load(kind, name).Config)
+    assert [field.name for field in fields if f"\n| `{field.name}` |" not in part_of(page, name)] == []
+
+
+def test_it_has_every_metric_and_every_exit_code() -> None:
+    known = metrics.METRICS | metrics.PROFILE_METRICS | metrics.SWEEP_METRICS
+    assert PAGES["docs/reference/metrics.md"].count("\n| `") == len(known)
+    codes = PAGES["docs/reference/exit-codes.md"]
+    assert [code for code in ExitCode if f"\n| {code.value} |" not in codes] == []
