@@ -36,10 +36,10 @@ def fetch(recipe_name: str, batch: int, strategy: str, devices: list[str]) -> tu
     """Returns the wall time and the processor time of a batch, in seconds; the median of a few turns."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.backends.tensorflow.profiled_batches import iterate
     from tfbench.recipe import files
     from tfbench.recipe.sections import DistributionConfig
     from tfbench.worker import benchmark
-    from tfbench.worker.profile.batches import iterate
 
     overrides = {"dataset.data": "synthetic", "training.global_batch_size": batch}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)

@@ -42,6 +42,7 @@ def bare_fit(recipe_name: str) -> None:
     import keras
 
     from tfbench.backends.tensorflow import input_pipeline
+    from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
     from tfbench.worker import benchmark
 
@@ -59,7 +60,7 @@ def bare_fit(recipe_name: str) -> None:
     model.fit(
         input_pipeline.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
-        steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, batch),
+        steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, batch),
         validation_data=input_pipeline.build_validation_dataset(splits, batch_size=batch),
         callbacks=[EpochEnds()],
         shuffle=False,

@@ -108,12 +108,13 @@ def serve(arm: str) -> None:
 def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case) -> None:
     """Trains as the measuring process of a run does."""
     from tfbench.backends.tensorflow import input_pipeline, placement
+    from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.records.journal import Journal
     from tfbench.worker.ledger import Ledger
     from tfbench.worker.recorder import SpanClock, build_callbacks
 
     training = recipe.training
-    steps = input_pipeline.count_steps_per_epoch(splits.train.num_samples, case.batch_size)
+    steps = count_steps_per_epoch(splits.train.num_samples, case.batch_size)
     turns = Turns(case.epochs, steps * case.batch_size)
     with tempfile.TemporaryDirectory() as folder:
         journal, ledger = Journal(Path(folder) / "run.jsonl"), Ledger(time.perf_counter_ns())

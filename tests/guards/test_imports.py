@@ -44,7 +44,14 @@ def importers_of(*packages: str, only_at_import: bool = False) -> set[str]:
 def test_only_what_measures_imports_a_framework() -> None:
     importers = importers_of(*FRAMEWORKS)
     assert importers
-    assert {name.split(".")[0] for name in importers} <= {"backends", "worker", "models", "datasets", "machine"}
+    assert {name.split(".")[0] for name in importers} <= {"backends", "worker", "models", "datasets"}
+
+
+def test_tensorflow_stands_in_its_own_back_end_and_in_functions_of_data_sources_alone() -> None:
+    importers = importers_of("tensorflow", "tensorflow_datasets")
+    assert {module for module in importers if not module.startswith(("backends.tensorflow.", "datasets."))} == set()
+    at_import = importers_of("tensorflow", "tensorflow_datasets", only_at_import=True)
+    assert {module for module in at_import if module.startswith("datasets.")} == set()
 
 
 def test_what_the_parent_imports_of_models_and_data_sets_imports_frameworks_in_functions_only() -> None:

@@ -22,7 +22,7 @@ from tfbench.backends.tensorflow import placement
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingConfig
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.backends.tensorflow.snapshots import carried_states
+from tfbench.backends.tensorflow.variables import carried_states
 from tfbench.worker.state_reset import StateReset
 
 ROWS, STEPS = 4, 3

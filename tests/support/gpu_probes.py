@@ -56,7 +56,7 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
     training, resolved, model, batches = _build(device, strategy)
     import tensorflow as tf
 
-    from tfbench.backends.tensorflow.environment import read_settings
+    from tfbench.backends.tensorflow.settings import read_settings
 
     with placement.DeviceWatch() as watch:
         model.fit(batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0)
@@ -121,6 +121,7 @@ def memory(*, limit_mebibytes: int) -> dict[str, Any]:
     """Allocates what is known under a limit, and returns what the meter of a run makes of it."""
     import tensorflow as tf
 
+    from tfbench.backends.tensorflow.memory import watch_gpus
     from tfbench.machine.usage import UsageMeter
 
     (gpu, *_) = tf.config.list_physical_devices("GPU")
@@ -128,7 +129,7 @@ def memory(*, limit_mebibytes: int) -> dict[str, Any]:
     tf.config.set_logical_device_configuration(gpu, [limited])
     with tf.device("/device:GPU:0"):
         tf.zeros([1024]).numpy()
-        meter = UsageMeter(("GPU:0",))
+        meter = UsageMeter(watch_gpus(("GPU:0",)))
         before = tf.config.experimental.get_memory_info("GPU:0")["current"]
         asked = limit_mebibytes // 4 * 2**20
         array = tf.zeros([asked // 4])

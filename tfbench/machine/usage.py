@@ -7,7 +7,7 @@ import re
 import resource
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tfbench.records.machine import Usage
 
@@ -33,25 +33,32 @@ class Counters(NamedTuple):
         return max(0.0, others) / (self.time - before.time) / (os.cpu_count() or 1)
 
 
+class GpuMemory(Protocol):
+    """Memory of the GPUs in use, as a framework counts it."""
+
+    def reset(self) -> None:
+        """Begins anew."""
+
+    def read_peaks(self) -> tuple[int, ...]:
+        """Returns the most bytes in use on each since it was reset."""
+
+
 class UsageMeter:
     """Reads the system's counters before and after the training; costs nothing in between.
 
     Args:
-        gpus: Names of the GPUs in use, as TensorFlow numbers them: "GPU:0".
+        gpu_memory: Of the GPUs in use; None: there are none.
         memory_before_model: Bytes, as of `read_memory` before the model was built; None: not known.
     """
 
-    def __init__(self, gpus: tuple[str, ...] = (), *, memory_before_model: int | None = None) -> None:
-        self._gpus = gpus
+    def __init__(self, gpu_memory: GpuMemory | None = None, *, memory_before_model: int | None = None) -> None:
+        self._gpu_memory = gpu_memory
         self._memory_before_model = memory_before_model
         self._resolution = _see_clock_resolution()
         with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
-        if gpus:
-            import tensorflow as tf
-
-            for gpu in gpus:
-                tf.config.experimental.reset_memory_stats(gpu)
+        if gpu_memory:
+            gpu_memory.reset()
         self._before = read_counters()
 
     def finish(self) -> Usage:
@@ -73,15 +80,8 @@ class UsageMeter:
             clock_resolution_seconds=self._resolution,
             peak_memory_bytes=_read_peak_memory(),
             memory_before_model_bytes=self._memory_before_model,
-            peak_gpu_memory_bytes=self._read_gpu_peaks(),
+            peak_gpu_memory_bytes=self._gpu_memory.read_peaks() if self._gpu_memory else (),
         )
-
-    def _read_gpu_peaks(self) -> tuple[int, ...]:
-        if not self._gpus:
-            return ()
-        import tensorflow as tf
-
-        return tuple(int(tf.config.experimental.get_memory_info(gpu)["peak"]) for gpu in self._gpus)
 
 
 def read_counters() -> Counters:
@@ -151,6 +151,17 @@ def _count_swapped_pages(root: Path) -> int:
         text = (root / "proc/vmstat").read_text(encoding="ascii")
         return sum(int(pages) for pages in re.findall(r"^pswp(?:in|out) (\d+)$", text, re.MULTILINE))
     return 0
+
+
+def count_other_workers() -> int:
+    """Counts the measuring processes of other runs on this machine."""
+    import psutil
+
+    count = 0
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        command = process.info["cmdline"] or []
+        count += process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.worker"]
+    return count
 
 
 def read_memory() -> int:

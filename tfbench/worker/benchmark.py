@@ -7,17 +7,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfbench.backends.tensorflow import environment, input_pipeline, snapshots
-from tfbench.backends.tensorflow import placement as distribution
+from tfbench import backends
+from tfbench.backends.backend import Placed
 from tfbench.datasets.sources import synthetic
-from tfbench.datasets.sources.splits import Splits
+from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
-from tfbench.machine.usage import UsageMeter, read_memory
+from tfbench.machine.usage import UsageMeter, count_other_workers, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
-from tfbench.worker import user_code
+from tfbench.worker import snapshots, user_code
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
 from tfbench.worker.ledger import Ledger
@@ -38,22 +38,17 @@ class Prepared:
     training: TrainingConfig
     splits: Splits
     model: Any  # keras.Model, compiled
-    resolved: distribution.ResolvedDistribution
+    resolved: Placed
     summary: ModelSummary
     steps_per_epoch: int
     shares_machine: bool  # another run was measuring here already
     memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
     name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
 
-    @property
-    def device(self) -> str:
-        """The first device, as TensorFlow names it."""
-        return next(iter(self.resolved.logical_names))
-
-    @property
-    def gpu_names(self) -> tuple[str, ...]:
-        """The GPUs in use, as TensorFlow's memory statistics name them."""
-        return tuple(name.removeprefix("/device:") for name in self.resolved.logical_names if "GPU" in name)
+    def measure_usage(self) -> UsageMeter:
+        """Begins to measure what the training takes of the machine."""
+        gpu_memory = backends.current().memory.watch_gpus(self.resolved.gpu_names)
+        return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
 
 
 def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
@@ -77,8 +72,8 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
         with ledger.entry("replica_check"):
             _check_replicas(request, prepared, journal)
     journal.append("started")
-    meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
-    with input_pipeline.broken_samples_named(splits.source, splits.files):
+    meter = prepared.measure_usage()
+    with backends.current().feeding.broken_samples_named(splits.source, splits.files):
         steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger)
         journal.append("trained", **plain_fields(usage=meter.finish()))
         with ledger.entry("evaluation"):
@@ -106,12 +101,13 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         TfbenchError: The run is refused.
     """
     recipe, training = request.recipe, request.recipe.training
-    distribution.require_possible(recipe.distribution, training)
+    backend = backends.current()
+    backend.placement.require_possible(recipe.distribution, training)
 
     journal.append("stage", name="starting TensorFlow")
     import_keras(recipe)
     set_process_wide(training)
-    resolved = distribution.resolve(recipe.distribution, training)
+    resolved = backend.placement.resolve(recipe.distribution, training)
     if request.profile and resolved.placement.num_replicas > 1:
         raise DeviceError(
             f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
@@ -131,7 +127,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     ledger.switch("model")
     journal.append("stage", name="building the model")
     name_counts = read_name_counts()
-    with resolved.strategy.scope(), _notices_recorded(journal):
+    with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
         if request.resume:
             snapshots.resume_training(model, request.resume)
@@ -141,8 +137,8 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         model=model,
         resolved=resolved,
         summary=_summarize_model(model),
-        steps_per_epoch=input_pipeline.count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
-        shares_machine=environment.count_other_workers() > 0,
+        steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
+        shares_machine=count_other_workers() > 0,
         memory_before_model=memory_before_model,
         name_counts=name_counts,
     )
@@ -151,8 +147,8 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
             placement=resolved.placement,
-            settings=environment.read_settings(model, training),
-            environment=environment.collect_environment(),
+            settings=backend.settings.read_settings(model, training),
+            environment=backend.environment.collect_environment(),
             dataset=_summarize_data(recipe.dataset, splits),
             model=prepared.summary,
         ),
@@ -169,8 +165,7 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
     Raises:
         MeasurementError: They do not.
     """
-    from tfbench.backends.tensorflow.replica_check import check_replicas, require_as_one
-
+    backend = backends.current()
     recipe, training, placement = request.recipe, request.recipe.training, prepared.resolved.placement
     journal.append("stage", name=f"comparing a first step of {placement.num_replicas} replicas with that of one")
 
@@ -186,11 +181,11 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
                 beside=prepared.model,
             )
 
-    with input_pipeline.broken_samples_named(prepared.splits.source, prepared.splits.files):
-        check = check_replicas(
+    with backend.feeding.broken_samples_named(prepared.splits.source, prepared.splits.files):
+        check = backend.placement.check_replicas(
             prepared.model,
             build_one,
-            input_pipeline.build_training_dataset(
+            backend.feeding.build_training_dataset(
                 prepared.splits,
                 global_batch_size=training.global_batch_size,
                 seed=training.seed,
@@ -199,12 +194,12 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
             placement,
         )
     journal.append("replica_check", **plain_fields(replica_check=check))
-    require_as_one(check, placement)
+    backend.placement.require_as_one(check, placement)
 
 
 def note_shared_machine(prepared: Prepared, journal: Journal) -> None:
     """Says so in the journal if another run measured on the machine, before this one began or at its end."""
-    if prepared.shares_machine or environment.count_other_workers():
+    if prepared.shares_machine or count_other_workers():
         journal.append("note", text=SHARED_MACHINE)
 
 

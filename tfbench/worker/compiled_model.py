@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from tfbench.backends.tensorflow import input_pipeline
+from tfbench import backends
+from tfbench.datasets.sources.splits import count_steps_per_epoch
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -64,18 +65,16 @@ def build_compiled_model(
         RecipeError: The optimizer's groups do not fit the model, or it has weights of the one beside it.
         DeviceError: Keras would not use XLA although it was asked for.
     """
-    import tensorflow as tf
-
     from tfbench.worker import objective, optimizer
 
-    num_replicas = num_replicas or tf.distribute.get_strategy().num_replicas_in_sync
+    num_replicas = num_replicas or backends.current().placement.count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
     if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
         raise RecipeError(
             f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."
         )
-    steps_per_epoch = input_pipeline.count_steps_per_epoch(spec.train_samples, training.global_batch_size)
+    steps_per_epoch = count_steps_per_epoch(spec.train_samples, training.global_batch_size)
     model.compile(
         optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
         loss=objective.build_loss(training),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.backends.tensorflow import input_pipeline
+from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.sections import OutputConfig, Recipe
 from tfbench.records.journal import Journal, files_folder
@@ -43,7 +43,8 @@ def evaluate_trained(recipe: Recipe, splits: Splits, model: Any, journal: Journa
         _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
     if splits.spec.num_classes is not None and (output.num_predictions or output.per_class_accuracy):
         journal.append("stage", name="predicting")
-        logits = model.predict(_without_targets(build_evaluation_dataset(training, splits, "validation")), verbose=0)
+        dataset = build_evaluation_dataset(training, splits, "validation")
+        logits = model.predict(backends.current().feeding.without_targets(dataset), verbose=0)
         labels = splits.validation.labels()
         predictions = summarize_predictions(
             labels, np.argmax(logits, axis=-1), output, num_classes=splits.spec.num_classes
@@ -100,10 +101,11 @@ def _append(
 def _evaluate_views(recipe: Recipe, splits: Splits, model: Any) -> tuple[float, float]:
     """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
     batch_size = recipe.training.validation_batch_size or recipe.training.global_batch_size
+    feeding = backends.current().feeding
     total: Any = 0.0
     for view in range(splits.spec.views):
-        dataset = input_pipeline.build_validation_dataset(splits, batch_size=batch_size, view=view)
-        total = total + _softmax(model.predict(_without_targets(dataset), verbose=0))
+        dataset = feeding.build_validation_dataset(splits, batch_size=batch_size, view=view)
+        total = total + _softmax(model.predict(feeding.without_targets(dataset), verbose=0))
     mean = total / splits.spec.views
     labels = splits.validation.labels()
     of_label = np.maximum(mean[np.arange(len(labels)), labels], np.finfo(np.float32).tiny)
@@ -113,10 +115,6 @@ def _evaluate_views(recipe: Recipe, splits: Splits, model: Any) -> tuple[float, 
 def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
-
-
-def _without_targets(dataset: Any) -> Any:
-    return dataset.map(lambda inputs, targets: inputs)
 
 
 def _save(model: Any, path: Path) -> str | None:

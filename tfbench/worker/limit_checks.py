@@ -1,8 +1,8 @@
 """What a training is held against once it is over: its input pipeline alone, and what its devices compute at most."""
 
+from tfbench import backends
 from tfbench.analysis.run.work import MAX_OTHER_SHARE
-from tfbench.backends.tensorflow import placement
-from tfbench.backends.tensorflow.peak import measure_peak, sizes_of_a_step
+from tfbench.backends.backend import Placed, Sizes
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
@@ -15,35 +15,45 @@ _PEAK_SECONDS = (1.0, 4.0)  # for matrix products, and once more where they were
 def check_limits(
     training: TrainingConfig,
     splits: Splits,
-    resolved: placement.ResolvedDistribution,
+    resolved: Placed,
     model: ModelSummary,
     steps_per_second: float | None,
     journal: Journal,
 ) -> None:
     """Measures what the training is held against: its input pipeline alone, and what its devices compute at most."""
-    import tensorflow as tf
-
     journal.append("stage", name="checking the input pipeline and the devices' peak")
     try:
         journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
         if model.training_flops_per_sample is not None and steps_per_second is not None:
             needed = model.training_flops_per_sample * training.global_batch_size * steps_per_second
             _check_peak(training, resolved, model, needed, journal)
-    except tf.errors.ResourceExhaustedError as error:  # the run itself is done, and must not be lost for its checks
-        journal.append("note", text=f"the checks after the training were given up, for want of memory: {error.message}")
+    except Exception as error:
+        reason = backends.current().memory.explain_exhaustion(error)
+        if reason is None:
+            raise
+        # The run itself is done, and must not be lost for its checks.
+        journal.append("note", text=f"the checks after the training were given up, for want of memory: {reason}")
+
+
+def sizes_of_a_step(model: ModelSummary, batch_size: int) -> Sizes | None:
+    """Returns the sizes of the product that most of a network's work is in, for a batch; None where it is not known."""
+    if len(model.main_product) != len(("rows", "common", "columns")):
+        return None
+    num_rows, common, num_columns = model.main_product
+    return batch_size * num_rows, common, num_columns
 
 
 def _check_peak(
     training: TrainingConfig,
-    resolved: placement.ResolvedDistribution,
+    resolved: Placed,
     model: ModelSummary,
     needed: float,
     journal: Journal,
 ) -> None:
     """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
-        peak = measure_peak(
-            tuple(resolved.logical_names),
+        peak = backends.current().peak.measure_peak(
+            resolved.device_names,
             training.precision,
             seconds=seconds,
             own_sizes=sizes_of_a_step(model, resolved.placement.per_replica_batch_size),

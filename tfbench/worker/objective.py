@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from tfbench.recipe.sections import Head, TrainingConfig
 
@@ -19,7 +19,9 @@ class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each sample."""
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(tf.reshape(y_true, [-1]), tf.int64), y_pred)
+        # In another shape, Keras does not know the output of a softmax for what it is.
+        logits = ops.reshape(y_pred, (-1, y_pred.shape[-1]))
+        return ops.sparse_categorical_crossentropy(ops.reshape(y_true, (-1,)), logits, from_logits=True)
 
 
 class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
@@ -30,8 +32,8 @@ class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each sequence."""
-        errors = tf.reduce_mean(tf.square(y_pred - tf.cast(y_true, y_pred.dtype)), axis=-1)
-        return tf.reduce_sum(tf.reshape(errors, [tf.shape(errors)[0], -1]), axis=-1)
+        errors = ops.mean(ops.square(y_pred - ops.cast(y_true, y_pred.dtype)), axis=-1)
+        return ops.sum(ops.reshape(errors, (ops.shape(errors)[0], -1)), axis=-1)
 
 
 class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
@@ -44,9 +46,9 @@ class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
         """Computes the loss as Keras does, of the softmax of the logits where the head is "double_softmax"."""
-        y_pred = tf.cast(y_pred, tf.float32)
+        y_pred = ops.cast(y_pred, "float32")
         if (self.head if training else self.validation_head) == "double_softmax":
-            y_pred = tf.nn.softmax(y_pred)
+            y_pred = ops.softmax(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
 

@@ -1,5 +1,6 @@
-"""What holds for the whole measuring process: Keras as it is imported, and what TensorFlow and Keras are set to."""
+"""What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
 
+from tfbench import backends
 from tfbench.recipe import registry
 from tfbench.recipe.sections import Recipe, TrainingConfig
 from tfbench.worker.lean_import import import_without
@@ -16,16 +17,11 @@ def import_keras(recipe: Recipe) -> None:
 
 
 def set_process_wide(training: TrainingConfig) -> None:
-    """Sets what TensorFlow only takes before its first operation."""
+    """Sets what the framework only takes before its first operation, and Keras before the first layer."""
     import keras
-    import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(training.intra_op_threads)
-    tf.config.threading.set_inter_op_parallelism_threads(training.inter_op_threads)
+    backends.current().settings.set_process_wide(training)
     keras.utils.set_random_seed(training.seed)
-    if training.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    tf.config.experimental.enable_tensor_float_32_execution(training.tensor_float_32)
     configure_keras(training)
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
-from tfbench.backends.tensorflow.snapshots import carried_states
+from tfbench import backends
 from tfbench.recipe.sections import ModelConfig
 
 
@@ -30,17 +31,24 @@ class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has n
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Keeps the state of the training."""
-        self._kept = [state.numpy() for state in carried_states(self.model)]
+        self._kept = [_value_of(state) for state in self._states()]
         self._reset()
 
     def on_test_end(self, logs: Any = None) -> None:
         """Puts it back."""
-        for state, values in zip(carried_states(self.model), self._kept, strict=True):
+        for state, values in zip(self._states(), self._kept, strict=True):
             state.assign(values)
 
     def _reset(self) -> None:
-        for state in carried_states(self.model):
-            state.assign(np.zeros(state.shape, state.dtype.as_numpy_dtype))
+        for state in self._states():
+            state.assign(np.zeros_like(_value_of(state)))
+
+    def _states(self) -> list[Any]:
+        return backends.current().variables.carried_states(self.model)
+
+
+def _value_of(state: Any) -> npt.NDArray[Any]:
+    return backends.current().variables.to_numpy(state)
 
 
 def build_state_reset(config: ModelConfig) -> StateReset:

@@ -1,18 +1,19 @@
 """The training itself: epochs with their validation, and what happens between them."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
+from tfbench import backends
 from tfbench.analysis.run.early_stop import find_stop_reason
-from tfbench.backends.tensorflow import input_pipeline, placement, snapshots
-from tfbench.datasets.sources.splits import Splits
+from tfbench.backends.backend import Placed
+from tfbench.datasets.sources.splits import SplitName, Splits
 from tfbench.recipe.sections import OutputConfig, TrainingConfig
 from tfbench.records.journal import Journal, files_folder
 from tfbench.records.machine import InputCheck
 from tfbench.records.run import EpochRecord, RunRequest
 from tfbench.records.snapshots import FOLDER
 from tfbench.schema import to_plain
+from tfbench.worker import snapshots
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.recorder import SpanClock, Validation, build_callbacks
 
@@ -25,7 +26,7 @@ def train(
     splits: Splits,
     model: Any,
     steps_per_epoch: int,
-    resolved: placement.ResolvedDistribution,
+    resolved: Placed,
     journal: Journal,
     ledger: Ledger,
 ) -> float | None:
@@ -45,12 +46,14 @@ def train(
     """
     from tfbench.worker.state_reset import build_state_reset
 
+    backend = backends.current()
     training, measurement = request.recipe.training, request.recipe.measurement
     done = request.resume.epochs if request.resume else ()
     is_validated = not measurement.is_limited
     between = _BetweenEpochs(request, model, journal, ledger)
-    with ledger.entry("callbacks"), placement.DeviceWatch() as watch:
-        clock = SpanClock(measurement, synchronize=placement.synchronize, on_span=journal.append_span, ledger=ledger)
+    with ledger.entry("callbacks"), backend.placement.watch() as watch:
+        synchronize = backend.placement.synchronize
+        clock = SpanClock(measurement, synchronize=synchronize, on_span=journal.append_span, ledger=ledger)
         callbacks = build_callbacks(
             clock,
             ledger=ledger,
@@ -58,10 +61,10 @@ def train(
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
             warmup_steps=measurement.warmup_steps,
-            batches_ahead=input_pipeline.count_ahead(splits, training.global_batch_size),
+            batches_ahead=backend.feeding.count_ahead(splits, training.global_batch_size),
             validation=_validation(training, splits, resolved) if is_validated else None,
             on_epoch=between.on_epoch,
-            on_first_step=lambda: placement.verify_placement(resolved, model, watch.stop()),
+            on_first_step=lambda: watch.verify(resolved, model),
             evaluate_training=(
                 (lambda: evaluate(model, training, splits, "train"))
                 if training.evaluates_training and is_validated
@@ -72,7 +75,7 @@ def train(
             on_note=lambda text: journal.append("note", text=text),
         )
         with ledger.entry("data"):
-            batches = input_pipeline.build_training_dataset(
+            batches = backend.feeding.build_training_dataset(
                 splits,
                 global_batch_size=training.global_batch_size,
                 seed=training.seed,
@@ -102,11 +105,12 @@ def check_input(training: TrainingConfig, splits: Splits) -> InputCheck:
         training: Batch size and seed.
         splits: The data.
     """
-    draw = _compile_draws(
-        input_pipeline.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
+    feeding = backends.current().feeding
+    draw = feeding.compile_draws(
+        feeding.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
     )
     draw(1)  # compiles
-    draw(input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES)
+    draw(sum(feeding.most_ahead()))
     num_batches, count, start = 0, 1, time.perf_counter()
     while True:
         draw(count)
@@ -117,35 +121,14 @@ def check_input(training: TrainingConfig, splits: Splits) -> InputCheck:
         count = max(1, min(num_batches, int(num_batches * (_CHECK_SECONDS / seconds - 1)) + 1))
 
 
-def _compile_draws(batches: Any) -> Callable[[int], None]:
-    """Returns what draws a number of batches, on the host, with no Python in between."""
-    import tensorflow as tf
-
-    with tf.device("/cpu:0"):
-        iterator = iter(batches)
-
-        def take(number: Any) -> list[Any]:
-            with tf.control_dependencies(tf.nest.flatten(iterator.get_next())):
-                return [number + 1]
-
-        # A loop of our own: AutoGraph, which makes one of Python's, warns on Python 3.13.
-        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)  # type: ignore[untyped-decorator]
-        def draw(count: Any) -> Any:
-            return tf.while_loop(lambda number: number < count, take, [tf.constant(0, tf.int64)])
-
-    def call(count: int) -> None:
-        with tf.device("/cpu:0"):
-            draw(tf.constant(count, tf.int64))
-
-    return call
-
-
-def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> Any:
+def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: SplitName) -> Any:
     """Builds the batches of a split that a model is judged by."""
-    return input_pipeline.build_validation_dataset(splits, batch_size=_evaluation_batch_size(training), split=split)
+    return backends.current().feeding.build_validation_dataset(
+        splits, batch_size=_evaluation_batch_size(training), split=split
+    )
 
 
-def evaluate(model: Any, training: TrainingConfig, splits: Splits, split: input_pipeline.SplitName) -> dict[str, float]:
+def evaluate(model: Any, training: TrainingConfig, splits: Splits, split: SplitName) -> dict[str, float]:
     """Returns loss and metrics of a whole split in inference mode."""
     from tfbench.worker.state_reset import StateReset
 
@@ -183,7 +166,7 @@ class _BetweenEpochs:
 
     def _write_snapshot(self, epoch: int) -> None:
         folder = files_folder(self._journal.path) / FOLDER
-        variables = snapshots.training_variables(self._model)
+        variables = backends.current().variables.training_variables(self._model)
         try:
             self._journal.sync()
             snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=self._output.snapshots_kept)
@@ -193,7 +176,7 @@ class _BetweenEpochs:
             self._journal.append("snapshot", epoch=epoch)
 
 
-def _validation(training: TrainingConfig, splits: Splits, resolved: placement.ResolvedDistribution) -> Validation:
+def _validation(training: TrainingConfig, splits: Splits, resolved: Placed) -> Validation:
     return Validation(
         splits.validation.num_samples,
         _evaluation_batch_size(training),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.datasets.sources.user_arrays import find_mismatch, splits_of_arrays
 from tfbench.errors import DatasetError, Notice, RecipeError, TfbenchError
@@ -155,17 +156,13 @@ def _watched(where: str) -> Iterator[None]:
 
 def _process_wide_settings() -> dict[str, object]:
     import keras
-    import tensorflow as tf
 
     return {
         "Keras's dtype policy (training.precision)": keras.config.dtype_policy().name,
         "Keras's floatx": keras.config.floatx(),
         "Keras's epsilon": keras.config.epsilon(),
         "Keras's image data format": keras.config.image_data_format(),
-        "tf.config.run_functions_eagerly": tf.config.functions_run_eagerly(),
-        "tf.config.optimizer.set_jit": tf.config.optimizer.get_jit(),
-        "TensorFlow's soft device placement": tf.config.get_soft_device_placement(),
-        "TensorFloat-32 (training.tensor_float_32)": tf.config.experimental.tensor_float_32_execution_enabled(),
+        **backends.current().settings.process_wide_settings(),
     }
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from builders import build_recipe
 from tfbench.backends.tensorflow import environment
+from tfbench.backends.tensorflow.settings import read_settings
 
 # Prints what `uses_onednn` says, and the operation that a convolution really becomes.
 CONVOLVE = """
@@ -93,7 +94,7 @@ def test_settings_are_those_of_tensorflow_and_keras_not_of_the_recipe() -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile(loss="mse", jit_compile=False, steps_per_execution=3)
     asked = build_recipe(training={"steps_per_execution": 2, "deterministic": True}).training
-    settings = environment.read_settings(model, asked)
+    settings = read_settings(model, asked)
     assert (settings.steps_per_execution, settings.deterministic, settings.jit_compile) == (3, False, False)
     assert settings.image_data_format == keras.config.image_data_format()
     assert settings.tensor_float_32 == tf.config.experimental.tensor_float_32_execution_enabled()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tfbench.backends.tensorflow import op_trace
-from tfbench.backends.tensorflow.op_trace import Trace, TracedOperation, apportion, read_trace, sum_up, trace
+from tfbench.backends.tensorflow.op_trace import read_trace, trace
+from tfbench.backends.trace import Trace, TracedOperation, apportion, sum_up
 from tfbench.errors import MeasurementError
 from tfbench.records.profile import ProfiledOperation
 

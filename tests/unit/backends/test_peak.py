@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from builders import build_placement, build_recipe, build_request
-from tfbench.backends.tensorflow import peak
+from tfbench.backends.tensorflow import input_pipeline, peak
 from tfbench.records.journal import Journal, Replay, request_fields
 from tfbench.records.lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
@@ -78,8 +78,8 @@ def test_the_network_s_own_product_is_the_peak_where_it_is_faster(monkeypatch: p
 
 def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, main_product=(256, 1152, 128))
-    assert peak.sizes_of_a_step(model, 32) == (8192, 1152, 128)
-    assert peak.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32) is None
+    assert limit_checks.sizes_of_a_step(model, 32) == (8192, 1152, 128)
+    assert limit_checks.sizes_of_a_step(ModelSummary(num_parameters=1, num_trainable_parameters=1), 32) is None
 
 
 def test_the_fastest_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +119,11 @@ def check_limits(
     def measure(*_: Any, **__: Any) -> PeakCheck:
         return PeakCheck(size=1, precision="float32", num_rounds=3, flops=next(found), seconds=1.0)
 
-    monkeypatch.setattr(limit_checks, "measure_peak", measure)
+    monkeypatch.setattr(peak, "measure_peak", measure)
     monkeypatch.setattr(limit_checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
     journal = Journal(folder / "a.jsonl")
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
-    resolved: Any = SimpleNamespace(logical_names={"/device:CPU:0": "cpu:0"}, placement=build_placement())
+    resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
     unused: Any = None
     limit_checks.check_limits(build_recipe().training, unused, resolved, model, speed, journal)
     journal.close()
@@ -176,8 +176,8 @@ def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_i
     monkeypatch: pytest.MonkeyPatch, batch_seconds: float, least: int, most: int
 ) -> None:
     pipeline = Pipeline(batch_seconds)
-    monkeypatch.setattr(training.input_pipeline, "build_training_dataset", lambda *_, **__: pipeline)
-    monkeypatch.setattr(training, "_compile_draws", lambda batches: batches.draw)
+    monkeypatch.setattr(input_pipeline, "build_training_dataset", lambda *_, **__: pipeline)
+    monkeypatch.setattr(input_pipeline, "compile_draws", lambda batches: batches.draw)
     monkeypatch.setattr(training.time, "perf_counter", pipeline.now)
     unused: Any = None
     check = training.check_input(build_recipe().training, unused)
@@ -198,7 +198,7 @@ def test_as_many_batches_are_drawn_as_are_counted() -> None:
     batches = tf.data.Dataset.counter().map(lambda number: tf.numpy_function(make, [number], tf.int64))
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False  # which TensorFlow does where a pipeline has none
-    draw = training._compile_draws(batches.with_options(options))
+    draw = input_pipeline.compile_draws(batches.with_options(options))
     draw(1)
     draw(5)
     draw(20)

@@ -142,15 +142,16 @@ def test_a_model_without_state_needs_no_reset() -> None:
 
 
 def test_a_snapshot_holds_the_state(tmp_path: Path) -> None:
-    from tfbench.backends.tensorflow import snapshots
+    from tfbench.backends.tensorflow.variables import training_variables
+    from tfbench.worker import snapshots
 
     model = build_model()
     model(make_waves(STEPS))
     before = states_of(model)
-    path = snapshots.write_snapshot(tmp_path, epoch=1, variables=snapshots.training_variables(model), kept=1)
+    path = snapshots.write_snapshot(tmp_path, epoch=1, variables=training_variables(model), kept=1)
     model(make_waves(STEPS, seed=1))
     assert np.abs(np.array(states_of(model)) - before).max() > 1e-3
-    snapshots.restore_snapshot(path, snapshots.training_variables(model))
+    snapshots.restore_snapshot(path, training_variables(model))
     np.testing.assert_array_equal(states_of(model), before)
 
 

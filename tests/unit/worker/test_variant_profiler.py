@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from builders import build_recipe, build_request
+from tfbench.backends.tensorflow import profiling
 from tfbench.records.journal import Journal
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.variants import parse_variants
@@ -91,9 +92,9 @@ class Steps:
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     found = Steps()
-    monkeypatch.setattr(variants, "ProfiledBatches", lambda _: SimpleNamespace(iterator=lambda _: None))
+    monkeypatch.setattr(variants, "build_batches", lambda _: SimpleNamespace(iterator=lambda: None))
     monkeypatch.setattr(variants, "_build", found.build)
-    monkeypatch.setattr(variants, "StepCalls", found.make)
+    monkeypatch.setattr(profiling, "build_step", found.make)
     monkeypatch.setattr(variants, "_train_losses", lambda *_: [0.5])
     return found
 
@@ -107,7 +108,7 @@ def compared(tmp_path: Path, steps: Steps, builds: int) -> list[dict[str, Any]]:
         builds=builds,
         variants=parse_variants(["jit_compile=on,steps_per_execution=10"], recipe),
     )
-    given: Any = SimpleNamespace(model=steps.build(recipe), resolved=SimpleNamespace(strategy=None))
+    given: Any = SimpleNamespace(model=steps.build(recipe), resolved=None)
     journal = Journal(tmp_path / "journal.jsonl")
     variants.compare_variants(build_request(recipe=recipe, profile=profile), profile, given, journal, Ledger(0.0))
     journal.close()

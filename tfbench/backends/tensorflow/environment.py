@@ -1,16 +1,13 @@
-"""Hardware, versions and settings of the process that asks."""
+"""Hardware and versions of the process that asks."""
 
 import importlib.metadata
 import os
 import platform
 from collections.abc import Mapping
-from typing import Any
 
 from tfbench import __version__
 from tfbench.machine import gpus, hardware, limits, working_tree
-from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.machine import Environment
-from tfbench.records.run import EffectiveSettings
 
 # Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow.
 _THREAD_VARIABLES = (
@@ -71,42 +68,6 @@ def collect_environment() -> Environment:
         memory_limit_bytes=limits.read_memory_limit(),
         cpuset=limits.read_cpuset(),
     )
-
-
-def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
-    """Reads back what TensorFlow and Keras will really do with a compiled model."""
-    import keras
-    import tensorflow as tf
-    from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
-
-    visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
-    return EffectiveSettings(
-        jit_compile=bool(model.jit_compile),
-        precision=keras.config.dtype_policy().name,
-        tensor_float_32=tf.config.experimental.tensor_float_32_execution_enabled(),
-        steps_per_execution=int(model.steps_per_execution),
-        intra_op_threads=tf.config.threading.get_intra_op_parallelism_threads(),
-        inter_op_threads=tf.config.threading.get_inter_op_parallelism_threads(),
-        deterministic=is_op_determinism_enabled(),
-        seed=training.seed,
-        soft_device_placement=tf.config.get_soft_device_placement(),
-        image_data_format=keras.config.image_data_format(),
-        visible_gpus=visible,
-        gpu_addresses=gpus.find_addresses(visible),
-        xla_flags=" ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
-        onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
-    )
-
-
-def count_other_workers() -> int:
-    """Counts the measuring processes of other runs on this machine."""
-    import psutil
-
-    count = 0
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        command = process.info["cmdline"] or []
-        count += process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.worker"]
-    return count
 
 
 def uses_onednn() -> bool | None:

@@ -5,11 +5,11 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.tensorflow.crops import crop_at_random, crop_view
 from tfbench.datasets.sources import tfrecords
-from tfbench.datasets.sources.splits import ALIGNMENT, BROKEN, RecordSplit, Split, Splits
+from tfbench.datasets.sources.splits import ALIGNMENT, BROKEN, RecordSplit, Split, SplitName, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
@@ -25,18 +25,16 @@ SHUFFLED_RECORDS = 4096  # encoded records that the next one is drawn from, wher
 LIGHT_BYTES = 2**20
 _OF_THE_PIPELINE = "IteratorGetNext|MultiDeviceIterator|user-defined function passed to"  # in those about data
 
-SplitName = Literal["train", "validation", "test"]
-
-
-def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
-    """Returns ceil(samples / batch): every batch is full, and the order wraps around inside the last one."""
-    return math.ceil(num_samples / global_batch_size)
-
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
     """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
     is_light = _is_light(splits.train, splits.spec, global_batch_size)
     return PREFETCHED_BATCHES + (0 if is_light else PARALLEL_BATCHES)
+
+
+def most_ahead() -> tuple[int, int]:
+    """Returns how many batches of any data are ready, and in the making, at most."""
+    return PREFETCHED_BATCHES, PARALLEL_BATCHES
 
 
 def build_training_dataset(
@@ -109,6 +107,34 @@ def build_validation_dataset(
         return _finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
 
     return _ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
+
+
+def without_targets(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Returns the inputs of a data set alone."""
+    return dataset.map(lambda inputs, targets: inputs)
+
+
+def compile_draws(batches: "tf.data.Dataset") -> Callable[[int], None]:
+    """Returns what draws a number of batches, on the host, with no Python in between."""
+    import tensorflow as tf
+
+    with tf.device("/cpu:0"):
+        iterator = iter(batches)
+
+        def take(number: Any) -> list[Any]:
+            with tf.control_dependencies(tf.nest.flatten(iterator.get_next())):
+                return [number + 1]
+
+        # A loop of our own: AutoGraph, which makes one of Python's, warns on Python 3.13.
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)  # type: ignore[untyped-decorator]
+        def draw(count: Any) -> Any:
+            return tf.while_loop(lambda number: number < count, take, [tf.constant(0, tf.int64)])
+
+    def call(count: int) -> None:
+        with tf.device("/cpu:0"):
+            draw(tf.constant(count, tf.int64))
+
+    return call
 
 
 @contextlib.contextmanager

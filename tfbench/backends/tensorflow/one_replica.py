@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfbench.backends.tensorflow.snapshots import carried_states, copies_of
+from tfbench.backends.tensorflow.variables import carried_states, copies_of
 
 Array = npt.NDArray[Any]
 Gradients = dict[int, Array]  # by the index of a trainable weight; one without a gradient is left out

@@ -1,16 +1,16 @@
 """TensorFlow's own trace of its operations, read without any further program: what ran when, and what it belongs to."""
 
+import itertools
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from tfbench.backends.trace import Trace, TracedOperation
 from tfbench.errors import MeasurementError
-from tfbench.records.profile import ProfiledOperation
 
-_PS = 1e-12
 # "path/of/scopes/name:Kind": what TensorFlow calls an operation in a trace; functions and threads have other forms.
 _OPERATION = re.compile(r"([^:\s][^:]*):([A-Za-z_]\w*)")
 
@@ -24,35 +24,6 @@ _WAITS = re.compile(
 # Lines of a GPU's plane on which it is at work. Others tell the same again, by names that change from version to
 # version, or what the tracer itself took.
 _STREAM = "Stream #"
-
-
-class TracedOperation(NamedTuple):
-    """An operation that ran, in picoseconds of the trace's clock."""
-
-    start: int
-    end: int
-    name: str
-    kind: str
-
-
-class Trace(NamedTuple):
-    """What a trace tells.
-
-    `others` were at work without a name of an operation: TensorFlow's executor on the host, kernels and copies of no
-    operation on a GPU. `waits`: copies from a GPU to the host, and calls of the host that wait for a GPU.
-    """
-
-    operations: list[TracedOperation]
-    others: list[TracedOperation]
-    waits: list[TracedOperation]
-    on_device: bool  # operations are those of a GPU
-
-    @property
-    def active_seconds(self) -> float | None:
-        """For how long anything was at work; None where the trace tells of nothing but operations."""
-        if not self.others and not self.on_device:
-            return None
-        return sum(apportion([*self.operations, *self.others], lambda _: (0, "")).values())
 
 
 def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
@@ -89,6 +60,19 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     return only
 
 
+def mark_steps(call: Callable[[], None]) -> Callable[[], None]:
+    """Returns a call that is marked as a step in a trace, by which TensorBoard sums up, however many steps it does."""
+    import tensorflow as tf
+
+    numbers = itertools.count()
+
+    def marked() -> None:
+        with tf.profiler.experimental.Trace("train", step_num=next(numbers), _r=1):
+            call()
+
+    return marked
+
+
 def read_trace(path: Path) -> Trace:
     """Reads a trace: the operations of GPUs, where there are any, else those of the host.
 
@@ -117,65 +101,6 @@ def read_trace(path: Path) -> Trace:
         waits=[event for event in (*of_devices, *of_host) if not event.kind and _WAITS.fullmatch(event.name)],
         on_device=on_device,
     )
-
-
-def apportion(operations: Iterable[TracedOperation], part_of: Callable[[str], tuple[int, str]]) -> dict[str, float]:
-    """Says for how long each part ran, so that all parts add up to the time in which anything ran.
-
-    What runs beside an operation of an earlier phase takes no time of its own; operations of one phase that run at the
-    same time share it alike.
-
-    Args:
-        operations: What ran.
-        part_of: From an operation's name to the number of its phase and the name of its part.
-
-    Returns:
-        Seconds by part.
-    """
-    edges = []
-    for index, operation in enumerate(operations):
-        phase, part = part_of(operation.name)
-        edges += [(operation.start, True, index, phase, part), (operation.end, False, index, phase, part)]
-    edges.sort(key=lambda edge: edge[0])
-    running: dict[int, tuple[int, str]] = {}
-    seconds: dict[str, float] = {}
-    before = 0
-    for time, begins, index, phase, part in edges:
-        if running and time > before:
-            first = min(running.values())[0]
-            sharing = [name for number, name in running.values() if number == first]
-            for name in sharing:
-                seconds[name] = seconds.get(name, 0.0) + (time - before) * _PS / len(sharing)
-        if begins:
-            running[index] = (phase, part)
-        else:
-            running.pop(index, None)
-        before = time
-    return seconds
-
-
-def sum_up(operations: Sequence[TracedOperation], num_steps: int) -> list[ProfiledOperation]:
-    """Returns what each operation took in a step, the longest first.
-
-    Args:
-        operations: Of some steps.
-        num_steps: How many.
-    """
-    own = apportion(operations, lambda name: (0, name))
-    together: dict[str, list[TracedOperation]] = {}
-    for operation in operations:
-        together.setdefault(operation.name, []).append(operation)
-    found = [
-        ProfiledOperation(
-            name=name,
-            kind=same[0].kind,
-            occurrences=len(same) / num_steps,
-            seconds=sum(one.end - one.start for one in same) * _PS / num_steps,
-            own_seconds=own.get(name, 0.0) / num_steps,
-        )
-        for name, same in together.items()
-    ]
-    return sorted(found, key=lambda one: -one.own_seconds)
 
 
 def _read_plane(plane: Any, *, is_device: bool) -> Iterator[TracedOperation]:

@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tfbench.backends.backend import Sizes
 from tfbench.machine.usage import read_counters
 from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import BandwidthCheck
-from tfbench.records.run import ModelSummary
-
-Sizes = tuple[int, int, int]  # of a product: rows, what both factors have in common, columns
 
 _CPU_SIZE, _GPU_SIZE = 2048, 4096  # rows and columns; larger products are no faster, smaller ones are
 _SMALL_SIZE = 1024  # where one of the large products would take longer than a round may
@@ -79,14 +77,6 @@ def measure_peak(
         seconds=min(best.rounds),
         other_share=read_counters().other_share(before),
     )
-
-
-def sizes_of_a_step(model: ModelSummary, batch_size: int) -> Sizes | None:
-    """Returns the sizes of the product that most of a network's work is in, for a batch; None where it is not known."""
-    if len(model.main_product) != len(("rows", "common", "columns")):
-        return None
-    num_rows, common, num_columns = model.main_product
-    return batch_size * num_rows, common, num_columns
 
 
 def _spent(candidates: Sequence[_Candidate]) -> float:

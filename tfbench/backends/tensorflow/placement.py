@@ -3,7 +3,8 @@
 import dataclasses
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from tfbench.backends.tensorflow import thread_pools
@@ -12,7 +13,7 @@ from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import HOST, Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.run import Placement
+from tfbench.records.run import Placement, ReplicaCheck
 
 # Operations that a step is made of; on the host they would be a fallback. Its input pipeline has none of them.
 _COMPUTES = re.compile(r"MatMul|Conv|Pool|Einsum|RNN|LSTM|GRU|ResourceApply|BatchNorm|SoftmaxCross|BiasAdd")
@@ -25,6 +26,21 @@ class ResolvedDistribution:
     strategy: Any  # tf.distribute.Strategy
     placement: Placement
     logical_names: dict[str, str]  # "/device:GPU:0" as TensorFlow numbers the visible ones -> "gpu:2"
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """The devices, as TensorFlow names them."""
+        return tuple(self.logical_names)
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The GPUs in use, as TensorFlow's memory statistics name them."""
+        return tuple(name.removeprefix("/device:") for name in self.logical_names if "GPU" in name)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns the strategy's scope."""
+        scope: AbstractContextManager[Any] = self.strategy.scope()
+        return scope
 
 
 def require_possible(config: DistributionConfig, training: TrainingConfig) -> None:
@@ -100,9 +116,39 @@ class DeviceWatch:
         graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
         return {(node.device, node.op) for graph in graphs for node in graph.node if node.device}
 
+    def verify(self, placed: Any, model: Any) -> None:
+        """Stops watching, and verifies the placement; see `verify_placement`."""
+        verify_placement(placed, model, self.stop())
+
     def __exit__(self, *exception: object) -> None:
         if self._is_watching:
             self.stop()
+
+
+def watch() -> DeviceWatch:
+    """Returns what sees where a step runs."""
+    return DeviceWatch()
+
+
+def count_replicas() -> int:
+    """Returns how many replicas the strategy has whose scope is entered."""
+    import tensorflow as tf
+
+    return int(tf.distribute.get_strategy().num_replicas_in_sync)
+
+
+def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement) -> ReplicaCheck:
+    """Holds a first step of several replicas against that of one; see `replica_check`."""
+    from tfbench.backends.tensorflow import replica_check
+
+    return replica_check.check_replicas(model, build_one, batches, placement)
+
+
+def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
+    """Raises MeasurementError unless the replicas train as one does; see `replica_check`."""
+    from tfbench.backends.tensorflow import replica_check
+
+    replica_check.require_as_one(check, placement)
 
 
 def synchronize() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbench.backends.tensorflow.one_replica import Array, Gradients, inner_optimizer, updated_values
-from tfbench.backends.tensorflow.snapshots import copies_of, to_numpy, training_variables
+from tfbench.backends.tensorflow.variables import copies_of, to_numpy, training_variables
 
 _GRADIENT = "tfbench_gradient_"
 _SHARED_SEED = "global_seed_generator"  # as Keras names it

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tfbench.recipe.dataset_spec import DatasetSpec
 
 ALIGNMENT = 64  # bytes; TensorFlow uses memory that begins at a multiple of it as it is, and copies any other
+SplitName = Literal["train", "validation", "test"]
 BROKEN = "broken sample"  # in TensorFlow's message about one, before its name
 
 
@@ -109,3 +110,8 @@ def is_plausible(split: Split, spec: DatasetSpec) -> str | None:
         if low < 0 or high >= spec.num_classes:
             return f"expected labels 0 to {spec.num_classes - 1}, found {low} to {high}"
     return None
+
+
+def count_steps_per_epoch(num_samples: int, global_batch_size: int) -> int:
+    """Returns ceil(samples / batch): every batch is full, and the order wraps around inside the last one."""
+    return math.ceil(num_samples / global_batch_size)

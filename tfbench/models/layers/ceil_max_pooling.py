@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -43,10 +43,10 @@ class CeilMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has n
         amounts = [self._pad(size) for size in sizes]
         if amounts == [self._pad_as_same(size) for size in sizes]:
             # The same cells without a padded copy of the input.
-            return tf.nn.max_pool2d(inputs, self.pool_size, self.strides, "SAME")
+            return ops.max_pool(inputs, self.pool_size, self.strides, "same", "channels_last")
         if any(map(any, amounts)):
-            inputs = tf.pad(inputs, [(0, 0), *amounts, (0, 0)], constant_values=float("-inf"))
-        return tf.nn.max_pool2d(inputs, self.pool_size, self.strides, "VALID")
+            inputs = ops.pad(inputs, [(0, 0), *amounts, (0, 0)], constant_values=float("-inf"))
+        return ops.max_pool(inputs, self.pool_size, self.strides, "valid", "channels_last")
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Returns (batch, output height, output width, channels)."""
@@ -76,6 +76,6 @@ class CeilMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has n
         return self.padding, max(needed - size - self.padding, 0)
 
     def _pad_as_same(self, size: int) -> tuple[int, int]:
-        """Returns the same of TensorFlow's "SAME"."""
+        """Returns the same of Keras's "same"."""
         missing = max((-(-size // self.strides) - 1) * self.strides + self.pool_size - size, 0)
         return missing // 2, missing - missing // 2

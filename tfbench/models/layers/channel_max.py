@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -24,7 +24,7 @@ class ChannelMax(keras.layers.Layer):  # type: ignore[misc]  # Keras has no type
 
     def call(self, inputs: Any) -> Any:
         """Returns the maxima."""
-        return tf.reshape(tf.reduce_max(inputs, axis=-1), [-1, inputs.shape[1] * inputs.shape[2]])
+        return ops.reshape(ops.max(inputs, axis=-1), (-1, inputs.shape[1] * inputs.shape[2]))
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Returns (batch, height * width)."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -50,25 +50,27 @@ class LocalResponseNormalization(keras.layers.Layer):  # type: ignore[misc]  # K
 
     def call(self, inputs: Any) -> Any:
         """Normalises."""
-        dtype = tf.as_dtype(inputs.dtype)
-        wide = tf.cast(inputs, dtype if dtype.size > tf.float32.size else tf.float32)
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        wide_dtype = "float64" if dtype == "float64" else "float32"
         channels = np.arange(inputs.shape[-1])
         # Symmetric, so that it also carries the gradient back.
-        band = tf.constant(np.abs(channels[:, None] - channels) <= self.size // 2, wide.dtype)
+        is_near = np.abs(channels[:, None] - channels) <= self.size // 2
+        band = ops.convert_to_tensor(is_near.astype(wide_dtype))
 
-        @tf.custom_gradient  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        @ops.custom_gradient  # type: ignore[untyped-decorator]  # Keras has no types
         def normalize(x: Any) -> Any:
-            scale = self.bias + self.alpha * tf.tensordot(tf.square(x), band, 1)
-            power = tf.pow(scale, -self.beta)
+            scale = self.bias + self.alpha * ops.tensordot(ops.square(x), band, 1)
+            power = ops.power(scale, -self.beta)
             y = x * power
 
-            def backward(gradient: Any) -> Any:
-                around = tf.tensordot(gradient * y / scale, band, 1)
+            def backward(*inputs: Any, upstream: Any = None) -> Any:
+                (gradient,) = inputs if upstream is None else (upstream,)  # PyTorch gives the inputs, too
+                around = ops.tensordot(gradient * y / scale, band, 1)
                 return gradient * power - 2 * self.alpha * self.beta * x * around
 
             return y, backward
 
-        return tf.cast(normalize(wide), dtype)
+        return ops.cast(normalize(ops.cast(inputs, wide_dtype)), dtype)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Returns the input's."""

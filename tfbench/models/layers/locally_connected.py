@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="tfbench")
@@ -84,18 +84,18 @@ class LocallyConnected2D(keras.layers.Layer):  # type: ignore[misc]  # Keras has
         height, width = self.kernel.shape[:2]
         # Positions first: then the products of all positions are one batch of matrices, and moving the input is
         # cheaper than moving its patches, which are kernel_size^2 times as large.
-        x = tf.transpose(inputs, [1, 2, 0, 3])
-        x = tf.pad(x, [self._pad(inputs.shape[1]), self._pad(inputs.shape[2]), (0, 0), (0, 0)])
+        x = ops.transpose(inputs, (1, 2, 0, 3))
+        x = ops.pad(x, [self._pad(inputs.shape[1]), self._pad(inputs.shape[2]), (0, 0), (0, 0)])
         offsets = [(row, column) for row in range(self.kernel_size) for column in range(self.kernel_size)]
         ends = (self.strides * (height - 1) + 1, self.strides * (width - 1) + 1)
-        patches = tf.concat(
+        patches = ops.concatenate(
             [
                 x[row : row + ends[0] : self.strides, column : column + ends[1] : self.strides]
                 for row, column in offsets
             ],
             axis=-1,
         )
-        outputs = tf.transpose(tf.matmul(patches, self.kernel), [2, 0, 1, 3])
+        outputs = ops.transpose(ops.matmul(patches, self.kernel), (2, 0, 1, 3))
         if self.bias is not None:
             outputs = outputs + self.bias
         return self.activation(outputs)

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from tfbench.models.layers.local_response_normalization import LocalResponseNormalization
 from tfbench.models.structure.products import Factor, Product
@@ -143,7 +143,7 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         )
 
     def _rectify(self, x: Any) -> Any:
-        x = tf.nn.relu(x)
+        x = ops.relu(x)
         return x if self.normalize is None else self.normalize(x)
 
     def _recompute_feed_forward(self, inputs: Any, state: Any) -> Any:
@@ -151,8 +151,8 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
 
         XLA would see that all steps compute the same, and compute it once. So a zero is added to the kernel, one that
         is known only when the step before is done: no number exceeds infinity. (Of `state[:1]`, which is empty where
-        a replica's share of a batch is.) TensorFlow alone computes each step anyway, since each reads the kernel anew.
+        a replica's share of a batch is.) Without XLA TensorFlow computes each step anyway: each reads the kernel anew.
         """
-        zero = tf.cast(tf.reduce_max(state[:1, 0, 0, 0]) > float("inf"), state.dtype)
-        kernel = keras.ops.convert_to_tensor(self.feed_forward.kernel) + zero
+        zero = ops.cast(ops.max(state[:1, 0, 0, 0], initial=0.0) > float("inf"), state.dtype)
+        kernel = ops.convert_to_tensor(self.feed_forward.kernel) + zero
         return self.feed_forward.convolution_op(inputs, kernel) + self.feed_forward.bias

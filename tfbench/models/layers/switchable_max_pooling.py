@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 BACKWARDS = ("index_scatter", "mask_multiply", "printed_scatter")
 
@@ -48,10 +48,15 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         """Pools."""
         self.compute_output_shape(inputs.shape)  # refuses what does not divide
 
-        @tf.custom_gradient  # type: ignore[untyped-decorator]  # TensorFlow has no types
+        @ops.custom_gradient  # type: ignore[untyped-decorator]  # Keras has no types
         def pool(x: Any) -> Any:
-            y = tf.nn.max_pool2d(x, self.pool_size, self.pool_size, "VALID")
-            return y, lambda gradient: self._go_back(x, y, gradient)
+            y = ops.max_pool(x, self.pool_size, self.pool_size, "valid", "channels_last")
+
+            def backward(*inputs: Any, upstream: Any = None) -> Any:
+                (gradient,) = inputs if upstream is None else (upstream,)  # PyTorch gives the inputs, too
+                return self._go_back(x, y, gradient)
+
+            return y, backward
 
         return pool(inputs)
 
@@ -72,19 +77,25 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
     def _go_back(self, x: Any, y: Any, gradient: Any) -> Any:
         """Returns the gradient of x, in its shape."""
         size, (height, width, channels) = self.pool_size, y.shape[1:]
-        blocks = tf.reshape(x, [-1, height, size, width, size, channels])
+        blocks = ops.reshape(x, (-1, height, size, width, size, channels))
         if self.backward == "mask_multiply":
             is_largest = blocks == y[:, :, None, :, None, :]
-            return tf.reshape(tf.cast(is_largest, gradient.dtype) * gradient[:, :, None, :, None, :], tf.shape(x))
-        rows = tf.reshape(tf.transpose(blocks, [0, 1, 3, 5, 2, 4]), [-1, size * size])
-        largest = tf.argmax(rows, axis=1)  # int64: TensorFlow moves integers of 32 bits to the host
-        gradients = tf.reshape(gradient, [-1])
+            shares = ops.cast(is_largest, gradient.dtype) * gradient[:, :, None, :, None, :]
+            return ops.reshape(shares, ops.shape(x))
+        rows = ops.reshape(ops.transpose(blocks, (0, 1, 3, 5, 2, 4)), (-1, size * size))
+        # Not by `ops.argmax`, for which -0 is less than 0. In float32, which every device takes the least of.
+        numbers = ops.arange(size * size, dtype="float32")
+        largest = ops.min(ops.where(rows == ops.reshape(y, (-1, 1)), numbers, float(size * size - 1)), axis=1)
+        gradients = ops.reshape(gradient, (-1,))
         if self.backward == "index_scatter":
-            num_rows = tf.size(largest, tf.int64)
-            cells = tf.range(num_rows) * size * size + largest
-            rows = tf.scatter_nd(cells[:, None], gradients, [num_rows * size * size])
+            num_rows = ops.shape(gradients)[0]
+            if not isinstance(num_rows, int):
+                num_rows = ops.cast(num_rows, "int64")
+            # int64: TensorFlow moves integers of 32 bits to the host.
+            cells = ops.arange(num_rows, dtype="int64") * size * size + ops.cast(largest, "int64")
+            rows = ops.scatter(cells[:, None], gradients, (num_rows * size * size,))
         else:
-            is_written = tf.reduce_any(largest[:, None] == tf.range(size * size, dtype=tf.int64), axis=0)
-            rows = gradients[:, None] * tf.cast(is_written, gradients.dtype)
-        blocks = tf.reshape(rows, [-1, height, width, channels, size, size])
-        return tf.reshape(tf.transpose(blocks, [0, 1, 4, 2, 5, 3]), tf.shape(x))
+            is_written = ops.any(largest[:, None] == numbers, axis=0)
+            rows = gradients[:, None] * ops.cast(is_written, gradients.dtype)
+        blocks = ops.reshape(rows, (-1, height, width, channels, size, size))
+        return ops.reshape(ops.transpose(blocks, (0, 1, 4, 2, 5, 3)), ops.shape(x))

@@ -5,32 +5,27 @@ slows all alike. Each round begins with the same weights. Training on the same f
 gradients so small that a processor handles them many times as slowly as those of real training.
 """
 
-import itertools
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
-from tfbench.backends.tensorflow import input_pipeline, op_trace, placement
-from tfbench.backends.tensorflow.peak import measure_bandwidth, measure_peak, sizes_of_a_step
+from tfbench import backends
+from tfbench.backends.trace import sum_up
 from tfbench.errors import MeasurementError
-from tfbench.machine.usage import UsageMeter
 from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRequest
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
 from tfbench.worker.benchmark import Prepared, note_shared_machine, prepare
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.profile.batches import ProfiledBatches, build_pipeline, iterate
-from tfbench.worker.profile.calls import StepCalls
-from tfbench.worker.profile.turns import Call, TimedTurns, time_calls
+from tfbench.worker.limit_checks import sizes_of_a_step
+from tfbench.worker.profile.batches import build_batches, build_pipeline
+from tfbench.worker.profile.turns import TimedTurns, time_calls
 from tfbench.worker.profile.variants import compare_variants
 
 _MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
 _PEAK_SECONDS = 1.0
 _EPOCH_SHARE = 0.4  # of the time for rounds; an epoch that takes longer is measured in part
-# Calls after which batches come no faster than they are made: those that waited are used up.
-_DRAINING_CALLS = 1 + input_pipeline.PREFETCHED_BATCHES + input_pipeline.PARALLEL_BATCHES
 _FAST_PIPELINE = 0.3  # share of a step that making a batch may take for the step never to wait for it
 _TRACED_STEPS, _TRACED_SECONDS = 20, 3.0
 
@@ -52,10 +47,10 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
         raise MeasurementError("the run was not asked for a profile.")
     job = {"step": _profile_step, "trace": _trace_steps, "variants": compare_variants}[request.profile.kind]
     journal.append("started")
-    meter = UsageMeter(prepared.gpu_names, memory_before_model=prepared.memory_before_model)
+    meter = prepared.measure_usage()
     with (
-        input_pipeline.broken_samples_named(prepared.splits.source, prepared.splits.files),
-        prepared.resolved.strategy.scope(),
+        backends.current().feeding.broken_samples_named(prepared.splits.source, prepared.splits.files),
+        prepared.resolved.scope(),
     ):
         job(request, request.profile, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
@@ -67,35 +62,38 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
 def _profile_step(
     request: RunRequest, profile: ProfileRequest, prepared: Prepared, journal: Journal, ledger: Ledger
 ) -> None:
-    model, strategy = prepared.model, prepared.resolved.strategy
+    backend, model = backends.current(), prepared.model
+    num_prefetched, num_in_the_making = backend.feeding.most_ahead()
+    # Calls after which batches come no faster than they are made: those that waited are used up.
+    num_draining = 1 + num_prefetched + num_in_the_making
     training = request.recipe.training
     ledger.switch("first_step")
-    batches = ProfiledBatches(prepared)
-    step = StepCalls(model, batches, strategy)
+    batches = build_batches(prepared)
+    step = backend.profiling.build_step(model, batches, prepared.resolved)
     problem = step.why_not_apart
     layers = [] if problem else step.describe_layers(training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
-    with placement.DeviceWatch() as watch:
+    with backend.placement.watch() as watch:
         for name in CALLS if step.num_layers <= _MAX_LAYERS else CALLS[:-1]:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
-        placement.verify_placement(prepared.resolved, model, watch.stop())
+        watch.verify(prepared.resolved, model)
     if step.num_layers > _MAX_LAYERS:
         journal.append(
             "note",
             text=f"with {step.num_layers} uses of a layer, compiling takes long: the whole step is compiled as Keras's "
             "own alone, so that the update of the weights is not told apart from the rest of that.",
         )
-    functions.add("keras", *step.keras_call(batches.iterator(strategy), waits=True))
-    functions.add("pipeline", _draw(iter(batches.dataset)), num_before=_DRAINING_CALLS)
-    pipeline, limit = iterate(batches.dataset, strategy), _FAST_PIPELINE * functions.estimate("keras")
-    num_before = _DRAINING_CALLS if functions.estimate("pipeline") > limit else 1
+    functions.add("keras", *step.keras_call(batches.iterator(), waits=True))
+    functions.add("pipeline", batches.draw_call(), num_before=num_draining)
+    pipeline, limit = batches.pipeline(), _FAST_PIPELINE * functions.estimate("keras")
+    num_before = num_draining if functions.estimate("pipeline") > limit else 1
     functions.add("full", *step.keras_call(pipeline), num_before=num_before)
     # Not of the pipeline itself: one turn would use up the batches that it has ready, and then time their making.
-    functions.add("take", step.take_call(batches.iterator(strategy, num_ahead=input_pipeline.PREFETCHED_BATCHES)))
-    if prepared.gpu_names and holds_copy(next(batches.iterator(strategy)), prepared.device):
-        functions.add(COPY_CALL, _copy(batches, prepared.device))
+    functions.add("take", step.take_call(batches.iterator(num_ahead=num_prefetched)))
+    if copy := batches.copy_call():
+        functions.add(COPY_CALL, copy)
     ledger.switch("steady")
     journal.append("stage", name="timing phases and layers in turns")
     for one in functions.rounds(profile.seconds, step.restore):
@@ -110,10 +108,10 @@ def _profile_step(
     ledger.switch("checks")
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
-    names = tuple(prepared.resolved.logical_names)
-    peak = measure_peak(names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
+    names = prepared.resolved.device_names
+    peak = backend.peak.measure_peak(names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
     journal.append("peak_check", **plain_fields(peak_check=peak))
-    bandwidth = measure_bandwidth(names, seconds=_PEAK_SECONDS)
+    bandwidth = backend.peak.measure_bandwidth(names, seconds=_PEAK_SECONDS)
     journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
     ledger.switch(None)
 
@@ -124,12 +122,11 @@ def _trace_steps(
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
-    batches = ProfiledBatches(prepared)
-    call, num_steps = StepCalls(prepared.model, batches, prepared.resolved.strategy).keras_call(
-        iterate(batches.dataset, prepared.resolved.strategy)
-    )
+    backend, batches = backends.current(), build_batches(prepared)
+    step = backend.profiling.build_step(prepared.model, batches, prepared.resolved)
+    call, num_steps = step.keras_call(batches.pipeline())
     call()
-    placement.synchronize()
+    backend.placement.synchronize()
     ledger.switch("warmup")
     seconds = time_calls(call, 3)
     num_calls = max(1, min(_TRACED_STEPS // num_steps, int(_TRACED_SECONDS / seconds)))
@@ -138,8 +135,8 @@ def _trace_steps(
     took: list[float] = []
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    found = op_trace.trace(lambda: took.append(time_calls(_mark_steps(call), num_calls)), folder)
-    operations, waits = (op_trace.sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
+    found = backend.tracing.trace(lambda: took.append(time_calls(backend.tracing.mark_steps(call), num_calls)), folder)
+    operations, waits = (sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
     journal.append(
         "profile_operations",
         operations=[to_plain(one) for one in operations],
@@ -148,19 +145,6 @@ def _trace_steps(
         step_seconds=took[0] / num_steps,
     )
     ledger.switch(None)
-
-
-def _mark_steps(call: Call) -> Call:
-    """Returns a call that is marked as a step in a trace, by which TensorBoard sums up, however many steps it does."""
-    import tensorflow as tf
-
-    numbers = itertools.count()
-
-    def marked() -> None:
-        with tf.profiler.experimental.Trace("train", step_num=next(numbers), _r=1):
-            call()
-
-    return marked
 
 
 def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> EpochCheck:
@@ -191,39 +175,3 @@ class _EpochClock:
 
     def end(self) -> None:
         self.seconds = time.perf_counter() - self._start
-
-
-def holds_copy(batch: Any, device: str) -> bool:
-    """Says whether a step has to bring its batch to the device: not where the iterator gives it there already.
-
-    Args:
-        batch: As an iterator gives it, eagerly; of one replica.
-        device: Of the step, as TensorFlow names it: "/device:GPU:0".
-    """
-    import keras
-
-    return any(not str(tensor.device).endswith(device) for tensor in keras.tree.flatten(batch))
-
-
-def _draw(iterator: Any) -> Call:
-    """Returns what waits for the input pipeline's next batch."""
-
-    def call() -> None:
-        next(iterator)
-
-    return call
-
-
-def _copy(batches: ProfiledBatches, device: str) -> Call:
-    """Returns what copies a batch from the host to the device, and waits for it."""
-    import tensorflow as tf
-
-    cycle = itertools.cycle(batches.on_host)
-
-    def call() -> None:
-        with tf.device(device):
-            for tensor in next(cycle):
-                tf.identity(tensor)
-        placement.synchronize()
-
-    return call

@@ -2,9 +2,11 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from tfbench.backends.tensorflow import op_trace, placement
+from tfbench import backends
+from tfbench.backends.backend import Call
+from tfbench.backends.trace import apportion
 from tfbench.records.profile import ProfileRound, TracedCall
 
 _TURN_SECONDS = 0.04  # for which a function is called in a row
@@ -12,8 +14,6 @@ _MAX_CALLS = 200
 _MIN_ROUNDS, _FEWEST_ROUNDS = 5, 3  # the latter where rounds take so long that five would be out of all proportion
 _SLOW_SECONDS = 0.3  # of a call from which one is enough to tell how long it takes
 _LONG_SECONDS = 30.0  # of rounds, from which fewer will do
-
-Call = Callable[[], None]
 
 
 class TimedTurns:
@@ -38,7 +38,7 @@ class TimedTurns:
         """
         for _ in range(num_before):
             call()
-        placement.synchronize()
+        backends.current().placement.synchronize()
         seconds = time_calls(call, 1)
         if seconds < _SLOW_SECONDS:
             seconds = min(time_calls(call, 1), time_calls(call, 2))
@@ -83,7 +83,7 @@ class TimedTurns:
             call, num_steps = self._calls[name]
             for _ in range(self._num_before[name]):  # the first after another function is slower, by 15 % at times
                 call()
-            placement.synchronize()
+            backends.current().placement.synchronize()
             seconds[name] = time_calls(call, self._num[name]) / num_steps
             if name in self._traced:
                 traced[name] = _trace_call(call, self._num[name])
@@ -91,11 +91,10 @@ class TimedTurns:
 
 
 def _trace_call(call: Call, num: int) -> TracedCall:
-    from tfbench.worker.profile.step import part_of
-
+    backend = backends.current()
     took: list[float] = []
-    found = op_trace.trace(lambda: took.append(time_calls(call, num)))
-    parts = op_trace.apportion(found.operations, part_of)
+    found = backend.tracing.trace(lambda: took.append(time_calls(call, num)))
+    parts = apportion(found.operations, backend.profiling.part_of)
     active = found.active_seconds
     return TracedCall(
         seconds=took[0],
@@ -107,8 +106,9 @@ def _trace_call(call: Call, num: int) -> TracedCall:
 
 def time_calls(call: Call, num: int) -> float:
     """Returns the mean seconds of some calls in a row, until the device has done them all."""
+    synchronize = backends.current().placement.synchronize
     start = time.perf_counter()
     for _ in range(num):
         call()
-    placement.synchronize()
+    synchronize()
     return (time.perf_counter() - start) / num

@@ -5,6 +5,8 @@ import math
 import time
 from typing import Any
 
+from tfbench import backends
+from tfbench.backends.backend import Call, StepCalls
 from tfbench.errors import RecipeError, TfbenchError
 from tfbench.models.structure.foreign_model import reason_of
 from tfbench.recipe import devices
@@ -19,9 +21,8 @@ from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.name_counts import names_from
 from tfbench.worker.process_settings import configure_keras
-from tfbench.worker.profile.batches import ProfiledBatches
-from tfbench.worker.profile.calls import StepCalls
-from tfbench.worker.profile.turns import Call, TimedTurns
+from tfbench.worker.profile.batches import build_batches
+from tfbench.worker.profile.turns import TimedTurns
 
 _LOSS_STEPS, _LOSS_SECONDS = 60, 8.0
 _STEP = "/step"  # what the name of a step that is traced, too, ends with
@@ -64,7 +65,7 @@ class _Builder:
 
     def __init__(self, request: RunRequest, profile: ProfileRequest, prepared: Prepared, journal: Journal) -> None:
         self._request, self._prepared, self._journal = request, prepared, journal
-        self._batches = ProfiledBatches(prepared)
+        self._batches = build_batches(prepared)
         self._recipes: dict[str, Recipe | TfbenchError] = {BASE: request.recipe}
         for variant in profile.variants:
             try:
@@ -115,12 +116,11 @@ class _Builder:
         has_same = [weight.shape for weight in model.weights] == [weight.shape for weight in self._weights]
         if has_same:
             model.set_weights(self._weights)
-        strategy = prepared.resolved.strategy
-        step = StepCalls(model, self._batches, strategy)
-        functions.add(name, *step.keras_call(self._batches.iterator(strategy)))
+        step = backends.current().profiling.build_step(model, self._batches, prepared.resolved)
+        functions.add(name, *step.keras_call(self._batches.iterator()))
         losses, layers = list[float | None](), list[ProfiledLayer]()
         if number == 1 or (name == BASE and number == 2):  # the latter: whether the step repeats its own loss
-            losses = _train_losses(step, self._batches.iterator(strategy), self._num_loss_steps)
+            losses = _train_losses(step, self._batches.iterator(), self._num_loss_steps)
         if self._changes_model and not step.why_not_apart:
             layers = step.describe_layers(recipe.training.global_batch_size)
             functions.add(f"{name}{_STEP}", step.call("update"), is_traced=True)
@@ -139,7 +139,7 @@ def _build(recipe: Recipe, prepared: Prepared, request: RunRequest) -> Any:
     configure_keras(recipe.training)
     try:
         devices.require_usable(recipe.distribution, recipe.training)
-        with prepared.resolved.strategy.scope(), names_from(prepared.name_counts):
+        with prepared.resolved.scope(), names_from(prepared.name_counts):
             return build_compiled_model(
                 recipe.model, recipe.training, prepared.splits.spec, allows_code=request.allows_code
             )

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from tfbench.backends.tensorflow import snapshots
 from tfbench.errors import MeasurementError, UnknownNameError
 from tfbench.records import snapshots as records_snapshots
+from tfbench.worker import snapshots
 
 
 def variables(*values: float) -> list[Any]:

@@ -5,21 +5,16 @@ gradient computes is found under the layer's own scope, whoever wrote that gradi
 """
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from tfbench.backends.tensorflow.snapshots import copies_of
+from tfbench.backends.tensorflow.variables import copies_of
 from tfbench.models.structure.flops import count_calls
 from tfbench.models.structure.graph import Call, walk
 from tfbench.records.profile import ProfiledLayer
-
-_SCOPE = re.compile(r"tfbench_(forward|backward)_(\d+|loss)|tfbench_(update)")
-_PHASES = {"forward": 0, "backward": 1, "update": 2, "other": 2}
-_OTHER = (_PHASES["other"], "other")
 
 Tensors = dict[Any, Any]  # symbolic tensor -> its value, or the gradient of it
 
@@ -29,23 +24,6 @@ class _Done(NamedTuple):
 
     tape: Any
     losses: list[Any]
-
-
-def part_of(name: str) -> tuple[int, str]:
-    """Returns to which phase, by its number, and to which part of it an operation of the step belongs.
-
-    TensorFlow puts the gradient of an operation under "gradient_tape/" and the operation's own scope, unless its
-    gradient was written by hand, which stays in the scope in which it is computed.
-    """
-    found = list(_SCOPE.finditer(name))
-    if not found:
-        return _OTHER
-    direction, part, update = found[-1].groups()
-    if update:
-        return _PHASES["update"], "update"
-    if "gradient_tape/" in name:
-        direction = "backward"
-    return _PHASES[direction], f"{direction}/{part}"
 
 
 class ProfiledStep:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tfbench import backends
 from tfbench.errors import MeasurementError
 from tfbench.records.run import ResumePoint
 from tfbench.records.snapshots import list_snapshots
@@ -38,6 +38,7 @@ def write_snapshot(folder: Path, *, epoch: int, variables: Sequence[Any], kept: 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"epoch_{epoch:06}.npz"
     head = {"format": _FORMAT, "epoch": epoch, "variables": [_describe(variable) for variable in variables]}
+    to_numpy = backends.current().variables.to_numpy
     arrays = {f"v{index}": to_numpy(variable) for index, variable in enumerate(variables)}
     with replacing(path, synced=True) as part, part.open("wb") as file:
         np.savez(file, **{_HEAD: np.array(json.dumps(head))}, **arrays)  # type: ignore[arg-type]  # taken for allow_pickle
@@ -79,23 +80,6 @@ def restore_snapshot(path: Path, variables: Sequence[Any]) -> int:
     return int(head["epoch"])
 
 
-def training_variables(model: Any) -> list[Any]:
-    """Returns all that training changes in a compiled model: weights, seed generators, the optimizer's variables.
-
-    And what Keras does not count as a model's variables: the state that recurrent layers carry from batch to batch.
-    """
-    # Under `mirrored`, Keras lets the moving statistics of batch normalisation differ from replica to replica.
-    fixed = [copy for variable in model.non_trainable_variables for copy in copies_of(variable)]
-    return [*model.trainable_variables, *fixed, *carried_states(model), *model.optimizer.variables]
-
-
-def carried_states(model: Any) -> list[Any]:
-    """Returns TensorFlow's variables of the state that recurrent layers carry from batch to batch, one a replica."""
-    stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
-    states = [state for layer in stateful for state in _flat(getattr(layer, "states", None) or ())]
-    return [copy for state in states for copy in copies_of(state)]
-
-
 def resume_training(model: Any, resume: ResumePoint) -> None:
     """Gives a model just compiled what it had at a snapshot; to be called in the strategy's scope.
 
@@ -103,26 +87,10 @@ def resume_training(model: Any, resume: ResumePoint) -> None:
         MeasurementError: The snapshot is damaged, of another model, or of another epoch.
     """
     model.optimizer.build(model.trainable_variables)
-    epoch = restore_snapshot(Path(resume.snapshot), training_variables(model))
+    epoch = restore_snapshot(Path(resume.snapshot), backends.current().variables.training_variables(model))
     if epoch != len(resume.epochs):
         raise MeasurementError(f"{resume.snapshot}: is of epoch {epoch}. Expected: epoch {len(resume.epochs)}.")
 
 
-def copies_of(variable: Any) -> Sequence[Any]:
-    """Returns TensorFlow's variables behind one of Keras's, one a replica."""
-    return getattr(variable.value, "values", (variable.value,))
-
-
-def _flat(states: Any) -> list[Any]:
-    """Returns the variables of stacked cells, which are in lists of lists, as one list."""
-    return [one for state in states for one in (_flat(state) if isinstance(state, list | tuple) else [state])]
-
-
 def _describe(variable: Any) -> str:
     return f"{variable.dtype} {tuple(variable.shape)}"  # no name: Keras numbers them over the whole process
-
-
-def to_numpy(variable: Any) -> npt.NDArray[Any]:
-    """Returns the value of a variable, of Keras or of TensorFlow; under a strategy, that of the first replica."""
-    of_keras = not callable(variable.value)  # a method of TensorFlow's variables, what Keras's hold in theirs
-    return np.asarray((variable.value if of_keras else variable).numpy())

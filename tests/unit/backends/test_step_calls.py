@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tfbench.worker.profile.calls import StepCalls
-from tfbench.worker.profile.job import holds_copy
+from tfbench.backends.tensorflow.profiled_batches import holds_copy
+from tfbench.backends.tensorflow.step_calls import StepCalls
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from tfbench.backends.backend import Call, Placed
+from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches, strategy_of
+from tfbench.backends.tensorflow.variables import carried_states
 from tfbench.records.profile import ProfiledLayer
-from tfbench.worker.profile.batches import ProfiledBatches
-from tfbench.worker.profile.turns import Call
 
 
 class StepCalls:
@@ -13,15 +14,14 @@ class StepCalls:
     Each waits until the device has done it, by reading its result; Keras's own does so if it is asked to.
     """
 
-    def __init__(self, model: Any, batches: ProfiledBatches, strategy: Any) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches, placed: Placed) -> None:
         import tensorflow as tf
 
-        from tfbench.backends.tensorflow.snapshots import carried_states
-        from tfbench.worker.profile.step import ProfiledStep
+        from tfbench.backends.tensorflow.profiled_step import ProfiledStep
 
         self.model = model
         self._batches = batches
-        self._profiled = ProfiledStep(model, strategy)
+        self._profiled = ProfiledStep(model, strategy_of(placed))
         self._keras_steps = model.steps_per_execution
         self._variables = [*self._profiled.variables, *carried_states(model)]
         self._kept = [tf.identity(variable) for variable in self._variables]

@@ -1,0 +1,326 @@
+"""What the measuring process asks of a framework.
+
+A back end is a folder here with a module `backend` that holds a `Backend` named BACKEND, and a module `device_report`,
+which `tfbench devices` runs as a process of its own. Each of its parts is most simply a module whose functions are
+those of the protocol. What a framework is asked for once and tells of itself is data of `tfbench.records`; datasets,
+models, strategies and variables are the framework's own, and go through the worker as they are.
+
+Loading a back end must not import its framework: a run is refused, and GPUs are hidden, before that.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from tfbench.backends.trace import Trace
+from tfbench.datasets.sources.splits import SplitName, Splits
+from tfbench.machine.usage import GpuMemory
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.records.machine import Environment, PeakCheck
+from tfbench.records.profile import BandwidthCheck, ProfiledLayer
+from tfbench.records.run import EffectiveSettings, Placement, ReplicaCheck
+
+Call = Callable[[], None]
+Sizes = tuple[int, int, int]  # of a product of matrices: rows, what both factors have in common, columns
+
+
+class Placed(Protocol):
+    """Devices that were resolved, ready for a model to be built on them."""
+
+    @property
+    def placement(self) -> Placement:
+        """What the journal is told of them."""
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """The devices, as the framework names them."""
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The GPUs among them, as the framework's memory statistics name them."""
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns the scope in which a model is built, to be trained on these devices."""
+
+
+class Watch(Protocol):
+    """Sees where a step runs, from `with` until it is asked."""
+
+    def verify(self, placed: Placed, model: Any) -> None:
+        """Ends the watch, and makes sure that variables and step are on the devices asked for.
+
+        Raises:
+            MeasurementError: They are elsewhere.
+        """
+
+
+class Placing(Protocol):
+    """Devices and strategies: what was asked for, what there is, what was really used."""
+
+    def require_possible(self, config: DistributionConfig, training: TrainingConfig) -> None:
+        """Checks what can be checked before the framework is imported, and hides the GPUs from a run on the CPU.
+
+        Raises:
+            DeviceError: The devices cannot be used, or the batch does not divide among them.
+        """
+
+    def resolve(self, config: DistributionConfig, training: TrainingConfig) -> Placed:
+        """Makes exactly the devices ready that were asked for; nothing may have used the framework's devices before.
+
+        Raises:
+            DeviceError: A device is absent, or the batch does not divide among the replicas.
+        """
+
+    def count_replicas(self) -> int:
+        """Returns how many replicas a model has that is built in the scope that is entered now."""
+
+    def watch(self) -> AbstractContextManager[Watch]:
+        """Returns what sees where the first step runs."""
+
+    def synchronize(self) -> None:
+        """Waits until the devices have finished what they were given."""
+
+    def check_replicas(
+        self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
+    ) -> ReplicaCheck:
+        """Holds a first step of several replicas against that of one, and takes it back.
+
+        Args:
+            model: Built in the scope.
+            build_one: Builds the same model once more, for one replica; called outside of the scope.
+            batches: A data set, as of `Feeding.build_training_dataset`.
+            placement: Of the run.
+        """
+
+    def require_as_one(self, check: ReplicaCheck, placement: Placement) -> None:
+        """Raises MeasurementError unless the replicas train as one does."""
+
+
+class Feeding(Protocol):
+    """From stored samples to the batches that training and validation are fed with, as Keras takes them."""
+
+    def build_training_dataset(self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0) -> Any:
+        """Builds an endless stream of full batches, whose order depends on the seed and the step alone.
+
+        Args:
+            splits: The data.
+            global_batch_size: Samples of a batch, for all replicas together.
+            seed: Of the order, the crops and the mirrors.
+            first_step: Steps already done: the stream begins with the batch that would come next.
+        """
+
+    def build_validation_dataset(
+        self, splits: Splits, *, batch_size: int, split: SplitName = "validation", view: int | None = None
+    ) -> Any:
+        """Builds batches that hold every sample of a split once, in order, the last batch short.
+
+        Args:
+            splits: The data.
+            batch_size: Samples of a batch, for all replicas together.
+            split: Which samples.
+            view: Which of the data's crops, from 0; None: the centre.
+        """
+
+    def without_targets(self, dataset: Any) -> Any:
+        """Returns the inputs alone, for a prediction."""
+
+    def count_ahead(self, splits: Splits, global_batch_size: int) -> int:
+        """Returns how many training batches are ready, at most, where nothing took one for a while."""
+
+    def most_ahead(self) -> tuple[int, int]:
+        """Returns how many batches of any data are ready, and in the making, at most."""
+
+    def compile_draws(self, batches: Any) -> Callable[[int], None]:
+        """Returns what draws a number of batches, on the host, with as little Python in between as training has."""
+
+    def broken_samples_named(self, source: str, files: Sequence[str] = ()) -> AbstractContextManager[None]:
+        """Turns the framework's error about data that cannot be read into a DatasetError that says which.
+
+        Args:
+            source: Of the data, for the message.
+            files: Of records that are read meanwhile.
+        """
+
+
+class Variables(Protocol):
+    """What training changes, for snapshots and for the state that recurrent layers carry from batch to batch."""
+
+    def training_variables(self, model: Any) -> list[Any]:
+        """Returns all that training changes in a compiled model, in an order that a model built again has too.
+
+        Each has a shape and a type, and a method `assign`.
+        """
+
+    def carried_states(self, model: Any) -> list[Any]:
+        """Returns the variables of the state that recurrent layers carry from batch to batch, of all replicas."""
+
+    def to_numpy(self, variable: Any) -> npt.NDArray[Any]:
+        """Returns the value of a variable; of several replicas, that of the first."""
+
+
+class Settings(Protocol):
+    """What holds for the whole process, and what was made of it."""
+
+    def set_process_wide(self, training: TrainingConfig) -> None:
+        """Sets what the framework only takes before its first operation."""
+
+    def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
+        """Reads back what framework and Keras will really do with a compiled model."""
+
+    def process_wide_settings(self) -> dict[str, object]:
+        """Returns settings, by what a user knows them as, that a user's own code must leave as they are."""
+
+
+class Machine(Protocol):
+    """What the framework says of itself and of what it runs on."""
+
+    def collect_environment(self) -> Environment:
+        """Describes the machine and the versions in use; the framework has been imported."""
+
+
+class Memory(Protocol):
+    """Memory as the framework counts it."""
+
+    def watch_gpus(self, names: Sequence[str]) -> GpuMemory:
+        """Returns what reads the peaks of these GPUs, as of `Placed.gpu_names`."""
+
+    def explain_exhaustion(self, error: Exception) -> str | None:
+        """Returns what an error says of memory that could not be had; None for an error of another kind."""
+
+
+class Peak(Protocol):
+    """What the devices of a run can compute and move at most, with the same threads."""
+
+    def measure_peak(
+        self, devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
+    ) -> PeakCheck:
+        """Times products of matrices on all devices at once; the fastest round of any counts.
+
+        Args:
+            devices: As of `Placed.device_names`.
+            precision: Of the layers, as Keras names it.
+            seconds: After which no more rounds are begun.
+            own_sizes: Of the product that most of the network's work is in, on one device; None: not known.
+        """
+
+    def measure_bandwidth(self, devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
+        """Times the addition of one large array to another, in place, on all devices at once.
+
+        Args:
+            devices: As of `Placed.device_names`.
+            seconds: After which no more rounds are begun.
+        """
+
+
+class Tracing(Protocol):
+    """The framework's own trace of its operations."""
+
+    def trace(self, work: Call, folder: Path | None = None) -> Trace:
+        """Does something with the framework's profiler on.
+
+        Args:
+            work: What is traced. It should have run before, and leave nothing running.
+            folder: Where the trace is kept; None: it is not.
+
+        Raises:
+            MeasurementError: No operation was recorded.
+        """
+
+    def mark_steps(self, call: Call) -> Call:
+        """Returns a call that is marked as a step in a trace, however many steps it does."""
+
+
+class ProfiledBatches(Protocol):
+    """Some batches of a recipe's data, at hand on the device of the run, over and over."""
+
+    def iterator(self, *, num_ahead: int = 0) -> Any:
+        """Returns an iterator as Keras's training function takes it: of batches on the host, without any work.
+
+        Args:
+            num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such thread.
+        """
+
+    def pipeline(self) -> Any:
+        """Returns an iterator as Keras's training function takes it, of the recipe's own input pipeline."""
+
+    def draw_call(self) -> Call:
+        """Returns what waits for the input pipeline's next batch."""
+
+    def copy_call(self) -> Call | None:
+        """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
+
+
+class StepCalls(Protocol):
+    """A compiled model's step and what it is made of, as functions without arguments.
+
+    Each waits until the device has done it; Keras's own does so if it is asked to.
+    """
+
+    model: Any
+
+    @property
+    def num_layers(self) -> int:
+        """Uses of a layer."""
+
+    @property
+    def why_not_apart(self) -> str:
+        """Why its layers cannot be told apart; "": they can."""
+
+    def call(self, upto: str) -> Call:
+        """Returns one call of the step up to "dispatch", "forward", "backward" or "update"."""
+
+    def keras_call(self, iterator: Any, *, waits: bool = False) -> tuple[Call, int]:
+        """Returns one call of Keras's training function, and the steps that it does.
+
+        Args:
+            iterator: Of its batches.
+            waits: Whether it ends as calls of phases do.
+        """
+
+    def take_call(self, iterator: Any) -> Call:
+        """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
+
+    def restore(self) -> None:
+        """Gives all variables the values of the beginning."""
+
+    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
+        """Returns the layers, where they can be told apart."""
+
+
+class Profiling(Protocol):
+    """A step taken apart."""
+
+    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
+        """Takes some batches of a recipe's endless stream for profiles of its step."""
+
+    def build_step(self, model: Any, batches: Any, placed: Placed) -> StepCalls:
+        """Takes the step of a compiled model apart.
+
+        Args:
+            model: Built in the scope of one replica.
+            batches: As of `build_batches`, of this back end.
+            placed: Where it runs.
+        """
+
+    def part_of(self, name: str) -> tuple[int, str]:
+        """Returns to which phase, by its number, and to which part of it a traced operation of such a step belongs."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Backend:
+    """A framework, in parts."""
+
+    name: str
+    placement: Placing
+    feeding: Feeding
+    variables: Variables
+    settings: Settings
+    environment: Machine
+    memory: Memory
+    peak: Peak
+    tracing: Tracing
+    profiling: Profiling

@@ -1,0 +1,27 @@
+"""TensorFlow as a back end: which module is which part."""
+
+from tfbench.backends.backend import Backend
+from tfbench.backends.tensorflow import (
+    environment,
+    input_pipeline,
+    memory,
+    op_trace,
+    peak,
+    placement,
+    profiling,
+    settings,
+    variables,
+)
+
+BACKEND = Backend(
+    name="tensorflow",
+    placement=placement,
+    feeding=input_pipeline,
+    variables=variables,
+    settings=settings,
+    environment=environment,
+    memory=memory,
+    peak=peak,
+    tracing=op_trace,
+    profiling=profiling,
+)

@@ -1,0 +1,102 @@
+"""What a profiled step is fed with: batches at hand, or the recipe's own input pipeline."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tfbench.backends.backend import Placed
+from tfbench.backends.tensorflow import placement
+
+_POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch
+
+
+class ProfiledBatches:
+    """Some batches of the recipe's data, at hand on the device of the run, over and over.
+
+    Args:
+        dataset: The recipe's own endless stream of batches.
+        placed: Where the step runs.
+    """
+
+    def __init__(self, dataset: Any, placed: Placed) -> None:
+        import tensorflow as tf
+
+        self._dataset, self._placed = dataset, placed
+        self._device = placed.device_names[0]
+        first = next(iter(dataset))
+        size = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in first)
+        num = max(2, min(_POOL_BATCHES, _POOL_BYTES // size))
+        self._on_host = list(dataset.take(num))
+        with tf.device(self._device):
+            self._on_device = [tuple(map(tf.identity, batch)) for batch in self._on_host]
+
+    def cycle(self) -> Iterator[Any]:
+        """Yields batches on the device, without end."""
+        return itertools.cycle(self._on_device)
+
+    def iterator(self, *, num_ahead: int = 0) -> Any:
+        """Returns an iterator as Keras's training function takes it: of batches on the host, without any work.
+
+        Args:
+            num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such thread.
+        """
+        import tensorflow as tf
+
+        dataset = tf.data.Dataset.from_tensors(self._on_host[0])
+        for batch in self._on_host[1:]:
+            dataset = dataset.concatenate(tf.data.Dataset.from_tensors(batch))
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        dataset = dataset.repeat().with_options(options)
+        return iterate(dataset.prefetch(num_ahead) if num_ahead else dataset, strategy_of(self._placed))
+
+    def pipeline(self) -> Any:
+        """Returns an iterator as Keras's training function takes it, of the recipe's own input pipeline."""
+        return iterate(self._dataset, strategy_of(self._placed))
+
+    def draw_call(self) -> Callable[[], None]:
+        """Returns what waits for the input pipeline's next batch."""
+        iterator = iter(self._dataset)
+
+        def call() -> None:
+            next(iterator)
+
+        return call
+
+    def copy_call(self) -> Callable[[], None] | None:
+        """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
+        if not self._placed.gpu_names or not holds_copy(next(self.iterator()), self._device):
+            return None
+        import tensorflow as tf
+
+        cycle = itertools.cycle(self._on_host)
+
+        def call() -> None:
+            with tf.device(self._device):
+                for tensor in next(cycle):
+                    tf.identity(tensor)
+            placement.synchronize()
+
+        return call
+
+
+def strategy_of(placed: Any) -> Any:
+    """Returns TensorFlow's strategy of a placement that this back end resolved."""
+    return placed.strategy
+
+
+def iterate(dataset: Any, strategy: Any) -> Any:
+    """Returns an iterator as Keras makes it of a data set under a strategy."""
+    return iter(strategy.experimental_distribute_dataset(dataset))
+
+
+def holds_copy(batch: Any, device: str) -> bool:
+    """Says whether a step has to bring its batch to the device: not where the iterator gives it there already.
+
+    Args:
+        batch: As an iterator gives it, eagerly; of one replica.
+        device: Of the step, as TensorFlow names it: "/device:GPU:0".
+    """
+    import keras
+
+    return any(not str(tensor.device).endswith(device) for tensor in keras.tree.flatten(batch))
