@@ -65,9 +65,9 @@ class RunMaker:
         console, result = RunConsole(quiet_stdout=self.as_json), outcome.result
         journal_path = self._store.journal_path(result.request.run_id)
         files = [str(path) for path in list_files(journal_path)]
-        console.header(result)
+        console.ready(result)
         for epoch in result.epochs:
-            console.epoch_row(epoch)
+            console.epoch(epoch)
         console.finish(result, outcome.summary, outcome.tracked, str(journal_path), files)
 
     def read_speeds(self, run_ids: "Iterable[str]") -> dict[str, float | None]:

@@ -267,7 +267,7 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
     )
     progress = RunProgress()
     console.stage("loading data")
-    console.header(result)
+    console.ready(result)
     progress.start(result, 90.0)
     progress.begin_stage(100.0)
     console.stage("timing in turns")
