@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.brief import make_brief
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.records import lines
 from tfbench.records.journal import describe, replay
@@ -75,7 +75,7 @@ def import_journals(
 def _rehearse(result: RunResult, path: Path) -> None:
     """Makes what will be made of a run that is imported, but for pictures, and keeps nothing of it."""
     try:
-        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        summary = summarize_run(result)
         make_brief(result, summary, journal_bytes=0)
         documents = [run_json.to_json(result, summary, None)]
         documents += [profiles.to_json(result, summary, None)] if result.request.profile else []

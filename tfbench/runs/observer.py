@@ -10,8 +10,8 @@ class RunObserver(Protocol):
     """Told of one run, or of several one after another, in the thread that follows the measuring process.
 
     The consoles of `tfbench.report` are observers by their shape; a live table, lines of JSON or a callback of a
-    notebook would be others. What an observer does takes time from following the run, not from the measurement, as long as it
-    leaves the processor alone. What it raises ends the run.
+    notebook would be others. What an observer does takes time from following the run, and processor time from the
+    measurement: it is to be quick, and to start no thread that is not. What it raises ends the run.
     """
 
     def stage(self, text: str) -> None:

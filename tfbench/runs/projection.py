@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import work_folder
 from tfbench.records.run import RunResult, TrackedRun
@@ -32,7 +32,7 @@ def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Pat
     run_id = result.request.run_id
     try:
         size = journal_path.stat().st_size
-        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        summary = summarize_run(result)
         tracked = tracker.update(result, summary)
         with work_folder(journal_path) as folder:
             write_files(result, summary, journal_path, Path(folder), tracked)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError, describe_recorded
+from tfbench.errors import StillRunningError, TfbenchError, TrackingError, UnknownNameError, describe_recorded
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
 from tfbench.records.lines import UNREADABLE, Record, last_time
 from tfbench.records.run import RunExit, RunResult, TrackedRun
@@ -164,7 +164,7 @@ def _find_dropped(store: Store, token: str) -> str:
         how_many = f"{len(found)} runs begin with it. Use more of an id" if found else "no run's id begins with it"
         raise UnknownNameError(f"run '{token}': {how_many}. Store: {store.root}.")
     if _may_be_running(store, found[0]):
-        raise DeviceError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+        raise StillRunningError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
     return found[0]
 
 

@@ -15,7 +15,7 @@ import psutil
 
 from tfbench import errors
 from tfbench.analysis.run.checks import find_early_cautions
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.lines import Record
@@ -40,7 +40,7 @@ def execute_run(
     request: RunRequest,
     state: TrackingState,
     store: Store,
-    tracker: Tracker,
+    tracker: Tracker | None,
     observer: RunObserver,
     limits: RunLimits = NO_LIMITS,
 ) -> RunOutcome:
@@ -51,6 +51,7 @@ def execute_run(
         state: Where it is to be tracked.
         store: Receives the journal.
         tracker: Brought up to date as epochs come in; if it fails, the run goes on, for `tfbench recover` to make good.
+            None: the run is in the store alone, until then.
         observer: Told what happens.
         limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
 
@@ -97,7 +98,7 @@ class _Run:
     def __init__(
         self,
         request: RunRequest,
-        tracker: Tracker,
+        tracker: Tracker | None,
         observer: RunObserver,
         worker: Worker,
         stop: StopSignals,
@@ -105,7 +106,7 @@ class _Run:
     ) -> None:
         self._tracker = tracker
         self._observer = observer
-        self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare)
+        self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare if tracker else _do_nothing)
         self._worker = worker
         self._stop = stop
         self._limits = limits
@@ -156,15 +157,16 @@ class _Run:
         except OSError as error:
             problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
         result = self._replay.result()
-        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        summary = summarize_run(result)
         with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
             write_brief(result, summary, journal.path)
         self._observer.stage("storing the run")
-        try:
-            work = _in_background(lambda: project(result, store, self._tracker, journal.path))
-            self._tracked = self._await(work, STORE_SECONDS)
-        except TrackingError as error:
-            problems.append(f"not tracked: {error}")
+        if tracker := self._tracker:
+            try:
+                work = _in_background(lambda: project(result, store, tracker, journal.path))
+                self._tracked = self._await(work, STORE_SECONDS)
+            except TrackingError as error:
+                problems.append(f"not tracked: {error}")
         summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
         files = [str(path) for path in list_files(journal.path)]
         self._observer.finish(result, summary, self._tracked, str(journal.path), files)
@@ -233,9 +235,10 @@ class _Run:
 
     def _track(self) -> None:
         """Lets the tracker be brought up to date, unless it still is at it; one that failed is left alone."""
-        if self._tracking_problem is None and self._update.done():
+        tracker = self._tracker
+        if tracker and self._tracking_problem is None and self._update.done():
             result = self._replay.result()
-            self._update = _in_background(lambda: self._tracker.update(result, None))
+            self._update = _in_background(lambda: tracker.update(result, None))
 
     def _wait_for_tracker(self) -> None:
         """Connects and creates the run before the measurement begins, so that neither disturbs it."""
@@ -288,6 +291,10 @@ def _in_background(work: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
 
     threading.Thread(target=run, daemon=True).start()
     return future
+
+
+def _do_nothing() -> None:
+    """Stands in for what a tracker would do."""
 
 
 def _refusal(record: Record) -> TfbenchError:
