@@ -102,12 +102,7 @@ class Told(SilentObserver):
 
 def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     observer = Told()
-    own = Path("own.toml")
-    own.write_text(
-        '[recipe]\ntitle = "Own"\nsource = "this test"\n[model]\nname = "mlp"\nhidden_units = [4]\n'
-        '[dataset]\nname = "sine"\n[training]\nglobal_batch_size = 32\nepochs = 1\nloss = "mean_squared_error"\n'
-    )
-    run = tfbench.run(own, overrides={"training.epochs": 2}, track=False, observer=observer)
+    run = tfbench.run("sine_lstm", overrides={"training.epochs": 2}, track=False, observer=observer)
     assert (run.status, run.tracked) == ("FINISHED", None)
     assert observer.told[-4:] == ["epoch 2", "storing the run", "FINISHED", "closed"]
     assert observer.told.index("ready") < observer.told.index("epoch 1")
@@ -119,9 +114,9 @@ def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: py
 def test_what_a_user_can_mend_is_raised() -> None:
     with pytest.raises(UnknownNameError, match="unknown recipe 'mnist_mpl'"):
         tfbench.run("mnist_mpl")
-    with pytest.raises(RecipeError, match="training.epochs"):
+    with pytest.raises(RecipeError, match=r"training\.epochs"):
         tfbench.run("mnist_mlp", overrides={"training.epochs": 0})
-    with pytest.raises(RecipeError, match="rounds: must be from 1 to 1000. Received: 0"):
+    with pytest.raises(RecipeError, match="rounds: must be from 1 to 1000"):
         tfbench.sweep("mnist_mlp", rounds=0)
     with pytest.raises(RecipeError, match="vary: must be a key of"):
         tfbench.sweep("mnist_mlp", vary={"epochs": [1]})

@@ -9,6 +9,7 @@ from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.records import lines
+from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import describe, replay
 from tfbench.records.journal_format import check
 from tfbench.records.lines import Record
@@ -99,7 +100,7 @@ def _read_run(path: Path) -> RunResult:
         records = list(_check_lines(path))
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    if not records or records[0]["kind"] != "request":
+    if not records or class_of(records[0]) is not Requested:
         raise TrackingError(f"{path}: is no tfbench journal: it does not begin with a request.")
     try:
         result = replay(records)

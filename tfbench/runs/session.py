@@ -17,10 +17,12 @@ from tfbench import errors
 from tfbench.analysis.run.checks import find_early_cautions
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
+from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.lines import Record
 from tfbench.records.run import RunRequest, TrackedRun
-from tfbench.runs.launchers.process import STOP_SECONDS, Worker, describe_exit
+from tfbench.runs.endings import describe_exit
+from tfbench.runs.launchers.process import STOP_SECONDS, Worker
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
 from tfbench.runs.progress import RunProgress
@@ -162,8 +164,9 @@ class _Run:
             write_brief(result, summary, journal.path)
         self._observer.stage("storing the run")
         if tracker := self._tracker:
+            measured = summary  # which is replaced below, maybe before the thread is done
             try:
-                work = _in_background(lambda: project(result, store, tracker, journal.path))
+                work = _in_background(lambda: project(result, measured, store, tracker))
                 self._tracked = self._await(work, STORE_SECONDS)
             except TrackingError as error:
                 problems.append(f"not tracked: {error}")
@@ -206,29 +209,29 @@ class _Run:
     def _take_in(self, records: list[Record]) -> TfbenchError | None:
         has_new_epochs = False
         for record in records:
-            if record["kind"] == "refused":
-                return _refusal(record)
-            self._replay.apply(record)
-            match record["kind"]:
-                case "stage":
-                    self._progress.begin_stage(record["time"])
-                    self._observer.stage(record["name"])
-                case "ready":
+            event = self._replay.apply(record)
+            match event:
+                case events.Refused():
+                    return _refusal(event)
+                case events.StageBegun():
+                    self._progress.begin_stage(event.time)
+                    self._observer.stage(event.name)
+                case events.Ready():
                     self._observer.ready(self._replay.result())
                     for text in find_early_cautions(self._replay.result()):
                         self._observer.caution(text)
                     self._wait_for_tracker()
                     self._worker.begin()
-                case "started":
-                    self._progress.start(self._replay.result(), record["time"])
-                case "spans":
-                    epoch, _, last_step, _ = record["spans"][-1]
-                    self._progress.advance(self._observer, epoch, last_step, time_=record["time"])
-                case "profile_round" | "profile_variant_round":
-                    self._progress.advance_profile(self._observer, time_=record["time"])
-                case "epoch":
+                case events.Started():
+                    self._progress.start(self._replay.result(), event.time)
+                case events.SpansMeasured():
+                    epoch, _, last_step, _ = event.spans[-1]
+                    self._progress.advance(self._observer, epoch, last_step, time_=event.time)
+                case events.RoundProfiled() | events.VariantsTimed():
+                    self._progress.advance_profile(self._observer, time_=event.time)
+                case events.EpochEnded():
                     has_new_epochs = True
-                    self._observer.epoch(self._replay.result().epochs[-1])
+                    self._observer.epoch(event.epoch)
         if has_new_epochs:
             self._track()
         return None
@@ -297,9 +300,9 @@ def _do_nothing() -> None:
     """Stands in for what a tracker would do."""
 
 
-def _refusal(record: Record) -> TfbenchError:
-    error_class = getattr(errors, record["error"]["type"], DeviceError)
-    error: TfbenchError = error_class(record["error"]["message"])
+def _refusal(event: events.Refused) -> TfbenchError:
+    error_class = getattr(errors, event.error["type"], DeviceError)
+    error: TfbenchError = error_class(event.error["message"])
     return error
 
 
