@@ -1,3 +1,23 @@
-"""Which device and which distribution strategy trains this network fastest, and how sure are we?"""
+"""Which device and which distribution strategy trains this network fastest, and how sure are we?
+
+`tfbench.run`, `sweep`, `compare` and the like are those of `tfbench.api`, which is loaded once one of them is used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfbench.api import compare, load_runs, read_run, resume, resume_sweep, run, sweep
 
 __version__ = "0.1.0"
+__all__ = ["compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tfbench' has no attribute '{name}'")
+    return getattr(importlib.import_module("tfbench.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

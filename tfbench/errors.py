@@ -40,6 +40,10 @@ class DeviceError(TfbenchError):
     """The devices that were asked for are not there, or cannot be used together."""
 
 
+class StillRunningError(DeviceError):
+    """A run was to be gone on with, or put aside, that has not ended."""
+
+
 class DatasetError(TfbenchError):
     """Data is missing, unreachable or damaged."""
 

@@ -98,13 +98,14 @@ def build_fields(types: Mapping[str, Any], values: object, where: str, *, strict
     fields: dict[str, Any] = {}
     problems: list[str] = []
     for name, kind in types.items():
-        path, value, adapter = f"{where}.{name}", values.get(name), _adapter(kind)
+        value, adapter = values.get(name), _adapter(kind)
         try:
             if strict:  # in Python, a list would be no tuple
                 fields[name] = adapter.validate_json(pydantic_core.to_json(value), strict=True)
             else:
                 fields[name] = adapter.validate_python(value)
         except pydantic.ValidationError as error:
+            path = f"{where}.{name}"
             found = [_explain(kind, problem, path) for problem in error.errors(include_url=False)]
             problems += found if name in values else [f"{path}: missing."]
     if problems:

@@ -8,7 +8,7 @@ masked in them, and characters that a terminal, a table or a page would obey are
 import contextlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 LONGEST_LINE = 1000  # of a message, in characters; the longest of our own, lists of known keys, are half of that
 _UNBOUNDED = 10.0  # a share from which its digits say nothing more
@@ -31,8 +31,21 @@ def shorten(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else f"{line[: limit - limit // 4]} ... {line[-(limit // 4) :]}"
 
 
-def shorten_lines(message: str) -> str:
-    """Returns a message of some lines, none of them endless, whatever was put into it."""
+def cut(text: str, limit: int) -> str:
+    """Returns the beginning of a text for what takes `limit` characters at most, with "..." where some are missing."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def shorten_lines(message: str, given: Iterable[str] = ()) -> str:
+    """Returns a message of some lines, none of them endless, whatever was put into it.
+
+    Args:
+        message: Its text.
+        given: What somebody typed and the message may repeat, each of which is to take one line.
+    """
+    for part in given:
+        if part != shorten(part):
+            message = message.replace(part, shorten(part))
     return "\n".join(shorten(line, LONGEST_LINE) for line in message.split("\n"))
 
 

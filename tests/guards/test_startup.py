@@ -39,6 +39,7 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "import tfbench.cli.crossover, tfbench.sweeps.crossover, tfbench.report.sweep.crossover",
         "import tfbench.cli.diff, tfbench.runs.calibration, tfbench.report.comparison.difference",
         "import tfbench.cli.show, tfbench.report.run.effective",
+        "import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs",
         "import tfbench.cli.report, tfbench.sweeps.report_contents",
         "import tfbench.cli._sweeping, tfbench.report.sweep.console, tfbench.sweeps.sweep",
         "import tfbench.cli.profile, tfbench.records.variants, tfbench.report.profile.console",

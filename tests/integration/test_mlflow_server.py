@@ -11,6 +11,7 @@ import pytest
 
 from browser import free_port, wait_for
 from journals import build_sized_result, make_database, write_journal
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.runs import projection
 from tfbench.store.store import Store
@@ -62,8 +63,9 @@ def test_a_run_is_tracked_at_a_server_and_an_error_says_so_once_it_is_down(
     uri, process = server
     store = Store(tmp_path / "mlruns")
     result = build_sized_result(0)
+    summary = summarize_run(result)
     path = write_journal(store, result)
-    tracked = [projection.project(result, store, MlflowTracker(uri, "bench", store), path) for _ in range(2)]
+    tracked = [projection.project(result, summary, store, MlflowTracker(uri, "bench", store)) for _ in range(2)]
 
     assert tracked[0] == tracked[1]
     assert tracked[0].tracking_uri == uri

@@ -14,7 +14,7 @@ import pytest
 from builders import build_epoch
 from journals import build_sized_result, make_database, write_journal
 from sweeps import build_cell_result, build_plan
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize, summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_cells
@@ -36,7 +36,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from journals import build_sized_result
 from tfbench.errors import TrackingError
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize, summarize_run
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.store.store import Store
@@ -162,7 +162,8 @@ def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
 
 def test_the_files_of_a_run_are_its_artifacts(store: Store) -> None:
     result = build_sized_result(0)
-    tracked = projection.project(result, store, new_tracker(store), write_journal(store, result))
+    write_journal(store, result)
+    tracked = projection.project(result, summarize_run(result), store, new_tracker(store))
     folder = store.artifacts / tracked.run_id / "artifacts"
     names = {path.name for path in folder.iterdir()}
     assert names >= {"recipe.json", "journal.jsonl", "environment.json", "result.json", "loss.png", "accuracy.png"}

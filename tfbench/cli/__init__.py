@@ -110,11 +110,8 @@ def _is_text(text: str) -> bool:
 
 def _shorten(message: str) -> str:
     """Returns a message in which nothing that was given takes more than a line."""
-    for argument in sys.argv[1:]:
-        for part in (argument, argument.partition("=")[2]):
-            if part != shorten(part):
-                message = message.replace(part, shorten(part))
-    return shorten_lines(message)
+    given = [part for argument in sys.argv[1:] for part in (argument, argument.partition("=")[2])]
+    return shorten_lines(message, given)
 
 
 def _explain(error: OSError) -> int:

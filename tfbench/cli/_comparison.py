@@ -14,8 +14,7 @@ from tfbench.cli._store import (
 )
 
 if TYPE_CHECKING:
-    from tfbench.analysis.comparison.comparison import Comparison
-    from tfbench.records.sweep import SweepPlan
+    from tfbench.api import ComparedRuns
     from tfbench.store.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,13 +41,6 @@ class Selection(NamedTuple):
     allow_unequal: bool
 
 
-class Selected(NamedTuple):
-    """A comparison, and the plan of its sweep if it is one."""
-
-    comparison: "Comparison"
-    plan: "SweepPlan | None"
-
-
 def selection_options(command: F) -> F:
     """Adds the options that choose runs, and the store that they are in."""
     for option in reversed(_OPTIONS):
@@ -56,36 +48,31 @@ def selection_options(command: F) -> F:
     return command
 
 
-def read_comparison(store: "Store", selection: Selection) -> Selected:
+def read_comparison(store: "Store", selection: Selection) -> "ComparedRuns":
     """Sets the chosen runs side by side.
 
     Raises:
         UnknownNameError: There are no such runs, or no such arm.
         TrackingError: The record of the sweep, or a journal, is damaged.
     """
-    from tfbench.errors import UnknownNameError, did_you_mean
-    from tfbench.store.sweep_log import find_sweep, read_sweep
-    from tfbench.sweeps.comparison import compare_stored, compare_sweep
+    from tfbench import api
 
     runs, sweep, takes_all, recipe, baseline, allows_unequal = selection
     if sum(map(bool, (runs, sweep, takes_all))) != 1:
         raise click.UsageError("name the runs, or a sweep (--sweep @last), or take all of them (--all).")
     if recipe and not takes_all:
         raise click.UsageError("--recipe chooses among --all.")
-    plan = None
-    if sweep:
-        sweep_id = find_sweep(store, sweep)
-        plan, results = read_sweep(store, sweep_id)
-        warn_of_unreadable_lines(store, sweep_id)
-        comparison = compare_sweep(store, plan, results, baseline=baseline)
-    else:
-        run_ids = store.run_ids() if takes_all else [store.find_training(token) for token in runs]
-        comparison = compare_stored(store, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
+    compared = api.compare(
+        runs or None,
+        sweep=sweep,
+        recipe=recipe,
+        baseline=baseline,
+        allows_unequal=allows_unequal,
+        store=store.root,
+    )
+    if compared.plan:
+        warn_of_unreadable_lines(store, compared.plan.sweep_id)
     warn_of_damaged_floors(store)
-    if not comparison.rows:
-        end_with_unreadable(comparison.unreadable)
-        raise UnknownNameError(f"store {store.root}: no runs to compare. `tfbench sweep RECIPE` makes some.")
-    if baseline and baseline not in comparison.arms:
-        near = did_you_mean(baseline, comparison.arms)
-        raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")
-    return Selected(comparison, plan)
+    if not compared.comparison.rows:
+        end_with_unreadable(compared.comparison.unreadable)
+    return compared

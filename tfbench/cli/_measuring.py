@@ -141,12 +141,16 @@ class Measuring(NamedTuple):
         Raises:
             TfbenchError: There is no such recipe, or it cannot be run as it stands.
         """
-        from tfbench.recipe.files import find_recipe, load_recipe
-        from tfbench.runs.requests import new_request
+        from tfbench.runs.requests import load_request
 
-        values = self.read_values(direct)
-        loaded = load_recipe(find_recipe(recipe), values, steady_seconds=steady_seconds)
-        return new_request(loaded, name=name, data_dir=self.data_dir, overrides=values, allows_code=self.allows_code)
+        return load_request(
+            recipe,
+            values=self.read_values(direct),
+            name=name,
+            data_dir=self.data_dir,
+            allows_code=self.allows_code,
+            steady_seconds=steady_seconds,
+        )
 
 
 class Limits(NamedTuple):

@@ -8,7 +8,7 @@ import click
 from tfbench.cli._output import echo_json, exit_code
 
 if TYPE_CHECKING:
-    from tfbench.cli._runs import RunMaker
+    from tfbench.cli._runs import ShownRuns
     from tfbench.errors import ExitCode
     from tfbench.records.run import RunRequest
     from tfbench.runs.repeats import RepeatPlan
@@ -87,7 +87,7 @@ def read_plan(
     return RepeatPlan(num=num, max_num=most, precision=until_precise, varies_seed=varies_seed)
 
 
-def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "RunMaker") -> "ExitCode":
+def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "ShownRuns") -> "ExitCode":
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
     from tfbench.report.run.console import RunConsole
     from tfbench.report.run.repeats import repeats_lines, to_json

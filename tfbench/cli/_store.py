@@ -114,18 +114,16 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
 
     from tfbench.cli._units import DURATION
     from tfbench.errors import TrackingError
-    from tfbench.tracking.address import require_named
-    from tfbench.tracking.mlflow_tracker import MlflowTracker
+    from tfbench.runs.maker import open_tracker
+    from tfbench.store.tracking_state import TrackingState
 
-    require_named(tracking_uri, (store.tracking_uri, named, os.environ.get("MLFLOW_TRACKING_URI")))
     given = os.environ.get("TFBENCH_SERVER_TIMEOUT")
     try:
         patience = DURATION.convert(given, None, None) if given else None
     except click.BadParameter as error:
         raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
-    return MlflowTracker(
-        tracking_uri, experiment, store, patience_seconds=patience, tell=lambda text: echo_lines([text], err=True)
-    )
+    state = TrackingState(tracking_uri=tracking_uri, experiment=experiment)
+    return open_tracker(state, store, named, patience_seconds=patience, tell=lambda text: echo_lines([text], err=True))
 
 
 def show_runs(runs: "list[RecoveredRun]") -> None:

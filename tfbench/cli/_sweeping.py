@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.cli._runs import RunMaker
+from tfbench.cli._runs import open_maker, warn_of_missing_view
 from tfbench.cli._store import describe_unreadable
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tfbench.records.sweep import SweepPlan
     from tfbench.store.sweep_log import SweepLog
     from tfbench.store.tracking_state import TrackingState
-    from tfbench.sweeps.sweep import SweepEnd
+    from tfbench.sweeps.compared import Swept
 
 
 def make_sweep(
@@ -39,43 +39,26 @@ def make_sweep(
 
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import list_cells
+    from tfbench.report.sweep.console import open_sweep_console
     from tfbench.report.sweep.sweep import plan_lines
+    from tfbench.sweeps import making
 
     width = min(shutil.get_terminal_size().columns, 120)
     echo_lines(plan_lines(plan, len(list_cells(plan)) - num_made, width), err=measuring.as_json)
     if is_dry:
         return ExitCode.DONE
-    runs = RunMaker(measuring, before)
-    with opened as log:
-        end = _make_runs(log, runs)
-    runs.show_sweep(plan, end.results)
-    _show(plan, end, measuring, width)
-    return exit_code(has_failed=end.num_failed > 0, was_interrupted=end.was_interrupted)
+    console = open_sweep_console(plan, quiet_stdout=measuring.as_json)
+    made = making.make_sweep(plan, opened, open_maker(measuring, before), console)
+    warn_of_missing_view(made.view_problem)
+    _show(made, measuring, width)
+    return exit_code(has_failed=made.end.num_failed > 0, was_interrupted=made.end.was_interrupted)
 
 
-def _make_runs(log: "SweepLog", runs: RunMaker) -> "SweepEnd":
-    from tfbench.records.sweep import list_cells
-    from tfbench.report.sweep.console import open_sweep_console
-    from tfbench.sweeps.sweep import run_sweep
-
-    console = open_sweep_console(log.plan, quiet_stdout=runs.as_json)
-    speeds = runs.read_speeds(result.run_id for result in log.results.values() if result.run_id)
-    for cell in list_cells(log.plan):
-        if result := log.results.get(cell.number):
-            console.recall(cell, result, speeds.get(result.run_id or ""))
-    try:
-        return run_sweep(log, lambda request, limits: runs.make(request, console, limits), console)
-    finally:
-        console.stop()
-
-
-def _show(plan: "SweepPlan", end: "SweepEnd", measuring: "Measuring", width: int) -> None:
-    from tfbench.analysis.comparison.verdict import find_verdict
+def _show(made: "Swept", measuring: "Measuring", width: int) -> None:
     from tfbench.report.comparison.comparison import comparison_json
     from tfbench.report.sweep.sweep import result_lines, taste_lines
-    from tfbench.sweeps.comparison import compare_sweep
 
-    comparison = compare_sweep(measuring.store, plan, end.results)
+    plan, end, comparison = made.plan, made.end, made.comparison
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
     lines = result_lines(comparison, width)
@@ -95,5 +78,5 @@ def _show(plan: "SweepPlan", end: "SweepEnd", measuring: "Measuring", width: int
             "num_left": end.num_left,
             "num_failed": end.num_failed,
         }
-        document |= comparison_json(comparison, find_verdict(comparison))
+        document |= comparison_json(comparison, made.verdict)
         echo_json(document, f"The sweep is stored as {plan.sweep_id}")

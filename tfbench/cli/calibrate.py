@@ -14,7 +14,7 @@ from tfbench.cli._measuring import (
 )
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.cli._runs import RunMaker
+from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import warn_of_damaged_floors
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _calibrate(request: "RunRequest", num_rounds: int, measuring: Measuring) -> 
     from tfbench.runs.calibration import calibrate
     from tfbench.store.noise_floors import save_noise_floor
 
-    done = calibrate(request, num_rounds=num_rounds, execute=RunMaker(measuring).make_brief)
+    done = calibrate(request, num_rounds=num_rounds, execute=ShownRuns(measuring).make_brief)
     console = RunConsole(quiet_stdout=measuring.as_json)
     console.show(noise_lines(done.floor, done.series.num_failed, console.width))
     if done.series.was_interrupted:

@@ -15,7 +15,7 @@ from tfbench.cli._measuring import (
 )
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.cli._runs import RunMaker
+from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import complete_run, warn_of_damaged_floors
 from tfbench.errors import ExitCode
 
@@ -89,12 +89,12 @@ def command(
     request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
     if save:
         require_place(save)
-        context.exit(_save(request, num_repeats, save, RunMaker(measuring)))
+        context.exit(_save(request, num_repeats, save, ShownRuns(measuring)))
     found = read_baseline(measuring.store, baseline or "")
     context.exit(_check(request, found, num_repeats, measuring, allows_unequal=allow_unequal))
 
 
-def _save(request: "RunRequest", num_repeats: int, path: Path, runs: RunMaker) -> ExitCode:
+def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) -> ExitCode:
     from tfbench.report.comparison.regression import baseline_lines, baseline_to_json
     from tfbench.report.run.run_json import to_json as run_to_json
     from tfbench.runs.baseline import make_baseline, write_baseline
@@ -118,7 +118,7 @@ def _check(
     from tfbench.runs.baseline import check
 
     done, repeats = check(
-        request, baseline, num_repeats, RunMaker(measuring).make_brief, measuring.store, allows_unequal=allows_unequal
+        request, baseline, num_repeats, ShownRuns(measuring).make_brief, measuring.store, allows_unequal=allows_unequal
     )
     warn_of_damaged_floors(measuring.store)
     num_failed = repeats.series.num_failed

@@ -35,20 +35,20 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     """
     import shutil
 
-    from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_markdown
     from tfbench.report.sweep.sweep import result_lines
     from tfbench.wording import markdown_text
 
     store = open_store(store_root)
-    comparison = read_comparison(store, Selection(**selection)).comparison
+    compared = read_comparison(store, Selection(**selection))
+    comparison = compared.comparison
     if output_format == "json":
-        echo_json(comparison_json(comparison, find_verdict(comparison)), "The runs are still in the store")
+        echo_json(comparison_json(comparison, compared.verdict), "The runs are still in the store")
     elif output_format == "csv":
         click.echo(comparison_csv(comparison), nl=False)
     elif output_format == "markdown":
         click.echo(comparison_markdown(comparison))
-        for sentence in find_verdict(comparison):
+        for sentence in compared.verdict:
             click.echo(f"\n{markdown_text(sentence)}")
     else:
         echo_lines(result_lines(comparison, min(shutil.get_terminal_size().columns, 120))[1:])

@@ -7,7 +7,7 @@ import click
 from tfbench.cli._measuring import Limits, Measuring, Number, global_batch_size_option, limit_options, measuring_options
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, echo_lines, exit_code
-from tfbench.cli._runs import RunMaker
+from tfbench.cli._runs import ShownRuns, warn_of_missing_view
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.judging import Speedup
@@ -76,6 +76,7 @@ def command(
     import shutil
 
     from tfbench.report.sweep.crossover import search_lines
+    from tfbench.sweeps.view import try_to_show
 
     if seconds is None:
         seconds = _SECONDS
@@ -84,9 +85,9 @@ def command(
     width = min(shutil.get_terminal_size().columns, 120)
     echo_lines(search_lines(plan.sweep, plan.key, plan.values, width), err=measuring.as_json)
     store = measuring.store
-    runs = RunMaker(measuring)
+    runs = ShownRuns(measuring)
     result = _search(plan, store, runs)
-    runs.show_sweep(result.plan, result.results)
+    warn_of_missing_view(try_to_show(store, result.plan, result.results, runs.maker.tracker))
     _show(plan, result, store, width, as_json=measuring.as_json)
     context.exit(exit_code(has_failed=False, was_interrupted=result.found.was_stopped))
 
@@ -140,7 +141,7 @@ def _find_step(first: "Arm", second: "Arm") -> int:
     return math.lcm(*(count or 1 for count in counts))
 
 
-def _search(plan: "SearchPlan", store: "Store", runs: RunMaker) -> "SearchResult":
+def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResult":
     from tfbench.report.sweep.crossover import point_line
     from tfbench.store.noise_floors import find_noise_floor
     from tfbench.store.sweep_log import replaced_log

@@ -28,7 +28,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     """
     from tfbench.analysis.comparison.difference import compare_runs
     from tfbench.analysis.comparison.judging import judge_results
-    from tfbench.analysis.run.summary import summarize
+    from tfbench.analysis.run.summary import summarize_run
     from tfbench.store.noise_floors import find_noise_floor
 
     store = open_store(store_root)
@@ -37,7 +37,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
     if a.request.run_id == b.request.run_id:
         raise click.UsageError(f"{first} and {second} are the same run, {a.request.run_id}. Name two.")
     warn_of_damaged_floors(store)
-    a_summary, b_summary = (summarize(r, warmup_steps=r.request.recipe.measurement.warmup_steps) for r in results)
+    a_summary, b_summary = (summarize_run(r) for r in results)
     speedup = judge_results((a, a_summary), (b, b_summary), lambda result: find_noise_floor(store, result))
     difference = compare_runs(a, a_summary, b, b_summary, speedup=speedup)
     if output_format == "json":

@@ -31,6 +31,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
     from tfbench.errors import TrackingError
+    from tfbench.records.events import Exited, class_of
     from tfbench.records.journal import read_records
     from tfbench.records.lines import whole_lines
     from tfbench.records.whole_files import is_stream
@@ -38,7 +39,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     store = open_store(store_root)
     run_id = store.find(run)
     records = read_records(store.journal_path(run_id))
-    if not any(record["kind"] == "exit" for record in records):
+    if not any(class_of(record) is Exited for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
     data = whole_lines(store.journal_path(run_id).read_bytes())  # a run that goes on may be in the middle of one
     target = output or Path(f"{run_id}.jsonl")

@@ -16,7 +16,7 @@ from tfbench.cli._measuring import (
 )
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, exit_code
-from tfbench.cli._runs import RunMaker
+from tfbench.cli._runs import ShownRuns
 from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def command(
         profile = asked[len(done)]
         return profile_request(request, profile), _NAMES[profile.kind]  # made now: its time is that of its beginning
 
-    series = run_series(next_profile, _Profiles(RunMaker(measuring), limits).make)
+    series = run_series(next_profile, _Profiles(ShownRuns(measuring), limits).make)
     _report_refused(series)
     if measuring.as_json:
         ids = ", ".join(outcome.result.request.run_id for outcome in series.outcomes)
@@ -135,7 +135,7 @@ def _list_profiles(
 class _Profiles:
     """Makes profiles, and shows them."""
 
-    def __init__(self, runs: RunMaker, limits: Limits) -> None:
+    def __init__(self, runs: ShownRuns, limits: Limits) -> None:
         from tfbench.runs.limits import RunLimits
 
         memory = None if limits.memory_limit is None else int(limits.memory_limit)

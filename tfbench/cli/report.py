@@ -71,8 +71,9 @@ def command(
 
     store = open_store(store_root)
     _require_replaceable(output, force=force)
-    comparison, plan = read_comparison(store, Selection(**selection))
-    contents = gather_contents(store, comparison, plan, created=time.time())
+    compared = read_comparison(store, Selection(**selection))
+    comparison = compared.comparison
+    contents = gather_contents(store, comparison, compared.plan, created=time.time())
     page = render_report(contents)
     data, quiet = page.encode(), is_stdout(output)
     write_to(output, data)

@@ -15,7 +15,7 @@ from tfbench.cli._measuring import (
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._repeats import echo_repeats, read_plan, repeat_options
-from tfbench.cli._runs import RunMaker
+from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import complete_run
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def command(
     if plan and resume:
         raise click.UsageError("--resume goes on with one run; it takes neither --repeats nor --until-precise.")
     request = _make_request(recipe, resume, direct, measuring, name=name)
-    runs = RunMaker(measuring, measuring.store.read_state(request.resume.run_id) if request.resume else None)
+    runs = ShownRuns(measuring, measuring.store.read_state(request.resume.run_id) if request.resume else None)
     if plan:
         context.exit(echo_repeats(request, plan, runs))
     outcome = runs.make(request)
@@ -110,22 +110,20 @@ def command(
 def _make_request(
     recipe: str | None, resume: str | None, direct: dict[str, Any], measuring: Measuring, *, name: str | None
 ) -> "RunRequest":
-    from tfbench.records.journal import read_records, read_run
+    from tfbench.errors import StillRunningError
     from tfbench.runs.requests import resumed_request
-    from tfbench.store.liveness import is_running
+    from tfbench.runs.stored import read_predecessor
 
     if resume:
         if recipe:
             raise click.UsageError("--resume goes on with the recipe of its run: leave RECIPE out.")
-        store = measuring.store
-        run_id = store.find_training(resume)
-        records = read_records(store.journal_path(run_id))
-        result = read_run(store.journal_path(run_id), records)
-        if is_running(records):
-            raise click.UsageError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+        try:
+            previous, journal = read_predecessor(measuring.store, resume)
+        except StillRunningError as error:
+            raise click.UsageError(str(error)) from error
         return resumed_request(
-            result,
-            store.journal_path(run_id),
+            previous,
+            journal,
             overrides=measuring.read_values(direct),
             name=name,
             data_dir=measuring.data_dir,

@@ -116,20 +116,17 @@ def _make_plan(
     limits: Limits,
     time_budget: float | None,
 ) -> "SweepPlan":
-    from tfbench.sweeps.plan import new_plan, own_arm, own_variations, parse_arm, parse_variation
-    from tfbench.sweeps.sweep import check_points
+    from tfbench.sweeps.making import plan_sweep
+    from tfbench.sweeps.plan import parse_arm, parse_variation
 
     if repeats is not None and not 1 <= repeats <= 1000:
         raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")
-    recipe = request.recipe
-    plan = new_plan(
+    return plan_sweep(
         request,
-        [parse_arm(text) for text in arms] or [own_arm(recipe)],
-        variations=[parse_variation(text) for text in variations] or own_variations(recipe),
+        [parse_arm(text) for text in arms],
+        [parse_variation(text) for text in variations],
         num_rounds=repeats or 3,
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,
         time_budget_seconds=time_budget,
     )
-    check_points(plan)
-    return plan

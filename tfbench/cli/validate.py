@@ -39,8 +39,7 @@ def command(ctx: click.Context, recipes: tuple[str, ...], allows_code: bool, out
 
 def _find_problems(name: str, *, allows_code: bool) -> list[str]:
     from tfbench.runs.requests import new_request
-    from tfbench.sweeps.plan import new_plan, own_arm, own_variations
-    from tfbench.sweeps.sweep import check_points
+    from tfbench.sweeps.making import plan_sweep
 
     try:
         recipe = load_named_recipe(name, ())
@@ -48,7 +47,7 @@ def _find_problems(name: str, *, allows_code: bool) -> list[str]:
         return shorten_lines(str(error)).splitlines()
     try:
         request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
-        check_points(new_plan(request, [own_arm(recipe)], num_rounds=1, variations=own_variations(recipe)))
+        plan_sweep(request, [], [], num_rounds=1)
     except TfbenchError as error:
         return [f"{name}: {line}" for line in shorten_lines(str(error)).splitlines()]
     return []

@@ -13,8 +13,8 @@ from typing import Any
 
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.recipe import tables
+from tfbench.records import events
 from tfbench.records import lines as record_lines
-from tfbench.records.journal_format import read_fields
 from tfbench.records.lines import Record
 from tfbench.records.machine import PeakCheck
 from tfbench.records.plain_files import open_plain
@@ -116,51 +116,61 @@ class Replay:
         self._num_unreadable_lines = 0
         self._profile = ProfileReplay()
 
-    def apply(self, record: Record) -> None:
-        """Takes in one record; a kind that this version does not know is passed over."""
-        kind = record["kind"]
-        if kind.startswith("profile_"):
-            self._profile.apply(record)
-            return
-        fields = read_fields(record)
-        match kind:
-            case "request":
+    def apply(self, record: Record) -> events.Event:
+        """Takes in one record, and returns what it tells; a kind that this version does not know is passed over.
+
+        Raises:
+            RecipeError: A field is not of its type.
+            TrackingError: The journal was written by a newer version of tfbench.
+        """
+        event = events.read_event(record)
+        match event:
+            case events.Requested():
                 request = self._values["request"] = read_request(record)
                 self._epochs = list(request.resume.epochs) if request.resume else []
-            case "stage":
-                self._values["stage"] = fields["name"]
-            case "ready":
-                self._values |= {"stage": "training", **fields}
-            case "replica_check" | "predictions" | "trained" | "input_check" | "ledger":
-                self._values |= fields
-            case "started":
-                self._values |= {"stage": "training", "started_at": record["time"]}
-            case "spans":
+            case events.SpansMeasured():
                 self._spans += [
                     StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
-                    for epoch, first, last, seconds in fields["spans"]
+                    for epoch, first, last, seconds in event.spans
                 ]
-            case "epoch":
-                self._epochs.append(fields["epoch"])
-            case "snapshot":
-                self._values["snapshot_epoch"] = fields["epoch"]
-            case "stopped":
-                self._values["stop_reason"] = fields["reason"]
-            case "evaluation":
-                self._evaluations.append(fields["evaluation"])
-            case "peak_check":
-                self._peak_checks.append(fields["peak_check"])
-            case "note":
-                self._notes.append(fields["text"])
-            case "finished":
-                self._values |= {"stage": "finished", "ended_at": record["time"]}
-            case "failed":
-                self._values |= {"error": to_plain(fields["error"]), "ended_at": record["time"]}
-            case "exit":
-                self._values["exit"] = RunExit(**fields)
-                self._values.setdefault("ended_at", record["time"])
-            case record_lines.UNREADABLE:
+            case events.EpochEnded():
+                self._epochs.append(event.epoch)
+            case events.StageBegun():
+                self._values["stage"] = event.name
+            case events.Ready():
+                self._values |= {"stage": "training", **event.fields()}
+            case events.Started():
+                self._values |= {"stage": "training", "started_at": event.time}
+            case (
+                events.ReplicaChecked()
+                | events.Predicted()
+                | events.Trained()
+                | events.InputChecked()
+                | events.LedgerKept()
+            ):
+                self._values |= event.fields()
+            case events.SnapshotKept():
+                self._values["snapshot_epoch"] = event.epoch
+            case events.Stopped():
+                self._values["stop_reason"] = event.reason
+            case events.Evaluated():
+                self._evaluations.append(event.evaluation)
+            case events.PeakChecked():
+                self._peak_checks.append(event.peak_check)
+            case events.Noted():
+                self._notes.append(event.text)
+            case events.Finished():
+                self._values |= {"stage": "finished", "ended_at": event.time}
+            case events.Failed():
+                self._values |= {"error": to_plain(event.error), "ended_at": event.time}
+            case events.Exited():
+                self._values["exit"] = RunExit(**event.fields())
+                self._values.setdefault("ended_at", event.time)
+            case events.Unreadable():
                 self._num_unreadable_lines += 1
+            case _:
+                self._profile.apply(event)
+        return event
 
     def result(self) -> RunResult:
         """Returns what is known so far."""
@@ -244,7 +254,7 @@ def read_start(path: Path) -> list[Record]:
             for line in file:
                 with contextlib.suppress(ValueError):
                     records.append(record_lines.parse(line))
-                    if records[-1]["kind"] == "ready":
+                    if events.class_of(records[-1]) is events.Ready:
                         break
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
@@ -252,7 +262,7 @@ def read_start(path: Path) -> list[Record]:
 
 
 def _require_request(path: Path, records: list[Record]) -> list[Record]:
-    if not records or records[0]["kind"] != "request":
+    if not records or events.class_of(records[0]) is not events.Requested:
         raise damaged(path, "is no tfbench journal: it does not begin with a request")
     return records
 

@@ -1,9 +1,8 @@
-"""From a journal's records of a profile to the profile."""
+"""From what a journal tells of a profile to the profile."""
 
 from typing import Any
 
-from tfbench.records.journal_format import read_fields
-from tfbench.records.lines import Record
+from tfbench.records import events
 from tfbench.records.profile import Profile, ProfileRound, VariantRound, VariantSetup
 
 
@@ -16,27 +15,26 @@ class ProfileReplay:
         self._setups: list[VariantSetup] = []
         self._variant_rounds: list[VariantRound] = []
 
-    def apply(self, record: Record) -> None:
-        """Takes in one record whose kind begins with "profile_"."""
-        fields = read_fields(record)
-        match record["kind"]:
-            case "profile_layers":
-                self._values |= {"layers": fields["layers"], "layers_problem": fields["problem"]}
-            case "profile_round":
-                self._rounds.append(fields["round"])
-            case "profile_bandwidth" | "profile_epoch":
-                self._values |= fields
-            case "profile_operations":
+    def apply(self, event: events.Event) -> None:
+        """Takes in what is told of a profile, and nothing else."""
+        match event:
+            case events.LayersProfiled():
+                self._values |= {"layers": event.layers, "layers_problem": event.problem}
+            case events.RoundProfiled():
+                self._rounds.append(event.round)
+            case events.BandwidthProfiled() | events.EpochProfiled():
+                self._values |= event.fields()
+            case events.OperationsTraced():
                 self._values |= {
-                    "operations": fields["operations"],
-                    "host_waits": fields["host_waits"],  # None: an older profile, which did not look for any
-                    "num_traced_steps": fields["num_steps"],
-                    "traced_step_seconds": fields["step_seconds"],
+                    "operations": event.operations,
+                    "host_waits": event.host_waits,
+                    "num_traced_steps": event.num_steps,
+                    "traced_step_seconds": event.step_seconds,
                 }
-            case "profile_setup":
-                self._setups.append(fields["setup"])
-            case "profile_variant_round":
-                self._variant_rounds.append(fields["round"])
+            case events.VariantSetUp():
+                self._setups.append(event.setup)
+            case events.VariantsTimed():
+                self._variant_rounds.append(event.round)
 
     def result(self) -> Profile:
         """Returns what is known so far."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
 from tfbench.records.profile import Profile, ProfileRequest
-from tfbench.schema import schema
+from tfbench.schema import NaturalNumber, Number, schema
 
 Feed = Literal["direct", "prefetched", "split"]  # how batches reach the devices, as `feeding` says
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
@@ -218,6 +218,25 @@ class RunExit:
     status: Status
     reason: str = ""
     worker_seconds: float | None = None  # from before the measuring process was started to its end
+
+
+@schema
+class Parent:
+    """The process that tracks a run; times in seconds since 1970."""
+
+    pid: NaturalNumber
+    created: Number
+    host: str
+    boot: Number
+
+
+@schema
+class WorkerError:
+    """What stopped the measuring process."""
+
+    type: str
+    message: str
+    traceback: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

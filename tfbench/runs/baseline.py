@@ -17,7 +17,7 @@ from tfbench.analysis.comparison.regression import (
     require_enough,
     require_equal,
 )
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import ComparisonError, InterruptedRunError, MeasurementError, RecipeError, TrackingError
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunRequest, RunResult
@@ -196,8 +196,7 @@ def _find_speeds(repeats: Repeats) -> list[tuple[RunResult, float]]:
 def _speed_of(result: RunResult) -> float | None:
     if result.status != "FINISHED":
         return None
-    warmup_steps = result.request.recipe.measurement.warmup_steps
-    return summarize(result, warmup_steps=warmup_steps).metrics.get("samples_per_second")
+    return summarize_run(result).metrics.get("samples_per_second")
 
 
 def _read_result(store: Store, run_id: str) -> RunResult:

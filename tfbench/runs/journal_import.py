@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.brief import make_brief
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import RecipeError, TrackingError
 from tfbench.records import lines
+from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import describe, replay
 from tfbench.records.journal_format import check
 from tfbench.records.lines import Record
@@ -75,7 +76,7 @@ def import_journals(
 def _rehearse(result: RunResult, path: Path) -> None:
     """Makes what will be made of a run that is imported, but for pictures, and keeps nothing of it."""
     try:
-        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        summary = summarize_run(result)
         make_brief(result, summary, journal_bytes=0)
         documents = [run_json.to_json(result, summary, None)]
         documents += [profiles.to_json(result, summary, None)] if result.request.profile else []
@@ -99,7 +100,7 @@ def _read_run(path: Path) -> RunResult:
         records = list(_check_lines(path))
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    if not records or records[0]["kind"] != "request":
+    if not records or class_of(records[0]) is not Requested:
         raise TrackingError(f"{path}: is no tfbench journal: it does not begin with a request.")
     try:
         result = replay(records)

@@ -1,7 +1,7 @@
 """From the last step done to what a progress bar shows of a run."""
 
 from tfbench.records.run import RunResult
-from tfbench.report.run.console import RunConsole
+from tfbench.runs.observer import RunObserver
 
 
 class RunProgress:
@@ -36,7 +36,7 @@ class RunProgress:
         """Takes in that something else began; `time_` in seconds since 1970."""
         self._stage_at = time_
 
-    def advance(self, console: RunConsole, epoch: int, step: int, *, time_: float) -> None:
+    def advance(self, observer: RunObserver, epoch: int, step: int, *, time_: float) -> None:
         """Shows the last step done, counted over this run's own steps; `epoch` counts those of its predecessor, too."""
         self._first = self._first or (step, time_)
         first_step, first_time = self._first
@@ -46,7 +46,7 @@ class RunProgress:
             left.append(max(0.0, (self._total_steps - step) / rate))
         if self._limit_seconds:
             left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
-        console.progress(
+        observer.progress(
             step=step,
             total_steps=self._total_steps,
             epoch=epoch,
@@ -56,9 +56,9 @@ class RunProgress:
             seconds_left=min(left, default=None),
         )
 
-    def advance_profile(self, console: RunConsole, *, time_: float) -> None:
+    def advance_profile(self, observer: RunObserver, *, time_: float) -> None:
         """Shows that one more round of a profile is done; `time_` in seconds since 1970."""
         self._num_rounds += 1
         if self._profile_seconds is not None:
             left = self._profile_seconds - (time_ - self._stage_at)
-            console.profile_round(self._num_rounds, max(0.0, left), self._profile_seconds)
+            observer.profile_round(self._num_rounds, max(0.0, left), self._profile_seconds)

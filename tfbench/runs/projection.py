@@ -4,12 +4,10 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from tfbench.analysis.run.summary import summarize
 from tfbench.errors import TrackingError
 from tfbench.records.journal import work_folder
-from tfbench.records.run import RunResult, TrackedRun
+from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.runs.run_files import write_files
-from tfbench.store.briefs import write_brief
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.tracker import Tracker
@@ -17,29 +15,28 @@ from tfbench.tracking.tracker import Tracker
 MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
 
 
-def project(result: RunResult, store: Store, tracker: Tracker, journal_path: Path) -> TrackedRun:
+def project(result: RunResult, summary: Summary, store: Store, tracker: Tracker) -> TrackedRun:
     """Brings MLflow up to a run that is over, and notes that its journal was wholly sent.
 
     Args:
         result: A run whose end is known.
+        summary: Its figures.
         store: Where the run's journal is.
         tracker: Of the server that the run is tracked at.
-        journal_path: The run's journal.
 
     Raises:
         TrackingError: The server, or the disk, cannot take it; `recover` tries again.
     """
     run_id = result.request.run_id
+    journal_path = store.journal_path(run_id)
     try:
         size = journal_path.stat().st_size
-        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
         tracked = tracker.update(result, summary)
         with work_folder(journal_path) as folder:
             write_files(result, summary, journal_path, Path(folder), tracked)
             tracker.finish(result, summary, Path(folder))
         state = store.read_state(run_id) or default_state(store)
         store.write_state(run_id, dataclasses.replace(state, run=tracked, projected_bytes=size))
-        write_brief(result, summary, journal_path)
     except OSError as error:
         raise TrackingError(
             f"run {run_id}: {error.strerror or error}{f': {error.filename}' if error.filename else ''}. "

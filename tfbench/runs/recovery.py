@@ -5,13 +5,17 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from tfbench.errors import DeviceError, TfbenchError, TrackingError, UnknownNameError, describe_recorded
+from tfbench.analysis.run.summary import summarize_run
+from tfbench.errors import StillRunningError, TfbenchError, TrackingError, UnknownNameError
+from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
-from tfbench.records.lines import UNREADABLE, Record, last_time
-from tfbench.records.run import RunExit, RunResult, TrackedRun
+from tfbench.records.lines import Record, last_time
+from tfbench.records.run import RunResult, TrackedRun
+from tfbench.runs.endings import deduce_exit
 from tfbench.runs.projection import MakeTracker, default_state, project
+from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import is_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -19,6 +23,10 @@ from tfbench.tracking import database
 from tfbench.tracking.tracker import SilentServerError, Tracker
 
 SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
+# Each of which is a result, or tells of one.
+_RESULTS = frozenset(
+    {events.Ready, events.SpansMeasured, events.EpochEnded, events.Failed, events.Exited, events.Unreadable}
+)
 FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
 
 
@@ -78,11 +86,15 @@ class Trackers:
         """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
         run_id = result.request.run_id
         state = self._store.read_state(run_id) or default_state(self._store)
+        summary = summarize_run(result)
         try:
-            return project(result, self._store, self.get(state), self._store.journal_path(run_id))
+            tracked = project(result, summary, self._store, self.get(state))
         except SilentServerError as error:
             self._silent[state.tracking_uri] = error
             raise
+        with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
+            write_brief(result, summary, self._store.journal_path(run_id))
+        return tracked
 
     def get(self, state: TrackingState) -> Tracker:
         """Returns the tracker of a place, once it has connected.
@@ -117,15 +129,15 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         if b"\n" not in path.read_bytes() and not files_folder(path).exists():
             return _discard_unless_new(store, run_id)
         records = read_records(path)
-        read_run(path, records)  # before anything is taken from a record
+        result = read_run(path, records)  # before anything is taken from a record
         reason_to_wait = _why_wait(records)
         if reason_to_wait:
             return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
         if not _is_kept(records):
             store.discard(run_id)
             return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
-        if not any(record["kind"] == "exit" for record in records):
-            _write_end(path, records)
+        if not _has_end(records):
+            _write_end(path, result, records)
         return project_one(store, read_run(path), trackers)
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
         message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
@@ -164,7 +176,7 @@ def _find_dropped(store: Store, token: str) -> str:
         how_many = f"{len(found)} runs begin with it. Use more of an id" if found else "no run's id begins with it"
         raise UnknownNameError(f"run '{token}': {how_many}. Store: {store.root}.")
     if _may_be_running(store, found[0]):
-        raise DeviceError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+        raise StillRunningError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
     return found[0]
 
 
@@ -177,8 +189,12 @@ def _may_be_running(store: Store, run_id: str) -> bool:
 
 def _is_kept(records: Sequence[Record]) -> bool:
     """Says whether a run left a result; a crash before the first step is one, too."""
-    kinds = {record["kind"] for record in records}
-    return "refused" not in kinds and not kinds.isdisjoint({"ready", "spans", "epoch", "failed", "exit", UNREADABLE})
+    told = {events.class_of(record) for record in records}
+    return events.Refused not in told and not told.isdisjoint(_RESULTS)
+
+
+def _has_end(records: Iterable[Record]) -> bool:
+    return any(events.class_of(record) is events.Exited for record in records)
 
 
 def project_one(store: Store, result: RunResult, trackers: Trackers) -> RecoveredRun:
@@ -197,8 +213,7 @@ def _why_wait(records: Sequence[Record]) -> str:
     running = is_running(records)
     if running:
         return "it is still running"
-    has_ended = any(record["kind"] == "exit" for record in records)
-    if running is None and not has_ended and time.time() - last_time(records) < SILENT_SECONDS:
+    if running is None and not _has_end(records) and time.time() - last_time(records) < SILENT_SECONDS:
         return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
     return ""
 
@@ -210,9 +225,9 @@ def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:
     return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
 
 
-def _write_end(path: Path, records: Sequence[Record]) -> None:
+def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
     """Adds the record that the process which tracked the run could not write any more."""
-    end = _deduce_end(records)
+    end = deduce_exit(result)
     journal = Journal(path)
     try:
         # The time of the last sign of life; the run did not go on until now.
@@ -220,19 +235,6 @@ def _write_end(path: Path, records: Sequence[Record]) -> None:
     finally:
         with contextlib.suppress(OSError):
             journal.close()
-
-
-def _deduce_end(records: Iterable[Record]) -> RunExit:
-    last: dict[str, Record] = {record["kind"]: record for record in records}
-    if "finished" in last:
-        return RunExit(status="FINISHED", reason=last["stopped"]["reason"] if "stopped" in last else "")
-    if "failed" in last:
-        error: dict[str, Any] = last["failed"]["error"]
-        return RunExit(status="FAILED", reason=describe_recorded(error))
-    return RunExit(
-        status="KILLED",
-        reason="the process that tracked it and the worker ended without a word: killed, or the machine stopped",
-    )
 
 
 @contextlib.contextmanager

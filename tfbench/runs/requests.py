@@ -3,13 +3,14 @@
 import dataclasses
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import ModelConfig, Recipe
 from tfbench.records import snapshots
 from tfbench.records.journal import files_folder
@@ -56,6 +57,49 @@ def new_request(
         overrides=tuple(overrides),
         allows_code=allows_code,
     )
+
+
+def load_request(
+    recipe: str,
+    *,
+    values: Mapping[str, Any],
+    name: str | None = None,
+    data_dir: Path | None = None,
+    allows_code: bool = False,
+    steady_seconds: float | None = None,
+) -> RunRequest:
+    """Builds the request for a run of a recipe that is named.
+
+    Args:
+        recipe: Its name, or the path of its file.
+        values: Dotted key to value, laid over the recipe.
+        name: As of `new_request`.
+        data_dir: As of `new_request`.
+        allows_code: As of `new_request`.
+        steady_seconds: Length of the run after its warm-up unless something else limits it; None: all epochs.
+
+    Raises:
+        TfbenchError: There is no such recipe, or it cannot be run as it stands.
+    """
+    loaded = load_recipe(find_recipe(recipe), values, steady_seconds=steady_seconds)
+    return new_request(loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code)
+
+
+def lay_values(
+    overrides: Mapping[str, Any] | None,
+    *,
+    strategy: str | None = None,
+    devices: str | Sequence[str] | None = None,
+    synthetic: bool = False,
+) -> dict[str, Any]:
+    """Returns dotted keys and values to be laid over a recipe; what has a name of its own wins over `overrides`."""
+    listed = [part.strip() for part in devices.split(",")] if isinstance(devices, str) else devices
+    named = {
+        "distribution.strategy": strategy,
+        "distribution.devices": None if listed is None else list(listed),
+        "dataset.data": "synthetic" if synthetic else None,
+    }
+    return dict(overrides or {}) | {key: value for key, value in named.items() if value is not None}
 
 
 def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str]) -> RunRequest:

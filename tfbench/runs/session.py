@@ -1,4 +1,4 @@
-"""One run from request to stored result: the measuring process, the console and the tracker brought together."""
+"""One run from request to stored result: the measuring process, an observer and the tracker brought together."""
 
 import concurrent.futures
 import contextlib
@@ -15,14 +15,16 @@ import psutil
 
 from tfbench import errors
 from tfbench.analysis.run.checks import find_early_cautions
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, TfbenchError, TrackingError
+from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.lines import Record
 from tfbench.records.run import RunRequest, TrackedRun
-from tfbench.report.run.console import RunConsole
-from tfbench.runs.launchers.process import STOP_SECONDS, Worker, describe_exit
+from tfbench.runs.endings import describe_exit
+from tfbench.runs.launchers.process import STOP_SECONDS, Worker
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
+from tfbench.runs.observer import RunObserver
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.projection import project
 from tfbench.runs.run_files import list_files
@@ -40,8 +42,8 @@ def execute_run(
     request: RunRequest,
     state: TrackingState,
     store: Store,
-    tracker: Tracker,
-    console: RunConsole,
+    tracker: Tracker | None,
+    observer: RunObserver,
     limits: RunLimits = NO_LIMITS,
 ) -> RunOutcome:
     """Measures a run in a process of its own, and follows it to the store.
@@ -51,7 +53,8 @@ def execute_run(
         state: Where it is to be tracked.
         store: Receives the journal.
         tracker: Brought up to date as epochs come in; if it fails, the run goes on, for `tfbench recover` to make good.
-        console: Told what happens.
+            None: the run is in the store alone, until then.
+        observer: Told what happens.
         limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
 
     Raises:
@@ -61,7 +64,7 @@ def execute_run(
     with StopSignals() as stop:
         journal = _open_journal(request, state, store)
         with _start_worker(request, journal.path, store) as worker:
-            run = _Run(request, tracker, console, worker, stop, limits)
+            run = _Run(request, tracker, observer, worker, stop, limits)
             refusal = run.follow()
             if refusal is None:
                 return run.conclude(journal, store)
@@ -97,15 +100,15 @@ class _Run:
     def __init__(
         self,
         request: RunRequest,
-        tracker: Tracker,
-        console: RunConsole,
+        tracker: Tracker | None,
+        observer: RunObserver,
         worker: Worker,
         stop: StopSignals,
         limits: RunLimits,
     ) -> None:
         self._tracker = tracker
-        self._console = console
-        self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare)
+        self._observer = observer
+        self._update: concurrent.futures.Future[Any] = _in_background(tracker.prepare if tracker else _do_nothing)
         self._worker = worker
         self._stop = stop
         self._limits = limits
@@ -128,7 +131,7 @@ class _Run:
             self._exceeded = self._exceeded or self._find_exceeded()
             cause = self._stop.received.name if self._stop.received else self._exceeded
             if cause and asked_to_stop_at is None:
-                self._console.stage(f"stopping ({cause})")
+                self._observer.stage(f"stopping ({cause})")
                 self._worker.terminate()
                 asked_to_stop_at = time.monotonic()
             if asked_to_stop_at is not None and time.monotonic() - asked_to_stop_at > STOP_SECONDS:
@@ -156,18 +159,20 @@ class _Run:
         except OSError as error:
             problems.append(f"{journal.path}: the end of the run could not be written: {error.strerror}.")
         result = self._replay.result()
-        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        summary = summarize_run(result)
         with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
             write_brief(result, summary, journal.path)
-        self._console.stage("storing the run")
-        try:
-            work = _in_background(lambda: project(result, store, self._tracker, journal.path))
-            self._tracked = self._await(work, STORE_SECONDS)
-        except TrackingError as error:
-            problems.append(f"not tracked: {error}")
+        self._observer.stage("storing the run")
+        if tracker := self._tracker:
+            measured = summary  # which is replaced below, maybe before the thread is done
+            try:
+                work = _in_background(lambda: project(result, measured, store, tracker))
+                self._tracked = self._await(work, STORE_SECONDS)
+            except TrackingError as error:
+                problems.append(f"not tracked: {error}")
         summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
         files = [str(path) for path in list_files(journal.path)]
-        self._console.finish(result, summary, self._tracked, str(journal.path), files)
+        self._observer.finish(result, summary, self._tracked, str(journal.path), files)
         return RunOutcome(
             result=result, summary=summary, tracked=self._tracked, was_interrupted=self._stop.received is not None
         )
@@ -204,38 +209,39 @@ class _Run:
     def _take_in(self, records: list[Record]) -> TfbenchError | None:
         has_new_epochs = False
         for record in records:
-            if record["kind"] == "refused":
-                return _refusal(record)
-            self._replay.apply(record)
-            match record["kind"]:
-                case "stage":
-                    self._progress.begin_stage(record["time"])
-                    self._console.stage(record["name"])
-                case "ready":
-                    self._console.header(self._replay.result())
+            event = self._replay.apply(record)
+            match event:
+                case events.Refused():
+                    return _refusal(event)
+                case events.StageBegun():
+                    self._progress.begin_stage(event.time)
+                    self._observer.stage(event.name)
+                case events.Ready():
+                    self._observer.ready(self._replay.result())
                     for text in find_early_cautions(self._replay.result()):
-                        self._console.warn(text)
+                        self._observer.caution(text)
                     self._wait_for_tracker()
                     self._worker.begin()
-                case "started":
-                    self._progress.start(self._replay.result(), record["time"])
-                case "spans":
-                    epoch, _, last_step, _ = record["spans"][-1]
-                    self._progress.advance(self._console, epoch, last_step, time_=record["time"])
-                case "profile_round" | "profile_variant_round":
-                    self._progress.advance_profile(self._console, time_=record["time"])
-                case "epoch":
+                case events.Started():
+                    self._progress.start(self._replay.result(), event.time)
+                case events.SpansMeasured():
+                    epoch, _, last_step, _ = event.spans[-1]
+                    self._progress.advance(self._observer, epoch, last_step, time_=event.time)
+                case events.RoundProfiled() | events.VariantsTimed():
+                    self._progress.advance_profile(self._observer, time_=event.time)
+                case events.EpochEnded():
                     has_new_epochs = True
-                    self._console.epoch_row(self._replay.result().epochs[-1])
+                    self._observer.epoch(event.epoch)
         if has_new_epochs:
             self._track()
         return None
 
     def _track(self) -> None:
         """Lets the tracker be brought up to date, unless it still is at it; one that failed is left alone."""
-        if self._tracking_problem is None and self._update.done():
+        tracker = self._tracker
+        if tracker and self._tracking_problem is None and self._update.done():
             result = self._replay.result()
-            self._update = _in_background(lambda: self._tracker.update(result, None))
+            self._update = _in_background(lambda: tracker.update(result, None))
 
     def _wait_for_tracker(self) -> None:
         """Connects and creates the run before the measurement begins, so that neither disturbs it."""
@@ -253,7 +259,7 @@ class _Run:
             self._tracking_problem = (
                 str(error) if isinstance(error, TfbenchError) else f"{type(error).__name__}: {error}"
             )
-            self._console.warn(f"{self._tracking_problem} The run goes on.")
+            self._observer.caution(f"{self._tracking_problem} The run goes on.")
 
     def _await(self, work: "concurrent.futures.Future[Any]", patience_seconds: float) -> Any:
         """Returns what comes of `work`, for which it waits no longer than `patience_seconds` once a stop was asked for.
@@ -290,9 +296,13 @@ def _in_background(work: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
     return future
 
 
-def _refusal(record: Record) -> TfbenchError:
-    error_class = getattr(errors, record["error"]["type"], DeviceError)
-    error: TfbenchError = error_class(record["error"]["message"])
+def _do_nothing() -> None:
+    """Stands in for what a tracker would do."""
+
+
+def _refusal(event: events.Refused) -> TfbenchError:
+    error_class = getattr(errors, event.error["type"], DeviceError)
+    error: TfbenchError = error_class(event.error["message"])
     return error
 
 

@@ -1,12 +1,16 @@
 """Requests to stop, noted instead of died of, so that a run ends in good order."""
 
 import signal
+import threading
 from types import FrameType
 from typing import Any
 
 
 class StopSignals:
-    """Notes the first request to stop instead of dying of it; a second Ctrl-C ends the program where it is."""
+    """Notes the first request to stop instead of dying of it; a second Ctrl-C ends the program where it is.
+
+    Python tells its main thread alone of signals: elsewhere, nothing is noted, and they end the program as they would.
+    """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -15,6 +19,8 @@ class StopSignals:
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is not threading.main_thread():
+            return self
         # What the caller had ignored stays so: nohup ignores SIGHUP, a shell SIGINT for what runs in the background.
         heard = [number for number in self._SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
         self._previous = {number: signal.signal(number, self._note) for number in heard}

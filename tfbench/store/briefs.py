@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_brief
-from tfbench.analysis.run.summary import summarize
+from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import damaged, describe, read_run
 from tfbench.records.run import RunResult, Summary
@@ -84,7 +84,7 @@ def _read_brief(journal_path: Path) -> RunBrief | None:
     if result.exit is None:
         return None  # it still runs, or `tfbench recover` will say how it ended
     try:
-        summary = summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+        summary = summarize_run(result)
         with contextlib.suppress(OSError):  # a store that can only be read is slower to read
             return write_brief(result, summary, journal_path)
         return make_brief(result, summary, journal_bytes=0)

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Sequence
 
+from tfbench.records.events import WorkerStarted, class_of
 from tfbench.records.lines import Record
 
 CLOCK_TOLERANCE_SECONDS = 1.0  # the kernel counts a process's start in ticks of 10 ms; the rest is rounding
@@ -23,7 +24,7 @@ def is_running(records: Sequence[Record]) -> bool | None:
         return False
     if parent["host"] != socket.gethostname():
         return None
-    processes = [parent, *(record for record in records if record["kind"] == "worker")]
+    processes = [parent, *(record for record in records if class_of(record) is WorkerStarted)]
     return any(_is_alive(process["pid"], process["created"], parent["boot"]) for process in processes)
 
 

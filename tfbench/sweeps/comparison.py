@@ -1,6 +1,7 @@
 """From a sweep's record, or any runs of a store, to a comparison."""
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,7 +52,7 @@ def compare_sweep(
             arm = plan.arms[cell.arm].label
             failure = Failure(setting=settings[cell.setting], arm=arm, outcome="UNREADABLE", reason=reason)
             failures.setdefault(cell.point, failure)
-    return compare(
+    comparison = compare(
         briefs,
         floors_of(store),
         keys=[variation.key for variation in plan.variations],
@@ -60,9 +61,8 @@ def compare_sweep(
         baseline=baseline,
         failures=failures.values(),
         compared=() if plan.per_replica_batch_size is None else ("global_batch_size",),
-        own_settings=_own_settings(briefs, plan),
-        unreadable=unreadable,
     )
+    return dataclasses.replace(comparison, own_settings=_own_settings(briefs, plan), unreadable=unreadable)
 
 
 def compare_stored(
@@ -76,14 +76,8 @@ def compare_stored(
     """Sets any runs of a store side by side, of one recipe if it is named; not profiles, nor what still runs."""
     found, unreadable = read_briefs(store, run_ids)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
-    return compare(
-        briefs,
-        floors_of(store),
-        baseline=baseline,
-        allows_unequal=allows_unequal,
-        own_settings=_own_settings(briefs, None),
-        unreadable=unreadable,
-    )
+    comparison = compare(briefs, floors_of(store), baseline=baseline, allows_unequal=allows_unequal)
+    return dataclasses.replace(comparison, own_settings=_own_settings(briefs, None), unreadable=unreadable)
 
 
 def floors_of(store: Store) -> FindFloor:

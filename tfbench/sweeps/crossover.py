@@ -3,19 +3,20 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tfbench.analysis.comparison.crossover import Crossover, SearchStopped, find_crossover, judge_with
 from tfbench.analysis.comparison.equality import Difference, find_unequal
-from tfbench.analysis.comparison.judging import Runs, Speedup, judge
+from tfbench.analysis.comparison.judging import Runs, judge
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.step_model import StepModel, StepWork, describe_work, fit_step_model
 from tfbench.analysis.comparison.step_prediction import PredictedCrossing, bound_crossings
 from tfbench.errors import InterruptedRunError, TfbenchError
 from tfbench.records.run import RunResult
-from tfbench.records.sweep import BATCH_KEY, Arm, Cell, CellResult, SweepPlan, list_cells, round_of
+from tfbench.records.sweep import BATCH_KEY, Cell, CellResult, SweepPlan, list_cells, round_of
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.stop_signals import StopSignals
+from tfbench.sweeps.observer import SearchObserver
 from tfbench.sweeps.search_plan import SearchPlan, at_value
 from tfbench.sweeps.sweep import POINT_TAG, Execute, cell_request
 
@@ -24,16 +25,6 @@ Keep = Callable[[SweepPlan, Mapping[int, CellResult]], None]
 
 # Returns the noise floor of runs like one, if there is one.
 FindFloor = Callable[[RunResult], NoiseFloor | None]
-
-
-class SearchWatcher(Protocol):
-    """What is told of a search's progress."""
-
-    def begin(self, value: int, arm: Arm, round_number: int) -> None:
-        """A run is about to be made."""
-
-    def end(self, value: int, found: Speedup | str) -> None:
-        """A value was measured, and is told by itself, or could not be."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +58,7 @@ class _Run:
 
 
 def search(
-    plan: SearchPlan, execute: Execute, watcher: SearchWatcher, keep: Keep, find_floor: FindFloor
+    plan: SearchPlan, execute: Execute, observer: SearchObserver, keep: Keep, find_floor: FindFloor
 ) -> SearchResult:
     """Searches for the values at which the second arm overtakes the first.
 
@@ -77,7 +68,7 @@ def search(
     Args:
         plan: What to search.
         execute: Makes one run within limits, as `execute_run` does.
-        watcher: Told what happens.
+        observer: Told what happens.
         keep: Told what is known before the first run of each value, and after each run, so that the search may be
             killed at any moment.
         find_floor: Finds noise floors.
@@ -89,7 +80,7 @@ def search(
         TfbenchError: The first run was refused.
     """
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
-        made = _Search(plan, execute, watcher, keep, find_floor, stop)
+        made = _Search(plan, execute, observer, keep, find_floor, stop)
         found = find_crossover(plan.values, made.measure, plan.sweep.num_rounds)
     if not made.runs:
         raise InterruptedRunError("interrupted before anything was measured; nothing was stored.")
@@ -111,12 +102,12 @@ class _Search:
         self,
         plan: SearchPlan,
         execute: Execute,
-        watcher: SearchWatcher,
+        observer: SearchObserver,
         keep: Keep,
         find_floor: FindFloor,
         stop: StopSignals,
     ) -> None:
-        self._plan, self._execute, self._watcher, self._keep, self._stop = plan, execute, watcher, keep, stop
+        self._plan, self._execute, self._observer, self._keep, self._stop = plan, execute, observer, keep, stop
         self._find_floor = find_floor
         self._failures: dict[int, str] = {}
         self.runs: list[_Run] = []
@@ -131,7 +122,7 @@ class _Search:
             if self._stop.received:
                 raise SearchStopped
             arm = sweep.arms[cell.arm]
-            self._watcher.begin(value, arm, cell.round_number)
+            self._observer.begin(value, arm, cell.round_number)
             run = _make_run(point, cell, value, self._execute, limits, is_first=not self.runs)
             self.runs.append(run)
             if run.result.outcome != "FINISHED":
@@ -142,10 +133,10 @@ class _Search:
             if value in self._failures:
                 break
         if value in self._failures:
-            self._watcher.end(value, self._failures[value])
+            self._observer.end(value, self._failures[value])
             return self._failures[value]
         first, second = (self._runs_of(value, arm) for arm in (0, 1))
-        self._watcher.end(value, judge(first, second))
+        self._observer.end(value, judge(first, second))
         return first, second
 
     def pairs(self) -> dict[int, tuple[Runs, Runs]]:

@@ -16,8 +16,8 @@ from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import DatasetConfig
 from tfbench.recipe.toml_text import format_toml
+from tfbench.records.events import Ready, class_of, read_event
 from tfbench.records.journal import damaged, describe, read_run, read_start
-from tfbench.records.journal_format import read_fields
 from tfbench.records.lines import Record
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan, describe_setting
@@ -103,7 +103,8 @@ class _Start:
     def of(cls, records: Sequence[Record]) -> "_Start":
         """Reads it from the records up to the one that all was ready."""
         request = records[0]["request"]
-        environments = [read_fields(record)["environment"] for record in records if record["kind"] == "ready"]
+        told = [read_event(record) for record in records if class_of(record) is Ready]
+        environments = [event.environment for event in told if isinstance(event, Ready)]
         return cls(
             recipe_name=request["recipe_name"],
             tables=request["recipe"],

@@ -4,12 +4,11 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.devices import require_usable
 from tfbench.recipe.tables import require_code_allowed
-from tfbench.records.run import RunRequest, Summary
+from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
     ARM_TAG,
     BATCH_KEY,
@@ -27,20 +26,11 @@ from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.requests import new_request
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.sweep_log import SweepLog
+from tfbench.sweeps.observer import SweepObserver
 
 POINT_TAG = "tfbench.point"
 
 Execute = Callable[[RunRequest, RunLimits], RunOutcome]
-
-
-class SweepWatcher(Protocol):
-    """What is told of a sweep's progress."""
-
-    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
-        """A run is about to be made."""
-
-    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
-        """A run is over, or was skipped."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +48,7 @@ class SweepEnd:
         return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
 
 
-def run_sweep(log: SweepLog, execute: Execute, watcher: SweepWatcher) -> SweepEnd:
+def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver) -> SweepEnd:
     """Makes the runs of a sweep that its record does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
@@ -68,7 +58,7 @@ def run_sweep(log: SweepLog, execute: Execute, watcher: SweepWatcher) -> SweepEn
     Args:
         log: The sweep's open record.
         execute: Makes one run within limits, as `execute_run` does.
-        watcher: Told what happens.
+        observer: Told what happens.
     """
     plan, start = log.plan, time.monotonic()
     cells = list_cells(plan)
@@ -85,10 +75,10 @@ def run_sweep(log: SweepLog, execute: Execute, watcher: SweepWatcher) -> SweepEn
             if earlier := _find_failure(cell, cells, log):
                 result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier)
                 log.end(result)
-                watcher.end(cell, result, None)
+                observer.end(cell, result, None)
                 continue
-            watcher.begin(cell, len(cells) - len(left), seconds * len(left))
-            outcome = _make_run(log, cell, execute, limits, watcher)
+            observer.begin(cell, len(cells) - len(left), seconds * len(left))
+            outcome = _make_run(log, cell, execute, limits, observer)
             if outcome is None or outcome.was_interrupted or stop.received:
                 was_interrupted = True
                 break
@@ -108,7 +98,7 @@ class _Refused:
 
 
 def _make_run(
-    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, watcher: SweepWatcher
+    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, observer: SweepObserver
 ) -> RunOutcome | _Refused | None:
     """Makes one run and notes what came of it; None: it was stopped before there was anything to keep."""
     request = cell_request(log.plan, cell)
@@ -121,7 +111,7 @@ def _make_run(
     except TfbenchError as error:
         result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=time.monotonic() - start)
         log.end(result)
-        watcher.end(cell, result, None)
+        observer.end(cell, result, None)
         return _Refused()
     if outcome.was_interrupted and outcome.result.status != "FINISHED":
         return outcome  # half a run is none: it is made again when the sweep goes on
@@ -134,7 +124,7 @@ def _make_run(
         seconds=time.monotonic() - start,
     )
     log.end(result)
-    watcher.end(cell, result, outcome.summary)
+    observer.end(cell, result, outcome.summary)
     return outcome
 
 

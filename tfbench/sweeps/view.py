@@ -35,6 +35,16 @@ def show_sweep(store: Store, plan: SweepPlan, results: dict[int, CellResult], tr
     return tracker.show_sweep(plan, find_speedups(compare_sweep(store, plan, results)))
 
 
+def try_to_show(store: Store, plan: SweepPlan, results: dict[int, CellResult], tracker: Tracker | None) -> str:
+    """Writes the view of a sweep that is over, if it is tracked; returns why it could not be written, "" if it was."""
+    try:
+        if tracker:
+            show_sweep(store, plan, results, tracker)
+    except TrackingError as error:
+        return str(error)
+    return ""
+
+
 def find_shown_sweep(
     store: Store, plan: SweepPlan, results: dict[int, CellResult], make_tracker: MakeTracker
 ) -> ShownSweep:

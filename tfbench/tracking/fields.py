@@ -11,7 +11,7 @@ from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import ARM_TAG, SWEEP_TAG
 from tfbench.schema import to_plain
-from tfbench.wording import markdown_text
+from tfbench.wording import cut, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
@@ -215,11 +215,6 @@ def _describe_profile(result: RunResult) -> list[str]:
         f"{1e3 * step.full_seconds:.3g} ms ({bottleneck.share:.0%}).",
         "",
     ]
-
-
-def cut(text: str, limit: int) -> str:
-    """Returns `text` in at most `limit` characters, with "..." where some are missing."""
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from tfbench.errors import TrackingError
-from tfbench.tracking import fields
 from tfbench.tracking.address import is_server
 from tfbench.tracking.tracker import SilentServerError
-from tfbench.wording import without_secrets
+from tfbench.wording import cut, without_secrets
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -89,7 +88,7 @@ class Calls:
 
     def _explain(self, error: Exception, remedy: str) -> TrackingError:
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return TrackingError(f"MLflow at {self._shown}: {fields.cut(without_secrets(text), 400)}. {remedy}".rstrip())
+        return TrackingError(f"MLflow at {self._shown}: {cut(without_secrets(text), 400)}. {remedy}".rstrip())
 
 
 def set_up_mlflow(patience_seconds: float | None = None) -> None:

@@ -1,5 +1,7 @@
 """Reads the clock while Keras trains. Takes readings, computes no statistics."""
 
+import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +14,8 @@ from tfbench.records.run import EpochRecord, StepSpan
 from tfbench.worker.ledger import Ledger
 
 _NS = 1e-9
+
+Logs = Mapping[str, float]
 
 
 class SpanClock:
@@ -131,26 +135,84 @@ class SpanClock:
         return by_steps or by_time
 
 
-Logs = Mapping[str, float]
+@dataclasses.dataclass(kw_only=True)
+class FitReadings:
+    """What is read while `model.fit` runs. Every step comes through here: what is not needed is not called."""
+
+    clock: SpanClock  # told of every execution
+    ledger: Ledger  # told when validation begins and ends
+    model: Any  # to be trained
+    steps_per_epoch: int  # after which an epoch ends
+    global_batch_size: int  # samples of a step
+    warmup_steps: int  # leading steps that no rate is computed from
+    on_epoch: Callable[[EpochRecord], bool]  # at the end of each, validation included; says whether to stop there
+    on_first_step: Callable[[], None]  # called once, after the first execution; its time is in no span
+    batches_ahead: int = 0  # that are made ahead, at most, while none is taken
+    validation: "Validation | None" = None  # that follows each epoch
+    evaluate_training: Callable[[], Logs] | None = None  # of the training samples in inference mode; None: not wanted
+    elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
+    now: Callable[[], int] = time.perf_counter_ns  # a monotonic clock, in nanoseconds
+
+    def __post_init__(self) -> None:
+        self._train_start = 0
+        self._training_end = 0
+
+    def begin_training(self) -> None:
+        """Notes that training begins now."""
+        self._train_start = self.now()
+
+    def end_steps(self, batch: int, call_others: Callable[[], None] | None) -> None:
+        """Takes in that an execution was dispatched; `batch`, from 0, is its last one in the epoch."""
+        is_first, ends_epoch = self.clock.step == 0, batch + 1 >= self.steps_per_epoch
+        if self.clock.end_steps(int(self.model.steps_per_execution), ends_epoch=ends_epoch):
+            self.model.stop_training = True
+        if call_others:
+            call_others()
+        if is_first:
+            self.ledger.switch("callbacks")
+            self.on_first_step()
+            self.clock.restart()
+        if ends_epoch:
+            self.ledger.switch("validation" if self.validation else "callbacks")
+        self._training_end = self.now()
+
+    def end_epoch(self, epoch: int, logs: Logs, call_others: Callable[[], None]) -> None:
+        """Records an epoch, counted from 1, and stops the training if that is wanted; `logs` are all of Keras's."""
+        validated_ns = self.now()
+        self.ledger.switch("callbacks")
+        call_others()
+        inference = {}
+        if self.evaluate_training:
+            with self.ledger.entry("validation"):
+                inference = {f"inference_{key}": value for key, value in self.evaluate_training().items()}
+        time_ns = self.now()
+        spans = self.clock.epoch_spans
+        num_steps = sum(span.num_steps for span in spans)
+        is_followed = self.validation or self.evaluate_training
+        record = EpochRecord(
+            epoch=epoch,
+            num_steps=num_steps,
+            epoch_seconds=sum(span.seconds for span in spans),
+            validation_seconds=(validated_ns - self._training_end) * _NS if self.validation else None,
+            elapsed_seconds=self.elapsed_before + (time_ns - self._train_start) * _NS,
+            samples_per_second=epoch_samples_per_second(
+                spans, global_batch_size=self.global_batch_size, warmup_steps=self.warmup_steps
+            ),
+            finished_at=time.time(),
+            inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,
+            ready_batches=min(num_steps, self.batches_ahead) if is_followed else 0,
+            **_learning({**logs, **inference, **(self.validation.batch_means() if self.validation else {})}),
+        )
+        if self.on_epoch(record):
+            self.model.stop_training = True
 
 
 def build_callbacks(
     clock: SpanClock,
     *,
-    ledger: Ledger,
-    model: Any,
-    steps_per_epoch: int,
-    global_batch_size: int,
-    warmup_steps: int,
-    on_epoch: Callable[[EpochRecord], bool],
-    on_first_step: Callable[[], None],
-    batches_ahead: int = 0,
-    validation: "Validation | None" = None,
-    evaluate_training: Callable[[], Logs] | None = None,
-    elapsed_before: float = 0.0,
     others: Sequence[Any] = (),
     on_note: Callable[[str], None] = lambda text: None,
-    now: Callable[[], int] = time.perf_counter_ns,
+    **fields: Any,
 ) -> Any:
     """Builds the callback list that `model.fit` is given.
 
@@ -160,23 +222,13 @@ def build_callbacks(
 
     Args:
         clock: Told of every execution.
-        ledger: Told when validation begins and ends.
-        model: The model to be trained.
-        steps_per_epoch: Steps after which an epoch ends.
-        global_batch_size: Samples of a step.
-        warmup_steps: Leading steps that no rate is computed from.
-        on_epoch: Receives a record at the end of each epoch, validation included; says whether to stop there.
-        on_first_step: Called once, after the first execution; its time is in no span.
-        batches_ahead: Batches that are made ahead, at most, while none is taken.
-        validation: What follows each epoch; None: nothing does.
-        evaluate_training: Returns loss and accuracy of the training samples in inference mode; None: not wanted.
-        elapsed_before: Seconds that a run which is gone on with had taken.
         others: Keras callbacks that do something besides.
         on_note: Told which of them make every step wait for the device.
-        now: Reads a monotonic clock, in nanoseconds.
+        fields: As of `FitReadings`.
     """
     import keras
 
+    readings = FitReadings(clock=clock, **fields)
     waits_in_training = _find_overrides(others, "on_train_batch_end", "on_batch_end")
     waits_in_validation = _find_overrides(others, "on_test_batch_end")
     if waits_in_training:
@@ -186,70 +238,32 @@ def build_callbacks(
         )
 
     class TimedCallbackList(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
-        """Tells the clock of every step, and leaves all else to Keras."""
-
-        train_start = 0
-        training_end = 0
+        """Tells the readings of every step, and leaves all else to Keras; here, since it is one of Keras's classes."""
 
         def on_train_begin(self, logs: Any = None) -> None:
             super().on_train_begin(logs)
-            self.train_start = now()
+            readings.begin_training()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             super().on_epoch_begin(epoch, logs)
             clock.begin_epoch(epoch + 1)
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            count = int(model.steps_per_execution)
-            is_first, ends_epoch = clock.step == 0, batch + 1 >= steps_per_epoch
-            if clock.end_steps(count, ends_epoch=ends_epoch):
-                model.stop_training = True
-            if waits_in_training:
-                super().on_train_batch_end(batch, logs)
-            if is_first:
-                ledger.switch("callbacks")
-                on_first_step()
-                clock.restart()
-            if ends_epoch:
-                ledger.switch("validation" if validation else "callbacks")
-            self.training_end = now()
+            tell = functools.partial(super().on_train_batch_end, batch, logs) if waits_in_training else None
+            readings.end_steps(batch, tell)
 
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             if waits_in_validation:
                 super().on_test_batch_end(batch, logs)
-            if validation:
-                validation.note(logs)
+            if readings.validation:
+                readings.validation.note(logs)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             values = {key: float(value) for key, value in (logs or {}).items()}
-            validated_ns = now()
-            ledger.switch("callbacks")
-            super().on_epoch_end(epoch, values)
-            inference = {}
-            if evaluate_training:
-                with ledger.entry("validation"):
-                    inference = {f"inference_{key}": value for key, value in evaluate_training().items()}
-            time_ns = now()
-            spans = clock.epoch_spans
-            num_steps = sum(span.num_steps for span in spans)
-            record = EpochRecord(
-                epoch=epoch + 1,
-                num_steps=num_steps,
-                epoch_seconds=sum(span.seconds for span in spans),
-                validation_seconds=(validated_ns - self.training_end) * _NS if validation else None,
-                elapsed_seconds=elapsed_before + (time_ns - self.train_start) * _NS,
-                samples_per_second=epoch_samples_per_second(
-                    spans, global_batch_size=global_batch_size, warmup_steps=warmup_steps
-                ),
-                finished_at=time.time(),
-                inference_seconds=(time_ns - validated_ns) * _NS if evaluate_training else None,
-                ready_batches=min(num_steps, batches_ahead) if validation or evaluate_training else 0,
-                **_learning(values | inference | (validation.batch_means() if validation else {})),
-            )
-            if on_epoch(record):
-                model.stop_training = True
+            readings.end_epoch(epoch + 1, values, functools.partial(super().on_epoch_end, epoch, values))
 
-    return TimedCallbackList(list(others), add_history=True, add_progbar=False, model=model, steps=steps_per_epoch)
+    steps = readings.steps_per_epoch
+    return TimedCallbackList(list(others), add_history=True, add_progbar=False, model=readings.model, steps=steps)
 
 
 def _find_overrides(callbacks: Sequence[Any], *methods: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Published figures beside measured ones: what makes them comparable, how they compare, and what is said of it."""
 
 import csv
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -42,7 +43,7 @@ def brief(speed: float = 100.0, **fields: Any) -> Any:
 
 
 def compared(*briefs: Any, own: dict[str, Any] | None = OWN, **options: Any) -> Comparison:
-    return compare(briefs, lambda brief: None, own_settings=own, **options)
+    return dataclasses.replace(compare(briefs, lambda brief: None, **options), own_settings=own)
 
 
 def said(*briefs: Any, own: dict[str, Any] | None = OWN) -> str:

@@ -48,7 +48,7 @@ class Profiles:
         result = build_profile_run(request, **ended)
         summary = summarize(result, warmup_steps=1)
         console.stage("loading data")
-        console.header(result)
+        console.ready(result)
         console.finish(result, summary, TRACKED, f"mlruns/journals/{request.run_id}.jsonl")
         self.clock.now += 5.0
         self.ends.append(self.clock.now)

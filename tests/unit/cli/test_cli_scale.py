@@ -11,7 +11,6 @@ from click.shell_completion import ShellComplete
 from builders import build_placement, build_result
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.cli import cli, devices
-from tfbench.cli._runs import RunMaker
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.machine.devices import DeviceFacts
 from tfbench.records.machine import Gpu
@@ -23,6 +22,7 @@ from tfbench.runs.limits import RunOutcome
 from tfbench.store import briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps import view
 from tfbench.sweeps.scale import choose_kind, parse_replicas
 
 Cli = Callable[..., Any]
@@ -65,7 +65,7 @@ def made(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Runs:
 
     monkeypatch.setattr(session, "execute_run", execute)
     monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
-    monkeypatch.setattr(RunMaker, "show_sweep", lambda maker, plan, results: None)  # in MLflow
+    monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
     return made
 
 

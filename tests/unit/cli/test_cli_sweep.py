@@ -9,11 +9,11 @@ import pytest
 
 from searches import KEY, PlantedRuns
 from tfbench.analysis.comparison.brief import make_brief
-from tfbench.cli._runs import RunMaker
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.store import briefs
+from tfbench.sweeps import view
 
 Cli = Callable[..., Any]
 ARMS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
@@ -41,7 +41,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., Pl
 
         monkeypatch.setattr(session, "execute_run", execute)
         monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
-        monkeypatch.setattr(RunMaker, "show_sweep", lambda maker, plan, results: None)  # in MLflow
+        monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
         return runs
 
     return use

@@ -261,8 +261,8 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
         shown.stage(f"{EVIL} [/nothing]")
         shown.stage(f"again {EVIL}")
         shown._is_live = False
-        shown.header(result)
-        shown.warn(f"{EVIL} http://u:p@h")
+        shown.ready(result)
+        shown.caution(f"{EVIL} http://u:p@h")
         shown.finish(result, summary, None, EVIL, [EVIL])
         shown.close()
     live.stop()

@@ -199,10 +199,10 @@ def show(
     shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=width, **colors))
     shown.stage("starting TensorFlow")
     shown.stage("loading data")
-    shown.header(result)
+    shown.ready(result)
     for record in result.epochs:
         shown.progress(600 * record.epoch - 300, 1800, record.epoch, 300, 600, 150.0, 8.0)
-        shown.epoch_row(record)
+        shown.epoch(record)
     shown.finish(result, summarize(result, warmup_steps=1), tracked, JOURNAL)
     return file.getvalue()
 
@@ -234,7 +234,7 @@ def test_the_width_is_that_of_columns(monkeypatch: pytest.MonkeyPatch, capsys: p
     for width in (80, 120):
         monkeypatch.setenv("COLUMNS", str(width))
         shown = RunConsole(quiet_stdout=False)
-        shown.epoch_row(build_epoch())
+        shown.epoch(build_epoch())
         header = capsys.readouterr().out.splitlines()[0]
         assert len(header) == (80 if width == 80 else 93)
 
@@ -243,9 +243,9 @@ def test_everything_goes_to_stderr_when_stdout_is_kept_quiet(capsys: pytest.Capt
     result = build_mnist_run()
     shown = RunConsole(quiet_stdout=True)
     shown.stage("loading data")
-    shown.header(result)
-    shown.epoch_row(result.epochs[0])
-    shown.warn("something")
+    shown.ready(result)
+    shown.epoch(result.epochs[0])
+    shown.caution("something")
     shown.finish(result, summarize(result, warmup_steps=1), None, "")
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -279,7 +279,7 @@ def test_a_terminal_shows_a_failure_in_red() -> None:
 def test_no_thread_draws_beside_the_measurement() -> None:
     before = threading.active_count()
     shown = RunConsole(quiet_stdout=False, console=Console(file=Terminal(), width=80, force_terminal=True))
-    shown.header(build_mnist_run())
+    shown.ready(build_mnist_run())
     shown.progress(1, None, 1, 1, 600, None, None)
     assert threading.active_count() == before
     shown.close()

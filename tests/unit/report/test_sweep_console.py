@@ -193,9 +193,9 @@ def test_a_warning_is_given_once_in_a_sweep() -> None:
     screen = Screen()
     live, _ = make_live(screen)
     live.begin(cell_of(0), 0, 1.0)
-    live.warn("the governor is powersave")
+    live.caution("the governor is powersave")
     live.begin(cell_of(1), 1, 1.0)
-    live.warn("the governor is powersave")
+    live.caution("the governor is powersave")
     assert screen.getvalue().count("warning: the governor is powersave") == 1
     live.stop()
 

@@ -280,10 +280,10 @@ def test_a_run_of_a_series_is_a_line_and_a_warning_is_given_once(capsys: pytest.
     for label, status, cautions in (("round 1, a", "FINISHED", ()), ("round 1, b", "FAILED", ("x", "y"))):
         console = BriefConsole(label, warned, quiet_stdout=False)
         console.stage("loading data")
-        console.warn("two replicas share the cores")
+        console.caution("two replicas share the cores")
         result = build_result(exit=RunExit(status=status, reason="out of memory" if status == "FAILED" else ""))
-        console.header(result)
-        console.epoch_row(result.epochs[0])
+        console.ready(result)
+        console.epoch(result.epochs[0])
         console.finish(result, Summary(metrics={"samples_per_second": 1234.5}, cautions=cautions), None, "journal")
     run_id = build_request().run_id
     asked_for = build_result(

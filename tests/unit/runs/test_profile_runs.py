@@ -19,6 +19,7 @@ from tfbench.analysis.run.checks import find_early_cautions
 from tfbench.analysis.run.summary import summarize
 from tfbench.errors import UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
+from tfbench.records.events import read_event
 from tfbench.records.journal import files_folder, read_records, replay
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.profile_replay import ProfileReplay
@@ -267,7 +268,7 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
     )
     progress = RunProgress()
     console.stage("loading data")
-    console.header(result)
+    console.ready(result)
     progress.start(result, 90.0)
     progress.begin_stage(100.0)
     console.stage("timing in turns")
@@ -355,14 +356,20 @@ def test_records_of_builds_and_of_older_profiles_are_read() -> None:
     replay = ProfileReplay()
     operations: dict[str, Any] = {"kind": "profile_operations", "operations": [], "num_steps": 2, "step_seconds": 0.1}
     wait = {"name": "MemcpyD2H", "kind": "", "occurrences": 1.0, "seconds": 1e-5, "own_seconds": 1e-5}
-    replay.apply(operations | {"host_waits": [wait]})
-    replay.apply({"kind": "profile_setup", "setup": {"name": "a", "losses": [0.5]}})
-    replay.apply({"kind": "profile_setup", "setup": {"name": "a", "build": 2}})
-    replay.apply({"kind": "profile_variant_round", "round": {"seconds": {"a": 1.0}}})
+    replay.apply(read_event(operations | {"host_waits": [wait]}))
+    replay.apply(read_event({"kind": "profile_setup", "setup": {"name": "a", "losses": [0.5]}}))
+    replay.apply(read_event({"kind": "profile_setup", "setup": {"name": "a", "build": 2}}))
+    replay.apply(read_event({"kind": "profile_variant_round", "round": {"seconds": {"a": 1.0}}}))
     call = {"seconds": 1.0, "parts": {"update": 0.5}}
     told = call | {"active_seconds": 0.6, "on_device": True}
-    replay.apply({"kind": "profile_variant_round", "round": {"build": 2, "seconds": {"a": 1.0}, "traced": {"a": told}}})
-    replay.apply({"kind": "profile_round", "round": {"seconds": {"full": 1.0}, "traced": {"forward": call}}})
+    replay.apply(
+        read_event(
+            {"kind": "profile_variant_round", "round": {"build": 2, "seconds": {"a": 1.0}, "traced": {"a": told}}}
+        )
+    )
+    replay.apply(
+        read_event({"kind": "profile_round", "round": {"seconds": {"full": 1.0}, "traced": {"forward": call}}})
+    )
     found = replay.result()
     assert [(one.name, one.build) for one in found.setups] == [("a", 1), ("a", 2)]
     assert [one.build for one in found.variant_rounds] == [1, 2]
@@ -370,6 +377,6 @@ def test_records_of_builds_and_of_older_profiles_are_read() -> None:
     assert found.rounds[0].traced["forward"].active_seconds is None
     assert [one.name for one in found.host_waits or ()] == ["MemcpyD2H"]
     older = ProfileReplay()
-    older.apply(operations)
+    older.apply(read_event(operations))
     assert older.result().host_waits is None
     assert build(ProfileRequest, {"kind": "variants", "seconds": 20.0, "variants": []}, "profile").builds == 1

@@ -9,8 +9,7 @@ import pytest
 
 from sweeps import TWO_ARMS, build_plan, write_sweep
 from tfbench.cli import ui
-from tfbench.cli._measuring import Measuring
-from tfbench.cli._runs import RunMaker
+from tfbench.cli._runs import warn_of_missing_view
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import ARM_TAG, Cell, CellResult, SweepPlan
 from tfbench.store.store import Store
@@ -18,7 +17,7 @@ from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import view
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.view import ShownSweep, find_shown_sweep, find_speedups, show_sweep
+from tfbench.sweeps.view import ShownSweep, find_shown_sweep, find_speedups, show_sweep, try_to_show
 from tfbench.tracking.tracker import TrackedSweep
 
 Cli = Callable[..., Any]
@@ -178,15 +177,13 @@ def test_runs_that_are_not_shown_are_said(
 
 
 def test_a_sweep_whose_view_cannot_be_written_ends_with_a_warning(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Down(Tracker):
         def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
             raise TrackingError("MLflow at http://bench: no answer.")
 
-    monkeypatch.setattr("tfbench.cli._store.make_tracker", Down().at)
-    fields: dict[str, Any] = dict.fromkeys(Measuring._fields) | {"store_root": store.root, "output_format": "text"}
-    RunMaker(Measuring(**fields)).show_sweep(*read_sweep(store, "abc"))
+    warn_of_missing_view(try_to_show(store, *read_sweep(store, "abc"), Down()))  # type: ignore[arg-type]
     assert capsys.readouterr() == (
         "",
         "Warning: the sweep has no view of its own in MLflow: MLflow at http://bench: no answer.\n",

@@ -1,6 +1,7 @@
 """Runs side by side: a row a network size and batch size, a column an arm, speed-ups over one of the arms."""
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -87,6 +88,45 @@ class Comparison:
         return [run for row in self.rows for entry in row.entries.values() for run in entry.runs]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _Rules:
+    """How arms are held against each other."""
+
+    baseline: str
+    allows_unequal: bool  # compare runs that differ in what must be equal all the same
+    compared: Collection[str]  # of what must be equal: in which arms may differ
+
+
+@dataclasses.dataclass(slots=True)
+class _Cell:
+    """What there is of one setting under one arm."""
+
+    runs: list[RunBrief] = dataclasses.field(default_factory=list)
+    failure: Failure | None = None
+
+
+class _Grid:
+    """Runs and failures by setting and arm; settings in the order in which they came."""
+
+    def __init__(self, settings: Iterable[Mapping[str, Any]]) -> None:
+        self.rows: dict[str, tuple[dict[str, Any], dict[str, _Cell]]] = {}
+        for setting in settings:
+            self._cells_of(setting)
+
+    def add_run(self, setting: Mapping[str, Any], arm: str, run: RunBrief) -> None:
+        """Puts a run beside the others of its place."""
+        self._cells_of(setting).setdefault(arm, _Cell()).runs.append(run)
+
+    def add_failure(self, failure: Failure) -> None:
+        """Notes a failure, unless another of its place was noted before."""
+        cell = self._cells_of(failure.setting).setdefault(failure.arm, _Cell())
+        cell.failure = cell.failure or failure
+
+    def _cells_of(self, setting: Mapping[str, Any]) -> dict[str, _Cell]:
+        name = json.dumps(setting, default=str)  # values may be lists; 1, 1.0 and true are three
+        return self.rows.setdefault(name, (dict(setting), {}))[1]
+
+
 def compare(
     briefs: Sequence[RunBrief],
     find_floor: FindFloor,
@@ -98,8 +138,6 @@ def compare(
     failures: Iterable[Failure] = (),
     allows_unequal: bool = False,
     compared: Collection[str] = (),
-    own_settings: Mapping[str, Any] | None = None,
-    unreadable: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Sets runs side by side.
 
@@ -113,8 +151,9 @@ def compare(
         failures: Points without a speed that have no run, or none that tells why.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
         compared: Of what must be equal: in which arms may differ, since that is compared ("global_batch_size").
-        own_settings: The recipe's own values under dotted keys, as far as they are known.
-        unreadable: By their ids, why runs that belong to it are none of the briefs.
+
+    Returns:
+        All but `own_settings` and `unreadable`, which the caller may know.
     """
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
     measured = [brief for brief in briefs if brief.speed]
@@ -122,22 +161,14 @@ def compare(
     names = _name_arms(measured, is_planned=arms is not None)
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
     chosen = baseline if baseline in arms else (arms[0] if arms else "")
-    groups: dict[str, dict[str, list[RunBrief]]] = {}
-    named = {repr(setting): dict(setting) for setting in settings}
-    num_planned = len(named)
+    rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared)
+    grid = _Grid(settings)
+    num_planned = len(grid.rows)
     for brief in measured:
-        setting = {key: setting_value(brief.settings, key) for key in keys}
-        named.setdefault(repr(setting), setting)
-        groups.setdefault(repr(setting), {}).setdefault(names[brief.run_id], []).append(brief)
-    ended: dict[str, dict[str, Failure]] = {}
+        grid.add_run({key: setting_value(brief.settings, key) for key in keys}, names[brief.run_id], brief)
     for failure in failed:
-        named.setdefault(repr(failure.setting), failure.setting)
-        ended.setdefault(repr(failure.setting), {}).setdefault(failure.arm, failure)
-    rows = [
-        _make_row(setting, groups.get(name, {}), ended.get(name, {}), arms, chosen, allows_unequal, compared)
-        for name, setting in named.items()
-    ]
-    rows = _judge(rows, chosen, find_floor, allows_unequal)
+        grid.add_failure(failure)
+    rows = _judge([_make_row(*place, arms, rules) for place in grid.rows.values()], rules, find_floor)
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
         keys=tuple(keys),
@@ -148,8 +179,6 @@ def compare(
         shares_cores=tuple(dict.fromkeys(names[brief.run_id] for brief in measured if shares_cores(brief))),
         references=_list_references(briefs),
         compared=tuple(compared),
-        own_settings=own_settings,
-        unreadable=dict(unreadable or {}),
     )
 
 
@@ -180,67 +209,62 @@ def _name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str
     return {brief.run_id: f"{arm_of(brief)} on {machines[brief.run_id]}" for brief in briefs}
 
 
-def _make_row(
-    setting: dict[str, Any],
-    groups: dict[str, list[RunBrief]],
-    failures: Mapping[str, Failure],
-    arms: Sequence[str],
-    baseline: str,
-    allows_unequal: bool,
-    compared: Collection[str],
-) -> Row:
-    runs = [brief for group in groups.values() for brief in group]
+def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequence[str], rules: _Rules) -> Row:
+    cells = {arm: found.get(arm, _Cell()) for arm in arms}
+    split = {arm: _split_unequal(cell.runs, rules) for arm, cell in cells.items()}
+    base = split[rules.baseline][0] if arms else []
     entries: dict[str, Entry] = {}
-    for arm in sorted(arms, key=lambda arm: arm != baseline):
-        group, failure = groups.get(arm, []), failures.get(arm)
-        if not group:
-            outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
-            entries[arm] = Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
-            continue
-        kept, left_out = (group, []) if allows_unequal else _split_unequal(group)
-        group = groups[arm] = kept
-        speeds = [brief.speed or math.nan for brief in group]
-        entry = Entry(
-            arm=arm,
-            runs=tuple(group),
-            speed=geometric_mean(speeds),
-            interval=log_interval(speeds),
-            left_out=tuple(left_out),
-        )
-        if failure:
-            entry = dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason)
-        base = groups.get(baseline, [])  # the baseline comes first, so that only what is kept of it is left there
-        if base and arm != baseline:
-            unequal = find_unequal_values(base[0].equals, group[0].equals, compared=compared)
+    for arm, (kept, left_out) in split.items():
+        entry = _make_entry(arm, kept, left_out, cells[arm].failure)
+        if base and kept and arm != rules.baseline:
+            unequal = find_unequal_values(base[0].equals, kept[0].equals, compared=rules.compared)
             entry = dataclasses.replace(entry, unequal=unequal)
         entries[arm] = entry
-    sizes = [brief.metrics.get("num_parameters") for brief in runs]
+    sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
     return Row(
         setting=setting,
         num_parameters=next((int(size) for size in sizes if size is not None), None),
         global_batch_size=batches.pop() if len(batches) == 1 else setting.get(BATCH_KEY),
-        entries={arm: entries[arm] for arm in arms},
+        entries=entries,
     )
 
 
-def _split_unequal(group: Sequence[RunBrief]) -> tuple[list[RunBrief], list[RunBrief]]:
+def _make_entry(arm: str, kept: Sequence[RunBrief], left_out: Sequence[RunBrief], failure: Failure | None) -> Entry:
+    if not kept:
+        outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
+        return Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
+    speeds = [brief.speed or math.nan for brief in kept]
+    entry = Entry(
+        arm=arm,
+        runs=tuple(kept),
+        speed=geometric_mean(speeds),
+        interval=log_interval(speeds),
+        left_out=tuple(left_out),
+    )
+    return dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason) if failure else entry
+
+
+def _split_unequal(runs: Sequence[RunBrief], rules: _Rules) -> tuple[list[RunBrief], list[RunBrief]]:
     """Returns the runs that are like the newest in what must be equal, and the others."""
-    newest = max(group, key=lambda brief: brief.created)
-    like = [brief.equals == newest.equals for brief in group]
+    if rules.allows_unequal or not runs:
+        return list(runs), []
+    newest = max(runs, key=lambda brief: brief.created)
+    like = [brief.equals == newest.equals for brief in runs]
     return (
-        [brief for brief, is_like in zip(group, like, strict=True) if is_like],
-        [brief for brief, is_like in zip(group, like, strict=True) if not is_like],
+        [brief for brief, is_like in zip(runs, like, strict=True) if is_like],
+        [brief for brief, is_like in zip(runs, like, strict=True) if not is_like],
     )
 
 
-def _judge(rows: Sequence[Row], baseline: str, find_floor: FindFloor, allows_unequal: bool) -> list[Row]:
+def _judge(rows: Sequence[Row], rules: _Rules, find_floor: FindFloor) -> list[Row]:
     """Puts in the speed-ups over the baseline, of all settings and arms at once."""
+    baseline = rules.baseline
     places = [
         (place, arm)
         for place, row in enumerate(rows)
         for arm, entry in row.entries.items()
-        if arm != baseline and entry.runs and row.entries[baseline].runs and (allows_unequal or not entry.unequal)
+        if arm != baseline and entry.runs and row.entries[baseline].runs and (rules.allows_unequal or not entry.unequal)
     ]
     pairs = [
         (_runs_of(rows[place].entries[baseline], find_floor), _runs_of(rows[place].entries[arm], find_floor))

@@ -20,6 +20,11 @@ Values = dict[str, float | None]
 _OF_WHOLE_EPOCHS = {"epoch_seconds", "validation_seconds", "val_loss", "val_accuracy", "best_val_accuracy"}
 
 
+def summarize_run(result: RunResult) -> Summary:
+    """Reduces a run to its numbers, as `summarize` does; the steps that its recipe has for warm-up are left out."""
+    return summarize(result, warmup_steps=result.request.recipe.measurement.warmup_steps)
+
+
 def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     """Reduces the raw readings of one run to the numbers that are reported, finished or not.
 

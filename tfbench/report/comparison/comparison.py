@@ -15,6 +15,10 @@ from tfbench.report.comparison.speeds import speed_text, speedup_json, speedup_t
 from tfbench.wording import csv_cell, markdown_text
 
 FORMAT_VERSION = 1
+_FIGURES = (
+    *("num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"),
+    *("speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason"),
+)
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
@@ -50,35 +54,44 @@ def comparison_csv(comparison: Comparison) -> str:
     That is of the outcome PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
     """
     file = io.StringIO()
-    names = ["num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"]
-    names += ["speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason"]
-    rows: list[list[Any]] = [[*comparison.keys, *names]]
-    for row in comparison.rows:
-        setting = [format_value(row.setting.get(key)) for key in comparison.keys]
-        for entry in row.entries.values():
-            interval, speedup = entry.interval, entry.speedup
-            rows.append(
-                [
-                    *setting,
-                    row.num_parameters,
-                    entry.global_batch_size or row.global_batch_size,
-                    entry.arm,
-                    entry.outcome,
-                    entry.speed,
-                    interval.low if interval else None,
-                    interval.high if interval else None,
-                    len(entry.runs),
-                    speedup.ratio if speedup else None,
-                    speedup.low if speedup else None,
-                    speedup.high if speedup else None,
-                    speedup.judgement if speedup else None,
-                    str(speedup.is_suggested).lower() if speedup else None,
-                    entry.reason,
-                ]
-            )
+    rows: list[list[Any]] = [[*comparison.keys, *_FIGURES]]
+    for line in comparison_rows(comparison):
+        figures = {name: line[name] for name in _FIGURES}
+        if figures["suggested"] is not None:
+            figures["suggested"] = str(figures["suggested"]).lower()
+        rows.append([*(format_value(line[key]) for key in comparison.keys), *figures.values()])
     rows += _published_rows(comparison)
     csv.writer(file, lineterminator="\n").writerows([csv_cell(value) for value in row] for row in rows)
     return file.getvalue()
+
+
+def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Returns a plain row for each setting and arm: the keys of the setting, and the raw figures.
+
+    "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so for "speedup", which
+    is over the baseline. None: there is none, and "outcome" and "reason" say why, if something went wrong.
+    """
+    return [
+        {key: row.setting.get(key) for key in comparison.keys}
+        | {
+            "num_parameters": row.num_parameters,
+            "global_batch_size": entry.global_batch_size or row.global_batch_size,
+            "arm": entry.arm,
+            "outcome": entry.outcome,
+            "samples_per_second": entry.speed,
+            "low": entry.interval.low if entry.interval else None,
+            "high": entry.interval.high if entry.interval else None,
+            "num_runs": len(entry.runs),
+            "speedup": entry.speedup.ratio if entry.speedup else None,
+            "speedup_low": entry.speedup.low if entry.speedup else None,
+            "speedup_high": entry.speedup.high if entry.speedup else None,
+            "judgement": entry.speedup.judgement if entry.speedup else None,
+            "suggested": entry.speedup.is_suggested if entry.speedup else None,
+            "reason": entry.reason,
+        }
+        for row in comparison.rows
+        for entry in row.entries.values()
+    ]
 
 
 def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:

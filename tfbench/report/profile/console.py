@@ -41,7 +41,7 @@ class ProfileConsole(RunConsole):
         else:
             super().stage(text)
 
-    def header(self, result: RunResult) -> None:
+    def ready(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
         self._has_begun = True
         if self._follows:
@@ -49,7 +49,7 @@ class ProfileConsole(RunConsole):
             request = result.request
             self._print([*formats.format_pairs([("run", f"{request.name} ({request.run_id})")], self.width), ""])
         else:
-            super().header(result)
+            super().ready(result)
 
     def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
         """Says on a terminal which round is done."""

@@ -31,17 +31,17 @@ class BriefConsole(RunConsole):
         if self._is_live:
             super().stage(f"{self._label}: {text}")
 
-    def header(self, result: RunResult) -> None:
+    def ready(self, result: RunResult) -> None:
         """Shows nothing: all runs of a series are of one kind."""
 
-    def epoch_row(self, epoch: EpochRecord) -> None:
+    def epoch(self, epoch: EpochRecord) -> None:
         """Shows nothing."""
 
-    def warn(self, text: str) -> None:
+    def caution(self, text: str) -> None:
         """Says what the user should know, once in a series."""
         if text not in self._warned:
             self._warned.add(text)
-            super().warn(text)
+            super().caution(text)
 
     def finish(
         self,

@@ -89,7 +89,7 @@ class RunConsole:
             self._status = self._console.status(shown(text), refresh_per_second=4)
             self._status.start()
 
-    def header(self, result: RunResult) -> None:
+    def ready(self, result: RunResult) -> None:
         """Says what is about to be measured, once devices, data and model are ready."""
         self._stop_status()
         recipe = result.request.recipe
@@ -145,7 +145,7 @@ class RunConsole:
             seconds: What was asked for.
         """
 
-    def epoch_row(self, epoch: EpochRecord) -> None:
+    def epoch(self, epoch: EpochRecord) -> None:
         """Adds an epoch to the table; the first one brings the names of the columns with it."""
         self._stop_status()
         width = self._console.width
@@ -203,7 +203,7 @@ class RunConsole:
         """Characters of a line."""
         return self._console.width
 
-    def warn(self, text: str) -> None:
+    def caution(self, text: str) -> None:
         """Says what the user should know, without stopping the display."""
         self._print([f"warning: {text}"], style="yellow")
 

@@ -13,11 +13,10 @@ from types import TracebackType
 
 import psutil
 
-from tfbench.errors import ExitCode, describe_recorded
 from tfbench.machine import children
 from tfbench.records.journal import request_fields, work_folder
 from tfbench.records.lines import Follower, Record
-from tfbench.records.run import RunExit, RunRequest, RunResult
+from tfbench.records.run import RunRequest
 
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
@@ -129,34 +128,6 @@ class Worker:
         return children.start(
             "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
         )
-
-
-def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
-    """Says how a run ended.
-
-    Args:
-        result: What the journal holds.
-        returncode: Of the measuring process; negative: the signal that ended it.
-        stopped_by: Why the parent stopped it; "" if it did not.
-        stderr_tail: Shown where the process left no other reason.
-    """
-    if result.stage == "finished":
-        return RunExit(status="FINISHED", reason=result.stop_reason or "")
-    if stopped_by:
-        return RunExit(status="KILLED", reason=stopped_by)
-    if result.error is not None:
-        return RunExit(status="FAILED", reason=describe_recorded(result.error))
-    if returncode == ExitCode.INTERRUPTED:
-        return RunExit(status="KILLED", reason="the measuring process was asked to stop, by another process")
-    if returncode < 0:
-        name = signal.Signals(-returncode).name
-        if name in ("SIGKILL", "SIGTERM"):
-            cause = "; the system does this when memory runs out" if name == "SIGKILL" else ""
-            return RunExit(status="KILLED", reason=f"the measuring process was killed by {name}{cause}")
-        return RunExit(status="FAILED", reason=f"the measuring process crashed with {name}. {stderr_tail}".strip())
-    return RunExit(
-        status="FAILED", reason=f"the measuring process ended with exit code {returncode}. {stderr_tail}".strip()
-    )
 
 
 def _open_pidfd(pid: int) -> int | None:

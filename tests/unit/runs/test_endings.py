@@ -4,7 +4,7 @@ import pytest
 
 from builders import build_result
 from tfbench.records.run import RunExit
-from tfbench.runs.launchers.process import describe_exit
+from tfbench.runs.endings import deduce_exit, describe_exit
 
 ERROR = {"type": "ResourceExhaustedError", "message": "no memory left", "traceback": ""}
 
@@ -54,3 +54,28 @@ def test_a_device_without_memory_left_is_out_of_memory() -> None:
 )
 def test_a_process_that_left_no_word_is_described_by_its_exit(returncode: int, status: str, reason: str) -> None:
     assert end(returncode) == RunExit(status=status, reason=reason)
+
+
+def test_a_worker_s_own_error_counts_less_than_why_it_was_stopped_and_its_success_counts_more() -> None:
+    assert end(1, error=ERROR, stopped_by="timed out").reason == "timed out"
+    assert end(0, stage="finished", stopped_by="timed out") == RunExit(status="FINISHED")
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "reason"),
+    [
+        ({"stage": "finished"}, "FINISHED", ""),
+        ({"stage": "finished", "stop_reason": "error below 1 %"}, "FINISHED", "error below 1 %"),
+        ({"error": ERROR}, "FAILED", "out of memory: no memory left"),
+        (
+            {},
+            "KILLED",
+            "the process that tracked it and the worker ended without a word: killed, or the machine stopped",
+        ),
+    ],
+)
+def test_an_end_that_nobody_wrote_down_is_told_from_the_journal(
+    told: dict[str, object], status: str, reason: str
+) -> None:
+    values = {"stage": "training", "exit": None, "error": None} | told
+    assert deduce_exit(build_result(**values)) == RunExit(status=status, reason=reason)

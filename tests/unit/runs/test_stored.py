@@ -1,0 +1,98 @@
+"""Runs of a store as Python callers read them: one as a whole, all of them as rows."""
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+import tfbench
+from journals import build_sized_result, this_process, write_journal
+from tfbench.errors import StillRunningError, UnknownNameError
+from tfbench.report.run.brief_console import BriefConsole
+from tfbench.report.run.console import RunConsole
+from tfbench.runs.observer import RunObserver, SilentObserver
+from tfbench.runs.stop_signals import StopSignals
+from tfbench.store.store import Store
+
+
+@pytest.fixture
+def store(in_tmp_path: Path) -> Store:
+    """The store of the current folder, with two runs of one recipe."""
+    store = Store(Path("mlruns"))
+    for index in (1, 0):
+        write_journal(store, build_sized_result(index))
+    return store
+
+
+def test_runs_are_plain_rows_of_what_they_are_their_figures_and_their_settings(store: Store) -> None:
+    rows = tfbench.load_runs()
+    assert [row["created"] for row in rows] == sorted(row["created"] for row in rows)
+    first = rows[0]
+    result = build_sized_result(0)
+    assert first["run_id"] in {result.request.run_id, build_sized_result(1).request.run_id}
+    assert first["status"] == "FINISHED"
+    assert first["devices"] == ",".join(result.placement.devices if result.placement else ())
+    assert first["samples_per_second"] == tfbench.read_run(first["run_id"]).metrics["samples_per_second"]
+    assert first["training.global_batch_size"] == first["global_batch_size"]
+    assert all(not isinstance(value, dict | tuple) for row in rows for value in row.values())
+    assert tfbench.load_runs(recipe="another") == []
+
+
+def test_a_run_is_read_with_what_was_made_of_it(store: Store) -> None:
+    expected = build_sized_result(0)
+    run = tfbench.read_run(expected.request.run_id, store="mlruns")
+    assert (run.run_id, run.status, run.reason) == (expected.request.run_id, "FINISHED", "")
+    assert run.result.epochs == expected.epochs
+    assert run.journal == store.journal_path(run.run_id)
+    assert run.tracked is None
+    assert run.row() in tfbench.load_runs()
+    with pytest.raises(UnknownNameError, match="run 'nobody': not in store mlruns"):
+        tfbench.read_run("nobody")
+
+
+def test_stored_runs_are_compared_as_the_command_does(store: Store) -> None:
+    found = tfbench.compare(store="mlruns")
+    assert found.plan is None
+    assert len(found.comparison.runs) == 2
+    measured = [row for row in found.rows() if row["outcome"] == "FINISHED"]
+    assert len(measured) == len(found.rows()) - 2 == 2  # two networks under two arms, each under one of them
+    assert {row["samples_per_second"] for row in measured} == {run.speed for run in found.comparison.runs}
+    assert tfbench.compare([build_sized_result(0).request.run_id]).comparison.runs[0].speed
+    with pytest.raises(UnknownNameError, match="no such arm"):
+        tfbench.compare(baseline="default tpu:0")
+
+
+def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
+    result = build_sized_result(0)
+    write_journal(Store(Path("mlruns")), result, without=("exit", "finished"), parent=this_process())
+    with pytest.raises(StillRunningError, match="is still running"):
+        tfbench.resume(result.request.run_id)
+
+
+def test_consoles_and_silence_are_observers() -> None:
+    silent: RunObserver = SilentObserver()
+    consoles: list[RunObserver] = [RunConsole(quiet_stdout=True), BriefConsole("a", set(), quiet_stdout=True)]
+    names = [name for name in dir(RunObserver) if not name.startswith("_")]
+    assert names == ["caution", "close", "epoch", "finish", "profile_round", "progress", "ready", "stage"]
+    assert all(callable(getattr(one, name)) for one in (silent, *consoles) for name in names)
+
+
+def test_a_name_that_the_package_does_not_have_is_refused() -> None:
+    assert {"run", "sweep", "compare", "load_runs"} <= set(dir(tfbench))
+    with pytest.raises(AttributeError, match="module 'tfbench' has no attribute 'runn'"):
+        tfbench.runn  # noqa: B018
+
+
+def test_signals_are_heard_in_the_main_thread_alone() -> None:
+    seen = []
+
+    def in_a_thread() -> None:
+        with StopSignals() as stop:
+            seen.append(stop.received)
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=in_a_thread)
+    thread.start()
+    thread.join()
+    assert (seen, signal.getsignal(signal.SIGTERM)) == ([None], before)

@@ -1,0 +1,317 @@
+"""tfbench from Python: make runs and sweeps, read what is stored, compare.
+
+    import pandas
+    import tfbench
+
+    run = tfbench.run("mnist_mlp", synthetic=True, overrides={"measurement.steps": 200})
+    print(run.status, run.metrics["samples_per_second"], run.cautions)
+
+    swept = tfbench.sweep("mnist_mlp", vary={"training.global_batch_size": [32, 512]}, synthetic=True)
+    print("\n".join(swept.verdict))
+
+    table = pandas.DataFrame(tfbench.load_runs("mlruns"))
+
+What is made so is what the command line makes: measured in a process of its own, kept in a store, tracked in MLflow,
+found by `tfbench compare`, `tfbench ui` and `tfbench recover`. Nothing is printed: an observer is told what happens,
+and what a user can mend is raised as a `tfbench.errors.TfbenchError`. A run that fails is a result, whose `status` and
+`reason` say so. Ctrl-C ends a run in good order; what was measured by then is kept, and returned.
+
+Of variables, MLFLOW_TRACKING_URI and TFBENCH_DATA_DIR count as they do for the command line.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
+from tfbench.runs.limits import RunLimits
+from tfbench.runs.maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
+from tfbench.runs.observer import RunObserver, SilentObserver
+from tfbench.runs.requests import lay_values, load_request, resumed_request
+from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
+from tfbench.store.store import DEFAULT_STORE, Store
+from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
+from tfbench.store.tracking_state import TrackingState
+from tfbench.sweeps.compared import ComparedRuns, Swept
+from tfbench.sweeps.comparison import compare_stored, compare_sweep
+from tfbench.sweeps.making import make_sweep, plan_sweep
+from tfbench.sweeps.observer import SilentSweepObserver, SweepObserver
+from tfbench.sweeps.plan import make_variation, parse_arm
+from tfbench.sweeps.sweep import check_points
+
+__all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
+
+Folder = str | Path
+
+
+def run(
+    recipe: Folder,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    strategy: str | None = None,
+    devices: str | Sequence[str] | None = None,
+    synthetic: bool = False,
+    data_dir: Folder | None = None,
+    name: str | None = None,
+    allows_code: bool = False,
+    limits: RunLimits | None = None,
+    store: Folder = DEFAULT_STORE,
+    track: bool = True,
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    observer: RunObserver | None = None,
+) -> Run:
+    """Measures one run of a recipe in a process of its own, as `tfbench run` does.
+
+    Args:
+        recipe: A recipe's name, or the path of its file.
+        overrides: Dotted key to value, laid over the recipe: `{"training.epochs": 3}`.
+        strategy: "default", "one_device" or "mirrored"; None: the recipe's.
+        devices: "cpu:0", "gpu:0,gpu:1" or a list of these; None: the recipe's.
+        synthetic: Train on data made from the seed, of the same shapes and sizes, which needs no download.
+        data_dir: Folder of prepared data.
+        name: Of the run; None: made from the recipe.
+        allows_code: Call the functions of your own that the recipe names.
+        limits: Seconds and bytes beyond which the run is ended; None: as much as it needs.
+        store: Folder that keeps it.
+        track: Whether it is sent to MLflow now; otherwise `tfbench recover` does it later.
+        tracking_uri: Of an MLflow server; None: the store's own database.
+        experiment: Of MLflow; None: "tfbench".
+        observer: Told what happens; None: nobody.
+
+    Raises:
+        TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing stored.
+    """
+    values = lay_values(overrides, strategy=strategy, devices=devices, synthetic=synthetic)
+    request = load_request(str(recipe), values=values, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code)
+    maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
+    return run_of(maker.make(request, observer or SilentObserver(), limits or RunLimits()), maker.store)
+
+
+def resume(
+    which: str = "@last",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    data_dir: Folder | None = None,
+    allows_code: bool = False,
+    limits: RunLimits | None = None,
+    store: Folder = DEFAULT_STORE,
+    track: bool = True,
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    observer: RunObserver | None = None,
+) -> Run:
+    """Goes on from the newest snapshot of an earlier run, as `tfbench run --resume` does.
+
+    Args:
+        which: The beginning of an id, a run's name, or "@last".
+        overrides: Dotted key to value; the recipe's length, early stops, outputs, prices, expectations may change.
+        name: None: the earlier run's; so for the data folder, and for where it is tracked.
+        data_dir: As of `run`, and so for what follows.
+        allows_code: That it was allowed then does not count.
+        limits: As of `run`.
+        store: Folder that keeps both.
+        track: As of `run`.
+        tracking_uri: As of `run`; a place outside of the store that the earlier run names must be named again.
+        experiment: As of `run`.
+        observer: As of `run`.
+
+    Raises:
+        TfbenchError: There is no such run or snapshot, it has not ended, or the new one was refused.
+    """
+    kept = Store(Path(store))
+    previous, journal = read_predecessor(kept, which)
+    request = resumed_request(
+        previous,
+        journal,
+        overrides=overrides or {},
+        name=name,
+        data_dir=_data_dir(data_dir),
+        allows_code=allows_code,
+    )
+    maker = _open_maker(kept, track, tracking_uri, experiment, kept.read_state(previous.request.run_id))
+    return run_of(maker.make(request, observer or SilentObserver(), limits or RunLimits()), kept)
+
+
+def sweep(
+    recipe: Folder,
+    *,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    arms: Sequence[str] = (),
+    rounds: int = 3,
+    seconds: float | None = 5.0,
+    overrides: Mapping[str, Any] | None = None,
+    synthetic: bool = False,
+    data_dir: Folder | None = None,
+    allows_code: bool = False,
+    limits: RunLimits | None = None,
+    time_budget_seconds: float | None = None,
+    store: Folder = DEFAULT_STORE,
+    track: bool = True,
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    observer: SweepObserver | None = None,
+) -> Swept:
+    """Runs a recipe over several sizes, under several strategies and devices, and compares, as `tfbench sweep` does.
+
+    Args:
+        recipe: A recipe's name, or the path of its file.
+        vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: what the recipe's [sweep] varies.
+        arms: Where to measure, such as "mirrored cpu:0,cpu:1"; the first is the baseline; none: the recipe's own.
+        rounds: In each of which every point is run once, the arms taking turns.
+        seconds: Steady time of a run unless the recipe limits it; None: the recipe's epochs, validation included.
+        overrides: As of `run`, and so for what is not named here.
+        synthetic: As of `run`.
+        data_dir: As of `run`.
+        allows_code: As of `run`.
+        limits: Of each run; one that goes beyond them is a result, and the sweep goes on.
+        time_budget_seconds: After which no further run is begun.
+        store: As of `run`.
+        track: As of `run`.
+        tracking_uri: As of `run`.
+        experiment: As of `run`.
+        observer: Told what happens; None: nobody.
+
+    Raises:
+        TfbenchError: A point of it cannot be, or its record cannot be written.
+    """
+    if not 1 <= rounds <= 1000:
+        raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
+    request = load_request(
+        str(recipe),
+        values=lay_values(overrides, synthetic=synthetic),
+        data_dir=_data_dir(data_dir),
+        allows_code=allows_code,
+        steady_seconds=seconds,
+    )
+    bounds = limits or RunLimits()
+    plan = plan_sweep(
+        request,
+        [parse_arm(text) for text in arms],
+        [make_variation(key, values, origin="vary") for key, values in (vary or {}).items()],
+        num_rounds=rounds,
+        run_timeout_seconds=bounds.timeout_seconds,
+        memory_limit_bytes=bounds.memory_bytes,
+        time_budget_seconds=time_budget_seconds,
+    )
+    maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
+    return make_sweep(plan, new_log(maker.store, plan), maker, observer or SilentSweepObserver())
+
+
+def resume_sweep(
+    which: str = "@last",
+    *,
+    allows_code: bool = False,
+    store: Folder = DEFAULT_STORE,
+    track: bool = True,
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    observer: SweepObserver | None = None,
+) -> Swept:
+    """Makes the runs that a sweep still lacks, tracked where the others are, as `tfbench sweep --resume` does.
+
+    Args:
+        which: The beginning of its id, or "@last".
+        allows_code: As of `run`, and so for what follows; that it was allowed then does not count.
+        store: Folder that keeps it.
+        track: As of `run`.
+        tracking_uri: As of `resume`.
+        experiment: As of `run`.
+        observer: As of `sweep`.
+
+    Raises:
+        TfbenchError: There is no such sweep, its record is damaged, or another process is at it.
+    """
+    kept = Store(Path(store))
+    sweep_id = find_sweep(kept, which)
+    plan, _ = read_sweep(kept, sweep_id)
+    if plan.allows_code and not allows_code:
+        raise RecipeError("the sweep calls functions of your own: allow it again with allows_code=True.")
+    check_points(plan)  # its record may be someone else's
+    maker = _open_maker(kept, track, tracking_uri, experiment, find_tracking(kept, sweep_id))
+    return make_sweep(plan, reopened_log(kept, sweep_id), maker, observer or SilentSweepObserver())
+
+
+def compare(
+    runs: Iterable[str] | None = None,
+    *,
+    sweep: str | None = None,
+    recipe: str | None = None,
+    baseline: str | None = None,
+    allows_unequal: bool = False,
+    store: Folder = DEFAULT_STORE,
+) -> ComparedRuns:
+    """Sets stored runs side by side, as `tfbench compare` does.
+
+    Args:
+        runs: Ids, their beginnings, names, or "@last"; None: all runs of the store, unless a sweep is named.
+        sweep: The beginning of a sweep's id, or "@last", instead of runs.
+        recipe: Among all runs, only those of this recipe.
+        baseline: The arm that others are held against, such as "default cpu:0"; None: the first.
+        allows_unequal: Compare arms although they differ in what must be equal.
+        store: Folder that keeps them.
+
+    Returns:
+        What could be read: `comparison.unreadable` has the others, by id with why.
+
+    Raises:
+        UnknownNameError: There are no such runs, or no such arm.
+        TrackingError: The record of the sweep is damaged.
+    """
+    kept, plan = Store(Path(store)), None
+    if sweep:
+        plan, results = read_sweep(kept, find_sweep(kept, sweep))
+        comparison = compare_sweep(kept, plan, results, baseline=baseline)
+    else:
+        run_ids = kept.run_ids() if runs is None else [kept.find_training(token) for token in runs]
+        comparison = compare_stored(kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
+    if not comparison.rows and not comparison.unreadable:
+        raise UnknownNameError(f"store {kept.root}: no runs to compare. `tfbench sweep RECIPE` makes some.")
+    if comparison.rows and baseline and baseline not in comparison.arms:
+        near = did_you_mean(baseline, comparison.arms)
+        raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")
+    return ComparedRuns(comparison=comparison, verdict=find_verdict(comparison), plan=plan)
+
+
+def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:
+    """Returns all runs of a store that are over as plain rows, oldest first: `pandas.DataFrame(load_runs("mlruns"))`.
+
+    Args:
+        store: Folder that keeps them.
+        recipe: Only runs of this recipe; None: of all.
+
+    Returns:
+        A row a run: what it is, its figures under their names (units are in these), its recipe's values under dotted
+        keys. One that cannot be read has the status UNREADABLE, and says why under "reason".
+    """
+    return list_rows(Store(Path(store)), recipe=recipe)
+
+
+def read_run(which: str = "@last", *, store: Folder = DEFAULT_STORE) -> Run:
+    """Reads a run of a store as far as its journal goes.
+
+    Args:
+        which: The beginning of tfbench's or MLflow's id, a run's name, or "@last".
+        store: Folder that keeps it.
+
+    Raises:
+        UnknownNameError: No run, or more than one, is meant.
+        TrackingError: Its journal is damaged.
+    """
+    return read_stored(Store(Path(store)), which)
+
+
+def _data_dir(given: Folder | None) -> Path | None:
+    found = given or os.environ.get("TFBENCH_DATA_DIR")
+    return Path(found) if found else None
+
+
+def _open_maker(
+    store: Store, track: bool, named: str | None, experiment: str | None, before: TrackingState | None = None
+) -> RunMaker:
+    uri = named or os.environ.get(TRACKING_VARIABLE)
+    state = choose_place(store, tracking_uri=uri, experiment=experiment, before=before)
+    return RunMaker(store, state, open_tracker(state, store, named) if track else None)

@@ -1,0 +1,54 @@
+"""How a run ended: as its measuring process said, or as can be told from how that ended, or from its silence."""
+
+import signal
+
+from tfbench.errors import ExitCode, describe_recorded
+from tfbench.records.run import RunExit, RunResult
+
+
+def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
+    """Says how a run ended that was followed to the end of its process.
+
+    Args:
+        result: What the journal holds.
+        returncode: Of the measuring process; negative: the signal that ended it.
+        stopped_by: Why the parent stopped it; "" if it did not.
+        stderr_tail: Shown where the process left no other reason.
+    """
+    told = _told_by_worker(result)
+    if told and (told.status == "FINISHED" or not stopped_by):
+        return told
+    if stopped_by:
+        return RunExit(status="KILLED", reason=stopped_by)
+    if returncode == ExitCode.INTERRUPTED:
+        return RunExit(status="KILLED", reason="the measuring process was asked to stop, by another process")
+    if returncode < 0:
+        name = signal.Signals(-returncode).name
+        if name in ("SIGKILL", "SIGTERM"):
+            cause = "; the system does this when memory runs out" if name == "SIGKILL" else ""
+            return RunExit(status="KILLED", reason=f"the measuring process was killed by {name}{cause}")
+        return RunExit(status="FAILED", reason=f"the measuring process crashed with {name}. {stderr_tail}".strip())
+    return RunExit(
+        status="FAILED", reason=f"the measuring process ended with exit code {returncode}. {stderr_tail}".strip()
+    )
+
+
+def deduce_exit(result: RunResult) -> RunExit:
+    """Says how a run ended of which there is the journal alone: nobody is left to ask.
+
+    Args:
+        result: What the journal holds, in which there is no end.
+    """
+    return _told_by_worker(result) or RunExit(
+        status="KILLED",
+        reason="the process that tracked it and the worker ended without a word: killed, or the machine stopped",
+    )
+
+
+def _told_by_worker(result: RunResult) -> RunExit | None:
+    """Returns the end that the measuring process wrote down itself; None: it did not come to that."""
+    if result.stage == "finished":
+        return RunExit(status="FINISHED", reason=result.stop_reason or "")
+    if result.error is not None:
+        return RunExit(status="FAILED", reason=describe_recorded(result.error))
+    return None

@@ -1,0 +1,132 @@
+"""Runs that are in a store: one of them as a whole, and all of them as plain rows."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from tfbench.analysis.comparison.brief import RunBrief, make_brief
+from tfbench.analysis.run.summary import summarize_run
+from tfbench.errors import StillRunningError
+from tfbench.records.journal import read_records, read_run
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.runs.limits import RunOutcome
+from tfbench.store.briefs import read_briefs
+from tfbench.store.liveness import is_running
+from tfbench.store.store import Store
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A run that was measured, whole or in part: what was read, what was made of it, and where it is."""
+
+    result: RunResult
+    summary: Summary
+    tracked: TrackedRun | None  # where it stands in MLflow; None: it does not
+    journal: Path
+
+    @property
+    def run_id(self) -> str:
+        """Its id, by which every command finds it."""
+        return self.result.request.run_id
+
+    @property
+    def status(self) -> str:
+        """FINISHED, FAILED or KILLED; RUNNING where no end was recorded."""
+        return self.result.status
+
+    @property
+    def reason(self) -> str:
+        """Why it ended so; "" where there is nothing to say."""
+        return self.result.exit.reason if self.result.exit else ""
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """Its figures by name; units are in the names, None: it does not exist."""
+        return self.summary.metrics
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to know before its figures are believed."""
+        return self.summary.cautions
+
+    def row(self) -> dict[str, Any]:
+        """Returns it as a plain row, as `list_rows` does."""
+        return _row(make_brief(self.result, self.summary, journal_bytes=0))
+
+
+def run_of(outcome: RunOutcome, store: Store) -> Run:
+    """Returns a run that was just made, from the store that keeps it."""
+    journal = store.journal_path(outcome.result.request.run_id)
+    return Run(result=outcome.result, summary=outcome.summary, tracked=outcome.tracked, journal=journal)
+
+
+def read_stored(store: Store, token: str) -> Run:
+    """Reads a run as far as its journal goes.
+
+    Args:
+        store: Where it is.
+        token: The beginning of tfbench's or MLflow's id, a run's name, or "@last".
+
+    Raises:
+        UnknownNameError: No run, or more than one, is meant.
+        TrackingError: Its journal is damaged.
+    """
+    run_id = store.find(token)
+    journal = store.journal_path(run_id)
+    result, state = read_run(journal), store.read_state(run_id)
+    return Run(result=result, summary=summarize_run(result), tracked=state.run if state else None, journal=journal)
+
+
+def read_predecessor(store: Store, token: str) -> tuple[RunResult, Path]:
+    """Reads a run that is to be gone on with, and returns its journal's path, too.
+
+    Raises:
+        StillRunningError: It has not ended.
+        UnknownNameError: No run, or more than one, or a profile is meant.
+        TrackingError: Its journal is damaged.
+    """
+    run_id = store.find_training(token)
+    journal = store.journal_path(run_id)
+    records = read_records(journal)
+    result = read_run(journal, records)
+    if is_running(records):
+        raise StillRunningError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
+    return result, journal
+
+
+def list_rows(store: Store, *, recipe: str | None = None) -> list[dict[str, Any]]:
+    """Returns the runs of a store that are over as plain rows, oldest first.
+
+    Args:
+        store: Where they are.
+        recipe: Only runs of this recipe, as far as they can be read; None: of all.
+
+    Returns:
+        A row a run, of texts, numbers, flags and None; lists only where a setting is one. Its figures stand under their
+        names, its recipe's values under dotted keys ("training.global_batch_size"). Last those that cannot be read: of
+        the status UNREADABLE, with why under "reason".
+    """
+    found, unreadable = read_briefs(store, store.run_ids())
+    briefs = sorted((brief for brief in found if recipe in (None, brief.recipe)), key=lambda brief: brief.created)
+    damaged = [{"run_id": run_id, "status": "UNREADABLE", "reason": why} for run_id, why in unreadable.items()]
+    return [*map(_row, briefs), *damaged]
+
+
+def _row(brief: RunBrief) -> dict[str, Any]:
+    return {
+        "run_id": brief.run_id,
+        "name": brief.name,
+        "recipe": brief.recipe,
+        "created": brief.created,  # seconds since 1970, UTC
+        "status": brief.status,
+        "reason": brief.reason,
+        "arm": brief.arm,
+        "strategy": brief.strategy,
+        "devices": ",".join(brief.devices),
+        "hardware": ", ".join(brief.hardware),
+        "is_synthetic": brief.is_synthetic,
+        "profile": brief.profile,
+        "cautions": "\n".join(brief.cautions),
+        **brief.metrics,
+        **brief.settings,
+    }

@@ -1,0 +1,67 @@
+"""A sweep from its plan to what came of all of its runs."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.run import RunRequest
+from tfbench.records.sweep import Arm, SweepPlan, Variation, list_cells
+from tfbench.runs.maker import RunMaker
+from tfbench.store.sweep_log import SweepLog
+from tfbench.sweeps.compared import Swept
+from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.observer import SweepObserver
+from tfbench.sweeps.plan import new_plan, own_arm, own_variations
+from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
+from tfbench.sweeps.view import try_to_show
+
+
+def plan_sweep(request: RunRequest, arms: Sequence[Arm], variations: Sequence[Variation], **options: Any) -> SweepPlan:
+    """Plans a sweep, and checks every point of it before anything runs.
+
+    Args:
+        request: What a run of the recipe would be.
+        arms: The first is the baseline; none: the recipe's own strategy and devices.
+        variations: What is varied; none: what the recipe's [sweep] varies.
+        options: As of `new_plan`.
+
+    Raises:
+        RecipeError: Naming every point that cannot be.
+    """
+    recipe = request.recipe
+    plan = new_plan(request, arms or [own_arm(recipe)], variations=variations or own_variations(recipe), **options)
+    check_points(plan)
+    return plan
+
+
+def make_sweep(
+    plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: SweepObserver
+) -> Swept:
+    """Makes the runs of a sweep that are missing, and sets all of them side by side.
+
+    Args:
+        plan: Of the sweep.
+        opened: Its record, to be opened.
+        maker: Makes its runs.
+        observer: Told of those that were made before, of each that is made, and of the end.
+
+    Raises:
+        TrackingError: The record cannot be written, or another process is at it.
+    """
+    with opened as log:
+        end = _make_runs(log, maker, observer)
+    problem = try_to_show(maker.store, plan, end.results, maker.tracker)
+    comparison = compare_sweep(maker.store, plan, end.results)
+    return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
+
+
+def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> SweepEnd:
+    speeds = maker.read_speeds(result.run_id for result in log.results.values() if result.run_id)
+    for cell in list_cells(log.plan):
+        if result := log.results.get(cell.number):
+            observer.recall(cell, result, speeds.get(result.run_id or ""))
+    try:
+        return run_sweep(log, lambda request, limits: maker.make(request, observer, limits), observer)
+    finally:
+        observer.stop()

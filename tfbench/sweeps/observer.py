@@ -1,0 +1,50 @@
+"""What a sweep, or a search, tells of itself beside what its runs do."""
+
+from typing import Protocol
+
+from tfbench.analysis.comparison.judging import Speedup
+from tfbench.records.run import Summary
+from tfbench.records.sweep import Arm, Cell, CellResult
+from tfbench.runs.observer import RunObserver, SilentObserver
+
+
+class SweepObserver(RunObserver, Protocol):
+    """Told of a sweep and of each of its runs; every run is between `begin` and `end`."""
+
+    def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
+        """A run was made before the sweep went on; `speed` in samples per second, None: it has none."""
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        """A run is about to be made."""
+
+    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
+        """A run is over, or was skipped or refused, in which case there is no summary."""
+
+    def stop(self) -> None:
+        """Nothing more is told of this sweep, whether it was made to its end or not."""
+
+
+class SilentSweepObserver(SilentObserver):
+    """Shows nothing of a sweep."""
+
+    def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
+        """Does nothing."""
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        """Does nothing."""
+
+    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
+        """Does nothing."""
+
+    def stop(self) -> None:
+        """Does nothing."""
+
+
+class SearchObserver(Protocol):
+    """Told of a search's progress; its runs have observers of their own."""
+
+    def begin(self, value: int, arm: Arm, round_number: int) -> None:
+        """A run is about to be made."""
+
+    def end(self, value: int, found: Speedup | str) -> None:
+        """A value was measured, and is told by itself, or could not be."""
