@@ -138,12 +138,7 @@ class Feeding(Protocol):
         """Returns what draws a number of batches, on the host, with as little Python in between as training has."""
 
     def broken_samples_named(self, source: str, files: Sequence[str] = ()) -> AbstractContextManager[None]:
-        """Turns the framework's error about data that cannot be read into a DatasetError that says which.
-
-        Args:
-            source: Of the data, for the message.
-            files: Of records that are read meanwhile.
-        """
+        """Turns the framework's error about data of a source or files into a DatasetError that says which is broken."""
 
 
 class Variables(Protocol):
@@ -208,12 +203,7 @@ class Peak(Protocol):
         """
 
     def measure_bandwidth(self, devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
-        """Times the addition of one large array to another, in place, on all devices at once.
-
-        Args:
-            devices: As of `Placed.device_names`.
-            seconds: After which no more rounds are begun.
-        """
+        """Times the addition of one large array to another, in place; arguments as of `measure_peak`."""
 
 
 class Tracing(Protocol):
