@@ -36,7 +36,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from journals import build_sized_result
 from tfbench.errors import TrackingError
-from tfbench.analysis.run.summary import summarize, summarize_run
+from tfbench.analysis.run.summary import summarize
 from tfbench.tracking import database
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.store.store import Store

@@ -658,10 +658,10 @@ def test_nothing_is_imported_where_its_figures_cannot_be_made(
 ) -> None:
     path = write_journal(store, build_sized_result(0))
 
-    def fail(result: RunResult, *, warmup_steps: int) -> Summary:
+    def fail(result: RunResult) -> Summary:
         raise OverflowError("int too large to convert to float")
 
-    monkeypatch.setattr(journal_import, "summarize", fail)
+    monkeypatch.setattr(journal_import, "summarize_run", fail)
     other = Store(tmp_path / "other")
     state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
     with pytest.raises(TrackingError, match="its figures cannot be made: OverflowError: int too large to convert"):
