@@ -15,6 +15,7 @@ from tfbench.records.lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
 from tfbench.runs.projection import MakeTracker, default_state, project
+from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import is_running
 from tfbench.store.store import Store
@@ -61,6 +62,7 @@ def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False
     Raises:
         TrackingError: The store cannot be written to.
     """
+    sweep_log.remove_leftovers(store)
     if not store.journals.is_dir():
         return []
     trackers = Trackers(store, make_tracker)

@@ -128,6 +128,13 @@ def count_unreadable_lines(store: Store, sweep_id: str) -> int:
     return sum(record["kind"] == UNREADABLE for record in _read_records(_path(store, sweep_id)))
 
 
+def remove_leftovers(store: Store) -> None:
+    """Removes what sweeps that were killed left beside their records; one that a process is at is left alone."""
+    for leftover in (store.root / _FOLDER).glob("*.reserve"):
+        with contextlib.suppress(TrackingError, OSError), _locked(leftover.with_suffix(".jsonl")):
+            leftover.unlink()
+
+
 def list_sweeps(store: Store) -> list[str]:
     """Returns the ids of a store's sweeps, newest first."""
     paths = sorted((store.root / _FOLDER).glob("*.jsonl"), key=lambda path: path.lstat().st_mtime, reverse=True)
@@ -160,10 +167,10 @@ def _opened(path: Path) -> Iterator[Journal]:
         stack.enter_context(_locked(path))
         try:
             journal = Journal(path)
+            stack.callback(_close, journal)
+            journal.reserve()
         except OSError as error:
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-        stack.callback(_close, journal)
-        journal.reserve()
         yield journal
 
 

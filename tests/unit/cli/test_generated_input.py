@@ -4,7 +4,6 @@ import dataclasses
 import io
 import json
 import os
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.toml_text import format_toml, parse_toml
 from tfbench.records.journal import read_request, request_fields
+from tfbench.runs.launchers import process
 from tfbench.runs.requests import new_request
 from tfbench.schema import read_json
 from tfbench.store.store import Store
@@ -142,7 +142,7 @@ def command_lines(draw: Callable[..., Any]) -> list[str]:
     words = texts.filter(is_argument)
     name, known = draw(st.sampled_from(sorted(parameters().items())))
     line = [name]
-    for parameter in draw(st.lists(st.sampled_from(known), max_size=4)):
+    for parameter in draw(st.lists(st.sampled_from(known), max_size=4) if known else st.just([])):
         plausible = ["mnist_mlp", "@last", "sized-0", "json", "2", "1,2", "cpu:0", "10s"]
         if isinstance(parameter.type, click.Choice):
             plausible = list(parameter.type.choices)
@@ -170,7 +170,7 @@ def alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def refuse(*arguments: Any, **options: Any) -> None:
         raise FileNotFoundError(2, "No such file or directory", "python")
 
-    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(process.subprocess, "Popen", refuse)  # of a module that is imported by then
     monkeypatch.setattr("tfbench.tracking.mlflow_tracker.MlflowTracker", lambda *arguments, **options: NoTracker())
     write_journal(Store(in_tmp_path / "mlruns"), build_sized_result(0))
     return in_tmp_path

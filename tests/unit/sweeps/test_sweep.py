@@ -15,6 +15,7 @@ from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.run import Summary
 from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells
 from tfbench.runs import limits as runs_limits
+from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import (
     count_unreadable_lines,
@@ -42,6 +43,10 @@ class Watcher:
 
     def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
         self.ended.append(result)
+
+
+def no_tracker(*arguments: Any) -> Any:
+    pytest.fail("nothing is to be tracked")
 
 
 @pytest.fixture
@@ -161,6 +166,25 @@ def test_a_torn_last_line_is_passed_over(store: Store) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     _, results = read_sweep(store, "abc")
     assert len(results) == 7
+
+
+def test_a_record_for_which_there_is_no_room_is_one_clear_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(journal: Journal) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(Journal, "reserve", refuse)
+    with pytest.raises(TrackingError, match=r"abc\.jsonl: cannot be written: File too large\."):
+        make_sweep(store, 100.0)
+
+
+def test_what_a_killed_sweep_left_is_removed_by_a_recovery_unless_a_process_is_at_it(store: Store) -> None:
+    make_sweep(store, 100.0)
+    killed, alive = (store.root / "sweeps" / f"{name}.reserve" for name in ("torn", "abc"))
+    killed.write_bytes(b"0")
+    with reopened_log(store, "abc"):
+        assert recover(store, no_tracker) == []
+        assert (killed.exists(), alive.exists()) == (False, True)
+    assert not alive.exists()
 
 
 @pytest.mark.parametrize("torn", [20, 3])
