@@ -156,3 +156,8 @@ def run_as_user(command: str, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_example_in_python_is_the_one_that_is_tested() -> None:
+    example = (ROOT / "examples" / "first_verdict.py").read_text(encoding="utf-8")
+    assert f"```python\n{example}```" in (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
