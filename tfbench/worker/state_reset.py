@@ -23,6 +23,7 @@ class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has n
         super().__init__()
         self._at_epochs = at_epochs
         self._kept: list[Any] = []
+        self._zeros: list[Any] = []  # made once: reading a state waits for its device
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Sets the state back as an epoch begins, if that is wanted."""
@@ -40,8 +41,10 @@ class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has n
             state.assign(values)
 
     def _reset(self) -> None:
-        for state in self._states():
-            state.assign(np.zeros_like(_value_of(state)))
+        states = self._states()
+        self._zeros = self._zeros or [np.zeros_like(_value_of(state)) for state in states]
+        for state, zeros in zip(states, self._zeros, strict=True):
+            state.assign(zeros)
 
     def _states(self) -> list[Any]:
         return backends.current().variables.carried_states(self.model)

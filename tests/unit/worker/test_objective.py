@@ -10,6 +10,7 @@ import pytest
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import compiled_model
+from tfbench.worker.objective import LogitsCrossEntropy
 
 SPEC = DatasetSpec(
     input_shape=(3,), input_dtype="float32", target_shape=(), num_classes=10, train_samples=8, validation_samples=8
@@ -70,3 +71,8 @@ def test_summed_squared_error_adds_the_steps_of_a_sequence() -> None:
     truth = np.zeros((2, 3, 1), np.float32)
     predicted = np.array([[[1], [2], [3]], [[0], [0], [2]]], np.float32)
     assert float(SummedSquaredError()(truth, predicted)) == pytest.approx((14 + 4) / 2)
+
+
+def test_logits_of_a_sequence_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"logits must be of shape \(batch, classes\)\. Received: \(8, 3, 10\)\."):
+        LogitsCrossEntropy()(np.zeros((8, 3)), np.zeros((8, 3, 10)))
