@@ -129,7 +129,7 @@ class Dropping(tf.distribute.ReductionToOneDevice):
     def batch_reduce_implementation(self, reduce_op, pairs, options):
         return [self.reduce_implementation(reduce_op, value, place, options) for value, place in pairs]
 
-def placement(count, ops):
+def placement_of(count, ops):
     return Placement(strategy="mirrored", devices=tuple(f"cpu:{i}" for i in range(count)), num_replicas=count,
                      global_batch_size=BATCH, per_replica_batch_size=BATCH // count, cross_device_ops=ops)
 
@@ -141,9 +141,9 @@ def check(build, count, cross_device_ops=None, name="reduction_to_one_device", p
     with strategy.scope():
         model = compiled(build)
     plant(model)
-    found = check_replicas(model, lambda: compiled(build), batches(), placement(count, name))
+    found = check_replicas(model, lambda: compiled(build), batches(), placement_of(count, name))
     try:
-        require_as_one(found, placement(count, name))
+        require_as_one(found, placement_of(count, name))
     except MeasurementError as error:
         return str(error)
     return dataclasses.asdict(found)
@@ -152,7 +152,7 @@ def check_embedding(make):
     keras.utils.set_random_seed(3)
     with strategy_of(2).scope():
         model = compiled(build_embedding, make())
-    found = check_replicas(model, lambda: compiled(build_embedding, make()), batches(), placement(2, ""))
+    found = check_replicas(model, lambda: compiled(build_embedding, make()), batches(), placement_of(2, ""))
     return {"compared": found.compared, "reason": found.reason, "faults": found.faults}
 
 def check_reading_at_random():
@@ -163,7 +163,7 @@ def check_reading_at_random():
         noise = tf.numpy_function(lambda: np.float32(np.random.normal()), [], tf.float32)
         return inputs + tf.ensure_shape(noise, ()), targets
     state = np.random.get_state()[1].tolist()
-    found = check_replicas(model, lambda: compiled(build_dense), batches().map(augment).take(1), placement(2, ""))
+    found = check_replicas(model, lambda: compiled(build_dense), batches().map(augment).take(1), placement_of(2, ""))
     return {"compared": found.compared, "faults": found.faults, "kept": state == np.random.get_state()[1].tolist()}
 
 def check_resumed():
@@ -175,7 +175,7 @@ def check_resumed():
         model.optimizer.build(model.trainable_variables)
         model.optimizer.dynamic_scale.assign(4.0)
     before = [array.tolist() for array in arrays(model)]
-    found = check_replicas(model, scaled, batches(), placement(2, ""))
+    found = check_replicas(model, scaled, batches(), placement_of(2, ""))
     same = before == [array.tolist() for array in arrays(model)]
     return {"compared": found.compared, "faults": found.faults, "same": same,
             "scale": float(model.optimizer.dynamic_scale.numpy())}
@@ -183,7 +183,7 @@ def check_resumed():
 def check_once(build_one):
     with strategy_of(2).scope():
         model = compiled(build_dense)
-    return dataclasses.asdict(check_replicas(model, lambda: build_one(model), batches(), placement(2, "")))
+    return dataclasses.asdict(check_replicas(model, lambda: build_one(model), batches(), placement_of(2, "")))
 
 def refuse(model):
     raise LookupError("built already")
@@ -200,7 +200,7 @@ def check_same_model():
     def build_one():
         with mock.patch.object(compiled_model, "build_model", lambda *_, **__: kept):
             return build_compiled_model(MLP, training, spec, num_replicas=2, beside=model)
-    found = dataclasses.asdict(check_replicas(model, build_one, batches(), placement(2, "")))
+    found = dataclasses.asdict(check_replicas(model, build_one, batches(), placement_of(2, "")))
     return {**found, "same_optimizer": model.optimizer is optimizer}
 
 def check_without_memory():
@@ -217,7 +217,7 @@ def history(is_checked, per_execution):
         model = compiled(build_dropping_and_normalising)
     model.steps_per_execution = per_execution
     if is_checked:
-        check_replicas(model, lambda: compiled(build_dropping_and_normalising), batches(), placement(3, ""))
+        check_replicas(model, lambda: compiled(build_dropping_and_normalising), batches(), placement_of(3, ""))
     drawn = [random.random(), float(np.random.random()), float(keras.random.uniform(()))]
     losses = model.fit(batches(), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0).history
     return drawn, losses, b"".join(array.tobytes() for array in arrays(model))
