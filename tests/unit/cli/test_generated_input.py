@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generated import NASTY, counted, inline_toml, texts, values
@@ -177,6 +177,7 @@ def alone(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @settings(max_examples=min(2000, settings().max_examples))
+@example(line=["sweep", "mnist_mlp"])
 @given(line=command_lines())
 def test_a_command_line_ends_in_a_result_or_a_message(alone: Path, line: list[str]) -> None:
     with counted("command lines"), pytest.MonkeyPatch.context() as patched:
