@@ -451,6 +451,22 @@ def test_the_printed_scatter_skips_a_column_that_is_largest_nowhere() -> None:
         np.testing.assert_array_equal(of_x[sample, :, :, 0], [[gradient, 0], [gradient, 0]])
 
 
+def test_xla_that_computes_the_input_again_sends_no_gradient_to_another_cell() -> None:
+    keras.utils.set_random_seed(0)
+    convolution, pool = keras.layers.Conv2D(4, 3, activation="relu"), SwitchableMaxPooling2D(2, "index_scatter")
+    x = tf.random.normal((8, 10, 10, 3))
+
+    def gradient(x: Any) -> Any:
+        # A product and a sum: XLA computes them twice, and rounds once where it makes one operation of both.
+        scaled = convolution(x) * 1.01 + 0.1 * x[:, 1:-1, 1:-1, :1]
+        with tf.GradientTape() as tape:
+            tape.watch(scaled)
+            pooled = pool(scaled)
+        return tape.gradient(pooled, scaled)
+
+    np.testing.assert_array_equal(tf.function(gradient, jit_compile=True)(x), gradient(x))
+
+
 @pytest.mark.parametrize("backward", ["index_scatter", "mask_multiply", "printed_scatter"])
 def test_ways_back_work_in_float16(backward: str) -> None:
     x = normal(1, 4, 4, 2).astype(np.float16)

@@ -183,7 +183,7 @@ def test_a_sweep_whose_view_cannot_be_written_ends_with_a_warning(
         def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
             raise TrackingError("MLflow at http://bench: no answer.")
 
-    warn_of_missing_view(try_to_show(store, *read_sweep(store, "abc"), Down()))  # type: ignore[arg-type]
+    warn_of_missing_view(try_to_show(store, *read_sweep(store, "abc"), Down()))
     assert capsys.readouterr() == (
         "",
         "Warning: the sweep has no view of its own in MLflow: MLflow at http://bench: no answer.\n",

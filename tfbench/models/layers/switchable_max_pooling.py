@@ -24,6 +24,10 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
 
     Under a strategy with several replicas "any row" is any row of the replica's share.
 
+    XLA may compute x again for the way back. Where that takes a product and a sum, which it rounds once or twice as
+    it likes, "mask_multiply" misses the largest cell of some windows, and their gradient is lost. Behind a
+    convolution, its bias and ReLU, as in `scratch_cnn`, x is the same number each time.
+
     Input shape: (batch, height, width, channels), height and width multiples of `pool_size`.
     Output shape: (batch, height / pool_size, width / pool_size, channels).
     Source: "Deep Learning Gaiden: GPU programming", an article on a network written with CuPy, which makes its
@@ -83,19 +87,19 @@ class SwitchableMaxPooling2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
             shares = ops.cast(is_largest, gradient.dtype) * gradient[:, :, None, :, None, :]
             return ops.reshape(shares, ops.shape(x))
         rows = ops.reshape(ops.transpose(blocks, (0, 1, 3, 5, 2, 4)), (-1, size * size))
-        # Not by `ops.argmax`, for which -0 is less than 0. In float32, which every device takes the least of.
-        numbers = ops.arange(size * size, dtype="float32")
-        largest = ops.min(ops.where(rows == ops.reshape(y, (-1, 1)), numbers, float(size * size - 1)), axis=1)
+        # Not by equality with y: XLA may compute x again for the way back, and round it otherwise than y. Without the
+        # sign of zeros, since -0 is less than 0 for `ops.argmax`.
+        # int64: TensorFlow moves integers of 32 bits to the host.
+        largest = ops.cast(ops.argmax(ops.where(rows == 0, ops.zeros_like(rows), rows), axis=1), "int64")
         gradients = ops.reshape(gradient, (-1,))
         if self.backward == "index_scatter":
             num_rows = ops.shape(gradients)[0]
             if not isinstance(num_rows, int):
                 num_rows = ops.cast(num_rows, "int64")
-            # int64: TensorFlow moves integers of 32 bits to the host.
-            cells = ops.arange(num_rows, dtype="int64") * size * size + ops.cast(largest, "int64")
+            cells = ops.arange(num_rows, dtype="int64") * size * size + largest
             rows = ops.scatter(cells[:, None], gradients, (num_rows * size * size,))
         else:
-            is_written = ops.any(largest[:, None] == numbers, axis=0)
+            is_written = ops.any(largest[:, None] == ops.arange(size * size, dtype="int64"), axis=0)
             rows = gradients[:, None] * ops.cast(is_written, gradients.dtype)
         blocks = ops.reshape(rows, (-1, height, width, channels, size, size))
         return ops.reshape(ops.transpose(blocks, (0, 1, 4, 2, 5, 3)), ops.shape(x))
