@@ -5,6 +5,7 @@ from typing import Any
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, Usage
+from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import (
     DatasetSummary,
     EffectiveSettings,
@@ -63,6 +64,22 @@ def build_epoch(**fields: Any) -> EpochRecord:
             "finished_at": 1_700_000_010.0,
         }
         | fields
+    )
+
+
+def build_progress(**fields: Any) -> TrainingProgress:
+    """Builds half an epoch of three, at 150 steps a second."""
+    return TrainingProgress(
+        **{
+            "step": 300,
+            "total_steps": 1800,
+            "epoch": 1,
+            "step_in_epoch": 300,
+            "steps_per_epoch": 600,
+            "steps_per_second": 150.0,
+            "seconds_left": 8.0,
+            **fields,
+        }
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 
 
@@ -24,27 +25,8 @@ class RunObserver(Protocol):
             result: What is known so far: the request, where it is placed, the environment, the model.
         """
 
-    def progress(
-        self,
-        step: int,
-        total_steps: int | None,
-        epoch: int,
-        step_in_epoch: int,
-        steps_per_epoch: int,
-        steps_per_second: float | None,
-        seconds_left: float | None,
-    ) -> None:
-        """More steps are done; about once a second.
-
-        Args:
-            step: Steps done in the whole run.
-            total_steps: Steps of the whole run; None: not known, as for a run limited by seconds.
-            epoch: Epoch under way, from 1.
-            step_in_epoch: Steps done in it.
-            steps_per_epoch: Steps of an epoch.
-            steps_per_second: None: not known yet.
-            seconds_left: Of the whole run; None: not known yet.
-        """
+    def progress(self, progress: TrainingProgress) -> None:
+        """More steps are done; about once a second."""
 
     def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
         """One more round of a profile is done.
@@ -92,16 +74,7 @@ class SilentObserver:
     def ready(self, result: RunResult) -> None:
         """Does nothing."""
 
-    def progress(
-        self,
-        step: int,
-        total_steps: int | None,
-        epoch: int,
-        step_in_epoch: int,
-        steps_per_epoch: int,
-        steps_per_second: float | None,
-        seconds_left: float | None,
-    ) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         """Does nothing."""
 
     def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:

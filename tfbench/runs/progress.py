@@ -1,5 +1,6 @@
 """From the last step done to what a progress bar shows of a run."""
 
+from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import RunResult
 from tfbench.runs.observer import RunObserver
 
@@ -46,7 +47,7 @@ class RunProgress:
             left.append(max(0.0, (self._total_steps - step) / rate))
         if self._limit_seconds:
             left.append(max(0.0, self._limit_seconds - (time_ - self._started_at)))
-        observer.progress(
+        done = TrainingProgress(
             step=step,
             total_steps=self._total_steps,
             epoch=epoch,
@@ -55,6 +56,7 @@ class RunProgress:
             steps_per_second=rate,
             seconds_left=min(left, default=None),
         )
+        observer.progress(done)
 
     def advance_profile(self, observer: RunObserver, *, time_: float) -> None:
         """Shows that one more round of a profile is done; `time_` in seconds since 1970."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from builders import (
     build_epoch,
     build_placement,
+    build_progress,
     build_recipe,
     build_request,
     build_result,
@@ -201,7 +202,7 @@ def show(
     shown.stage("loading data")
     shown.ready(result)
     for record in result.epochs:
-        shown.progress(600 * record.epoch - 300, 1800, record.epoch, 300, 600, 150.0, 8.0)
+        shown.progress(build_progress(step=600 * record.epoch - 300, epoch=record.epoch))
         shown.epoch(record)
     shown.finish(result, summarize(result, warmup_steps=1), tracked, JOURNAL)
     return file.getvalue()
@@ -259,7 +260,7 @@ def test_forced_colours_bring_no_moving_bar_into_a_pipe(
     monkeypatch.setenv("FORCE_COLOR", "1")
     shown = RunConsole(quiet_stdout=False)
     shown.stage("loading data")
-    shown.progress(1, 2, 1, 1, 2, 1.0, 1.0)
+    shown.progress(build_progress())
     shown.close()
     assert capsys.readouterr().out == "loading data\n"
 
@@ -280,7 +281,7 @@ def test_no_thread_draws_beside_the_measurement() -> None:
     before = threading.active_count()
     shown = RunConsole(quiet_stdout=False, console=Console(file=Terminal(), width=80, force_terminal=True))
     shown.ready(build_mnist_run())
-    shown.progress(1, None, 1, 1, 600, None, None)
+    shown.progress(build_progress(total_steps=None, steps_per_second=None, seconds_left=None))
     assert threading.active_count() == before
     shown.close()
     shown.close()

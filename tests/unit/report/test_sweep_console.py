@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from builders import build_request, build_result
+from builders import build_progress, build_request, build_result
 from sweeps import build_plan
 from tfbench.records.run import RunExit, Summary, TrackedRun
 from tfbench.records.sweep import Arm, Cell, CellResult, Variation, list_cells
@@ -58,7 +58,7 @@ def make_live(screen: Screen, *, height: int = 24, **fields: Any) -> tuple[LiveS
 
 
 def progress(console: SweepConsole, steps_per_second: float) -> None:
-    console.progress(1, None, 1, 1, 10, steps_per_second, 1.0)
+    console.progress(build_progress(steps_per_second=steps_per_second))
 
 
 def ended(cell: Cell, outcome: Any = "FINISHED", reason: str = "") -> CellResult:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.status import Status
 from rich.text import Text
 
+from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run import limits, prices, tables, trained
@@ -100,41 +101,23 @@ class RunConsole:
         self._print([title], style="bold")
         self._print([*lines, ""])
 
-    def progress(
-        self,
-        step: int,
-        total_steps: int | None,
-        epoch: int,
-        step_in_epoch: int,
-        steps_per_epoch: int,
-        steps_per_second: float | None,
-        seconds_left: float | None,
-    ) -> None:
-        """Moves the progress bar; nothing where stdout is no terminal.
-
-        Args:
-            step: Steps done in the whole run.
-            total_steps: Steps of the whole run; None: not known, as for a run limited by seconds.
-            epoch: Epoch under way, from 1.
-            step_in_epoch: Steps done in it.
-            steps_per_epoch: Steps of an epoch.
-            steps_per_second: None: not known yet.
-            seconds_left: Of the whole run; None: not known yet.
-        """
+    def progress(self, progress: TrainingProgress) -> None:
+        """Moves the progress bar; nothing where stdout is no terminal."""
         if not self._is_live:
             return
         self._stop_status()
-        whole = "" if total_steps is None else f"{_percentage(step, total_steps):3} %"
+        total = progress.total_steps
+        whole = "" if total is None else f"{_percentage(progress.step, total):3} %"
         of = "" if self._num_epochs is None else f"/{self._num_epochs}"
-        details = f"epoch {epoch}{of} {_percentage(step_in_epoch, steps_per_epoch):3} %"
-        if steps_per_second is not None:
-            details += f"  {steps_per_second:.1f} steps/s"
-        details += f"  {formats.format_clock(seconds_left)} left"
+        details = f"epoch {progress.epoch}{of} {_percentage(progress.step_in_epoch, progress.steps_per_epoch):3} %"
+        if progress.steps_per_second is not None:
+            details += f"  {progress.steps_per_second:.1f} steps/s"
+        details += f"  {formats.format_clock(progress.seconds_left)} left"
         if self._progress is None:
-            self._start_progress(step, total_steps, whole, details)
+            self._start_progress(progress.step, total, whole, details)
         else:
-            progress, task = self._progress
-            progress.update(task, completed=step, total=total_steps, whole=whole, details=details, refresh=True)
+            bar, task = self._progress
+            bar.update(task, completed=progress.step, total=total, whole=whole, details=details, refresh=True)
 
     def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
         """Says how far a profile has come; nothing here, for a run that trains.

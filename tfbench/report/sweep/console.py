@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import Cell, SweepPlan, list_cells
 from tfbench.report.formats import format_clock
@@ -107,19 +108,11 @@ class LiveSweepConsole(SweepConsole):
         self._doing = text
         self._draw()
 
-    def progress(
-        self,
-        step: int,
-        total_steps: int | None,
-        epoch: int,
-        step_in_epoch: int,
-        steps_per_epoch: int,
-        steps_per_second: float | None,
-        seconds_left: float | None,
-    ) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         """Says how fast the run is, not more often than a reader would notice."""
         if self._now() - self._drawn_at >= _DRAW_SECONDS:
-            self.stage("training" if steps_per_second is None else f"training, {steps_per_second:.1f} steps/s")
+            rate = progress.steps_per_second
+            self.stage("training" if rate is None else f"training, {rate:.1f} steps/s")
 
     def finish(
         self,
