@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults")
     group.addoption("--faults", type=int, default=20, help="how many faults `-m faults` injects (default: 20)")
     group.addoption("--seed", type=int, default=0, help="what the faults are drawn from (default: 0)")
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden/ anew from what is shown now")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -102,6 +103,19 @@ def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """Makes an empty folder the current one, as a user's would be."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Holds a text against a file in tests/golden/: `golden("cost_80.txt", text)`."""
+
+    def hold(name: str, text: str) -> None:
+        path = Path(__file__).parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return hold
 
 
 class Outcome(NamedTuple):

@@ -31,7 +31,7 @@ from tfbench.runs.maker import TRACKING_VARIABLE, RunMaker, choose_place, open_t
 from tfbench.runs.observer import RunObserver, SilentObserver
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
-from tfbench.store.store import DEFAULT_STORE, Store
+from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps.compared import ComparedRuns, Swept
@@ -40,6 +40,7 @@ from tfbench.sweeps.making import make_sweep, plan_sweep
 from tfbench.sweeps.observer import SilentSweepObserver, SweepObserver
 from tfbench.sweeps.plan import make_variation, parse_arm
 from tfbench.sweeps.sweep import check_points
+from tfbench.wording import DEFAULT_STORE
 
 __all__ = ["ComparedRuns", "Run", "Swept", "compare", "load_runs", "read_run", "resume", "resume_sweep", "run", "sweep"]
 
@@ -160,7 +161,8 @@ def sweep(
     Args:
         recipe: A recipe's name, or the path of its file.
         vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: what the recipe's [sweep] varies.
-        arms: Where to measure, such as "mirrored cpu:0,cpu:1"; the first is the baseline; none: the recipe's own.
+        arms: Where to measure, such as "mirrored cpu:0,cpu:1"; the first is the baseline; none: the recipe's own where
+            it names a strategy or devices, otherwise the processor and the GPUs of this machine.
         rounds: In each of which every point is run once, the arms taking turns.
         seconds: Steady time of a run unless the recipe limits it; None: the recipe's epochs, validation included.
         overrides: As of `run`, and so for what is not named here.

@@ -8,8 +8,11 @@ masked in them, and characters that a terminal, a table or a page would obey are
 import contextlib
 import math
 import re
+import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+DEFAULT_STORE = "mlruns"
 LONGEST_LINE = 1000  # of a message, in characters; the longest of our own, lists of known keys, are half of that
 _UNBOUNDED = 10.0  # a share from which its digits say nothing more
 
@@ -47,6 +50,16 @@ def shorten_lines(message: str, given: Iterable[str] = ()) -> str:
         if part != shorten(part):
             message = message.replace(part, shorten(part))
     return "\n".join(shorten(line, LONGEST_LINE) for line in message.split("\n"))
+
+
+def command_line(*words: str, store: Path | str = DEFAULT_STORE) -> str:
+    """Returns a command of tfbench as a shell takes it, with the store that it is about where that is not the usual."""
+    return shlex.join(["tfbench", *words, *([] if str(store) == DEFAULT_STORE else ["--store", str(store)])])
+
+
+def store_of(journal: str) -> Path | str:
+    """Returns the store that a journal lies in."""
+    return Path(journal).parent.parent if journal else DEFAULT_STORE
 
 
 def count(number: int, noun: str) -> str:

@@ -74,7 +74,7 @@ def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
     if number := count_unreadable_lines(store, sweep_id):
         click.echo(
             f"Warning: {count(number, 'line')} of the record of sweep {sweep_id} could not be read. A run whose end "
-            f"was in it is missing here; `tfbench sweep --resume {sweep_id}` makes it again.",
+            f"was in it is missing here; `{store.command('sweep', '--resume', sweep_id)}` makes it again.",
             err=True,
         )
 

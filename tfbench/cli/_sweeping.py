@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import SweepPlan
+    from tfbench.store.store import Store
     from tfbench.store.sweep_log import SweepLog
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.compared import Swept
@@ -54,6 +55,12 @@ def make_sweep(
     return exit_code(has_failed=made.end.num_failed > 0, was_interrupted=made.end.was_interrupted)
 
 
+def look_again_lines(store: "Store", sweep_id: str) -> list[str]:
+    """Returns the commands that show a sweep again."""
+    commands = [store.command(name, "--sweep", sweep_id) for name in ("compare", "report", "ui")]
+    return [f"Sweep {sweep_id}: the table again, all of it as one file, in MLflow", *(f"  {one}" for one in commands)]
+
+
 def _show(made: "Swept", measuring: "Measuring", width: int) -> None:
     from tfbench.report.comparison.comparison import comparison_json
     from tfbench.report.sweep.sweep import result_lines, taste_lines
@@ -62,14 +69,13 @@ def _show(made: "Swept", measuring: "Measuring", width: int) -> None:
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
     lines = result_lines(comparison, width)
-    if taste := taste_lines(plan, width):
+    if taste := taste_lines(plan, width, measuring.store_root):
         lines += ["", *taste]
     if end.num_left:
         why = "interrupted" if end.was_interrupted else "the time budget is used up"
         lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
-        lines.append(f"`tfbench sweep --resume {plan.sweep_id}` makes them.")
-    lines += ["", f"Sweep {plan.sweep_id}; `tfbench compare --sweep {plan.sweep_id}` shows this again,"]
-    lines.append(f"`tfbench ui --sweep {plan.sweep_id}` opens it in MLflow.")
+        lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id)}"]
+    lines += ["", *look_again_lines(measuring.store, plan.sweep_id)]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
         document = {

@@ -8,6 +8,7 @@ from tfbench.cli._measuring import Limits, Measuring, Number, global_batch_size_
 from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, echo_lines, exit_code
 from tfbench.cli._runs import ShownRuns, warn_of_missing_view
+from tfbench.cli._sweeping import look_again_lines
 
 if TYPE_CHECKING:
     from tfbench.analysis.comparison.judging import Speedup
@@ -131,12 +132,12 @@ def _find_step(first: "Arm", second: "Arm") -> int:
     """Returns what batch sizes must be multiples of, to be divided among the replicas of either arm."""
     import math
 
-    from tfbench.cli.devices import ask_devices
+    from tfbench.machine.devices import count_gpus
     from tfbench.sweeps.search_plan import count_replicas
 
     counts = [count_replicas(arm, None) for arm in (first, second)]
     if None in counts:
-        num_gpus = len(ask_devices().gpus)
+        num_gpus = count_gpus()
         counts = [count_replicas(arm, num_gpus) for arm in (first, second)]
     return math.lcm(*(count or 1 for count in counts))
 
@@ -183,8 +184,7 @@ def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int
     lines += ["", *crossover_lines(result.found, plan.key, labels, width, result.unequal)]
     if models:
         lines += ["", *model_lines(models.arms, models.crossings, plan.key, labels, width)]
-    lines += ["", f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again,"]
-    lines.append(f"`tfbench ui --sweep {sweep_id}` opens it in MLflow.")
+    lines += ["", *look_again_lines(store, sweep_id)]
     echo_lines(lines, err=as_json)
     if as_json:
         document = {"sweep_id": sweep_id, "recipe": plan.sweep.recipe_name} | crossover_to_json(

@@ -10,8 +10,6 @@ from tfbench.cli._output import echo_lines
 if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
 
-_TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold network disk with many GPUs
-
 
 @click.command()
 @format_option
@@ -24,7 +22,7 @@ def command(output_format: str) -> None:
     tfbench devices
     tfbench devices --format json
     """
-    from tfbench.machine.devices import explain_missing_gpu
+    from tfbench.machine.devices import ask_devices, explain_missing_gpu
 
     facts = ask_devices()
     problem = explain_missing_gpu(facts)
@@ -38,32 +36,6 @@ def command(output_format: str) -> None:
     echo_lines(_describe(facts))
     if problem:
         click.echo(f"\nNot seen: {problem}")
-
-
-def ask_devices() -> "DeviceFacts":
-    """Asks in a process of its own, whose chatter on stderr is kept from the user.
-
-    Raises:
-        DeviceError: It did not answer.
-    """
-    import subprocess
-
-    from tfbench.errors import DeviceError
-    from tfbench.machine import children
-    from tfbench.machine.devices import parse_report
-
-    settings = {
-        "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
-    }
-    try:
-        report = children.ask("tfbench.backends.tensorflow.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
-    except subprocess.TimeoutExpired as error:
-        raise DeviceError(
-            f"TensorFlow did not answer within {_TIMEOUT_SECONDS} s when asked for its devices. "
-            "`nvidia-smi` shows whether a GPU hangs."
-        ) from error
-    return parse_report(report.stdout, report.stderr)
 
 
 def _describe(facts: "DeviceFacts") -> list[str]:

@@ -128,7 +128,7 @@ def _log(
         tracked = make_tracker(uri, experiment, store, named).log_report(name, page, tags, created=contents.created)
         yield f"MLflow: run {name} ({tracked.run_id}), file report.html."
         if contents.plan:
-            yield f"`tfbench ui --sweep {contents.plan.sweep_id}` shows it among the runs of the sweep."
+            yield f"`{store.command('ui', '--sweep', contents.plan.sweep_id)}` shows it among the runs of the sweep."
     except TrackingError as error:
         click.echo(f"Warning: the report is not in MLflow: {error}", err=True)
 

@@ -114,12 +114,12 @@ def _make_plan(
     limits: Limits,
     time_budget: float | None,
 ) -> "SweepPlan":
-    from tfbench.cli.devices import ask_devices
+    from tfbench.machine.devices import count_gpus
     from tfbench.sweeps.scale import choose_kind, parse_replicas, plan_scaling
 
     counts = parse_replicas(replicas)
     request = measuring.make_request(recipe, {"global_batch_size": batch}, steady_seconds=seconds)
-    kind = choose_kind(devices, counts, 0 if devices == "cpu" else len(ask_devices().gpus))
+    kind = choose_kind(devices, counts, 0 if devices == "cpu" else count_gpus())
     return plan_scaling(
         request,
         counts,

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _SECONDS = 5.0
 _QUICK_SECONDS = 0.5
-_QUICK_ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
 _QUICK_RECIPE = "mnist_hidden100_mlp"
 _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
@@ -36,7 +35,8 @@ _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
     "arms",
     multiple=True,
     metavar='"STRATEGY DEVICES"',
-    help='Where to measure, for example "mirrored gpu:0,gpu:1". May be given several times; the first is the baseline.',
+    help='Where to measure, such as "mirrored gpu:0,gpu:1"; may be given several times, the first is the baseline. '
+    "[default: the processor and the GPUs; without a GPU one logical CPU and two]",
 )
 @click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 5]")
@@ -66,12 +66,16 @@ def command(
 ) -> None:
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
+    Is my GPU worth it? With neither --arm nor --vary it compares what is there, the processor and the GPUs, over what
+    the recipe varies.
+
     Every point is measured in a process of its own, once a round; the arms take turns, so that drift of the machine
     hits them alike. A run that fails, or goes beyond a limit, is a result, and the sweep goes on. Killed at any moment,
     `tfbench sweep --resume ID` makes the runs that are missing.
 
     \b
     tfbench sweep --quick
+    tfbench sweep mnist_mlp --data synthetic
     tfbench sweep mnist_mlp --data synthetic --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
     tfbench sweep mnist_mlp --vary model.hidden_units=[[100],[1000,1000]] --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" --repeats 5 --time-budget 10m
@@ -94,7 +98,7 @@ def command(
         opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)
     else:
         if quick:
-            recipe, variations, arms = recipe or _QUICK_RECIPE, variations or (_QUICK_VARIATION,), arms or _QUICK_ARMS
+            recipe, variations = recipe or _QUICK_RECIPE, variations or (_QUICK_VARIATION,)
             measuring = measuring._replace(overrides=(*_QUICK_VALUES, *measuring.overrides))
         if recipe is None:
             raise click.UsageError("Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none.")

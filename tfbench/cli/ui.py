@@ -69,7 +69,9 @@ def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: boo
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     if shown.num_missing:
         click.echo(
-            f"Warning: {shown.num_missing} runs of it are not in MLflow; `tfbench recover` brings them there.", err=True
+            f"Warning: {shown.num_missing} runs of it are not in MLflow; "
+            f"`{store.command('recover')}` brings them there.",
+            err=True,
         )
     if shown.elsewhere:
         click.echo(f"Warning: {shown.elsewhere} runs of it are tracked in another place than these.", err=True)
@@ -121,8 +123,9 @@ def _find_experiment(store: "Store", name: str) -> str:
 
     if not store.database.is_file():
         raise TrackingError(
-            f"store {store.root}: holds no runs yet. `tfbench run RECIPE` makes one, `tfbench recover --all` makes the "
-            "database anew from the journals, and --store names another store."
+            f"store {store.root}: holds no runs yet. `tfbench run RECIPE` makes one, "
+            f"`{store.command('recover', '--all')}` makes the database anew from the journals, "
+            "and --store names another store."
         )
     try:
         ids = database.experiment_ids(store.database)

@@ -40,6 +40,7 @@ def command(ctx: click.Context, recipes: tuple[str, ...], allows_code: bool, out
 def _find_problems(name: str, *, allows_code: bool) -> list[str]:
     from tfbench.runs.requests import new_request
     from tfbench.sweeps.making import plan_sweep
+    from tfbench.sweeps.plan import own_arm
 
     try:
         recipe = load_named_recipe(name, ())
@@ -47,7 +48,7 @@ def _find_problems(name: str, *, allows_code: bool) -> list[str]:
         return shorten_lines(str(error)).splitlines()
     try:
         request = new_request(recipe, name=None, data_dir=None, allows_code=allows_code)
-        plan_sweep(request, [], [], num_rounds=1)
+        plan_sweep(request, [own_arm(recipe)], [], num_rounds=1)
     except TfbenchError as error:
         return [f"{name}: {line}" for line in shorten_lines(str(error)).splitlines()]
     return []

@@ -2,16 +2,21 @@
 
 import dataclasses
 import json
+import os
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DeviceError
+from tfbench.machine import children
 from tfbench.records.machine import Gpu
 from tfbench.schema import build, schema
 
 _NVIDIA = "0x10de"  # PCI vendor
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # PCI classes: VGA controller; 3D controller, as data centre cards are
+_OTHER_GPUS = ("dev/dxg", "dev/kfd")  # of Windows' Linux, of AMD
+_TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold network disk with many GPUs
 
 
 @schema
@@ -60,6 +65,40 @@ def parse_report(stdout: str, stderr: str) -> DeviceFacts:
         last_line = (stderr.strip() or "no message").splitlines()[-1]
         raise DeviceError(f"TensorFlow could not be asked for its devices: {last_line}") from error
     return dataclasses.replace(facts, log=tuple(_lines_on_gpus(stderr.splitlines())))
+
+
+def ask_devices() -> DeviceFacts:
+    """Asks TensorFlow, in a process of its own, whose chatter on stderr is kept from the user.
+
+    Raises:
+        DeviceError: It did not answer.
+    """
+    settings = {
+        "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
+    }
+    try:
+        report = children.ask("tfbench.backends.tensorflow.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
+    except subprocess.TimeoutExpired as error:
+        raise DeviceError(
+            f"TensorFlow did not answer within {_TIMEOUT_SECONDS} s when asked for its devices. "
+            "`nvidia-smi` shows whether a GPU hangs."
+        ) from error
+    return parse_report(report.stdout, report.stderr)
+
+
+def count_gpus(root: Path = Path("/")) -> int:
+    """Returns how many GPUs TensorFlow sees, which is asked only on a machine that may have some.
+
+    Args:
+        root: Where /sys and /dev lie.
+
+    Raises:
+        DeviceError: It did not answer.
+    """
+    system = read_system(root, os.environ)
+    may_have = system["pci_gpus"] or system["device_nodes"] or any((root / node).exists() for node in _OTHER_GPUS)
+    return len(ask_devices().gpus) if may_have else 0
 
 
 def explain_missing_gpu(facts: DeviceFacts) -> str | None:

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tfbench.errors import TfbenchError
@@ -11,6 +12,7 @@ from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.toml_text import describe_values
 from tfbench.records.sweep import SweepPlan, Variation, describe_variation, replica_counts
+from tfbench.wording import DEFAULT_STORE, command_line
 
 _BESIDE = ("recipe", "reference", "sweep")  # sections that change nothing of what is measured
 _MEASURED_SECONDS = "measurement.seconds"
@@ -45,7 +47,7 @@ def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any
     return None
 
 
-def sweep_command(plan: SweepPlan) -> str:
+def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
     """Returns the command that makes a sweep again; one whose recipe is not shipped takes it from a file NAME.toml."""
     overrides = find_overrides(plan.tables, plan.recipe_name)
     values = {} if overrides is None else dict(overrides)
@@ -53,7 +55,7 @@ def sweep_command(plan: SweepPlan) -> str:
     measurement = plan.tables.get("measurement", {})
     is_limited = measurement.get("seconds") is not None or measurement.get("steps") is not None
     counts = replica_counts(plan) if is_limited else None
-    words = ["tfbench", "scale" if counts else "sweep", name]
+    words = ["scale" if counts else "sweep", name]
     if counts:
         words += ["--replicas", ",".join(map(str, counts)), "--devices", plan.arms[0].devices[0].partition(":")[0]]
         if plan.per_replica_batch_size is not None:
@@ -76,7 +78,7 @@ def sweep_command(plan: SweepPlan) -> str:
         words += ["--run-timeout", f"{plan.run_timeout_seconds:g}s"]
     if plan.memory_limit_bytes is not None:
         words += ["--memory-limit", str(plan.memory_limit_bytes)]
-    return shlex.join([*words, *_describe_rest(plan.data_dir, allows_code=plan.allows_code)])
+    return command_line(*words, *_describe_rest(plan.data_dir, allows_code=plan.allows_code), store=store)
 
 
 def run_command(

@@ -20,8 +20,8 @@ from tfbench.records.whole_files import write_whole
 from tfbench.schema import build_fields, read_json
 from tfbench.store.locks import locked
 from tfbench.store.tracking_state import TrackingState
+from tfbench.wording import command_line
 
-DEFAULT_STORE = "mlruns"
 DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
@@ -205,6 +205,10 @@ class Store:
             )
         near = did_you_mean(token, [name for head in heads for name in (head.name, head.run_id)])
         raise UnknownNameError(f"run '{token}': not in store {self.root}.{near} The newest runs:\n{_list(heads)}")
+
+    def command(self, *words: str) -> str:
+        """Returns a command of tfbench about this store, as a shell takes it."""
+        return command_line(*words, store=self.root)
 
     def find_training(self, token: str) -> str:
         """Returns the id of the run that a user means where it must be one that trained; profiles have no speed.

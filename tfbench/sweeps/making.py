@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.machine.devices import count_gpus
+from tfbench.recipe.sections import Recipe
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import Arm, SweepPlan, Variation, list_cells
 from tfbench.runs.maker import RunMaker
@@ -12,7 +14,7 @@ from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.compared import Swept
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.observer import SweepObserver
-from tfbench.sweeps.plan import new_plan, own_arm, own_variations
+from tfbench.sweeps.plan import machine_arms, new_plan, own_arm, own_variations
 from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
 from tfbench.sweeps.view import try_to_show
 
@@ -22,15 +24,17 @@ def plan_sweep(request: RunRequest, arms: Sequence[Arm], variations: Sequence[Va
 
     Args:
         request: What a run of the recipe would be.
-        arms: The first is the baseline; none: the recipe's own strategy and devices.
+        arms: The first is the baseline; none: the recipe's own strategy and devices, where it names some, otherwise
+            what there is to compare on this machine.
         variations: What is varied; none: what the recipe's [sweep] varies.
         options: As of `new_plan`.
 
     Raises:
         RecipeError: Naming every point that cannot be.
+        DeviceError: TensorFlow did not say which GPUs it sees.
     """
     recipe = request.recipe
-    plan = new_plan(request, arms or [own_arm(recipe)], variations=variations or own_variations(recipe), **options)
+    plan = new_plan(request, arms or _choose_arms(recipe), variations=variations or own_variations(recipe), **options)
     check_points(plan)
     return plan
 
@@ -54,6 +58,11 @@ def make_sweep(
     problem = try_to_show(maker.store, plan, end.results, maker.tracker)
     comparison = compare_sweep(maker.store, plan, end.results)
     return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
+
+
+def _choose_arms(recipe: Recipe) -> Sequence[Arm]:
+    own = own_arm(recipe)
+    return machine_arms(count_gpus()) if own == Arm(strategy="default") else [own]
 
 
 def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> SweepEnd:

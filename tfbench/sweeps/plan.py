@@ -124,6 +124,18 @@ def own_arm(recipe: Recipe) -> Arm:
     return Arm(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
 
 
+def machine_arms(num_gpus: int) -> tuple[Arm, ...]:
+    """Returns what there is to compare on a machine: its processor with a GPU, and with all of several.
+
+    Without a GPU it is the processor with two logical devices of it, which tells what a strategy itself costs.
+    """
+    processor = Arm(strategy="default", devices=("cpu:0",))
+    if not num_gpus:
+        return processor, Arm(strategy="mirrored", devices=("cpu:0", "cpu:1"))
+    every = (Arm(strategy="mirrored", devices=("gpu",)),) if num_gpus > 1 else ()
+    return processor, Arm(strategy="default", devices=("gpu:0",)), *every
+
+
 def _read_values(text: str) -> list[Any]:
     try:
         values = parse_value(f"[{text}]")

@@ -58,15 +58,15 @@ def find_shown_sweep(
     places = collections.Counter((state.tracking_uri, state.experiment) for state in states.values())
     if not run_ids:
         raise TrackingError(
-            f"sweep {plan.sweep_id}: none of its runs is stored. `tfbench sweep --resume {plan.sweep_id}` makes those "
-            "that are missing."
+            f"sweep {plan.sweep_id}: none of its runs is stored. `{store.command('sweep', '--resume', plan.sweep_id)}` "
+            "makes those that are missing."
         )
     if not places:
-        raise _not_there(plan, len(run_ids))
+        raise _not_there(store, plan, len(run_ids))
     ((uri, experiment), _) = places.most_common(1)[0]
     tracked = show_sweep(store, plan, results, make_tracker(uri, experiment))
     if not tracked.run_ids:
-        raise _not_there(plan, len(run_ids))
+        raise _not_there(store, plan, len(run_ids))
     absent = run_ids - tracked.run_ids
     elsewhere = sum(
         (state.tracking_uri, state.experiment) != (uri, experiment)
@@ -95,8 +95,8 @@ def find_speedups(comparison: Comparison) -> dict[str, float]:
     return speedups
 
 
-def _not_there(plan: SweepPlan, num_runs: int) -> TrackingError:
+def _not_there(store: Store, plan: SweepPlan, num_runs: int) -> TrackingError:
     return TrackingError(
-        f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `tfbench recover` brings them there, and "
-        "`tfbench recover --all` if MLflow's database was made anew."
+        f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `{store.command('recover')}` brings them "
+        f"there, and `{store.command('recover', '--all')}` if MLflow's database was made anew."
     )

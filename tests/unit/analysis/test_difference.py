@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from tfbench.records.run import DatasetSummary, RunExit, RunResult, Summary
 from tfbench.report.comparison.difference import describe_speed, difference_json, difference_lines
 from tfbench.schema import build, to_plain
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+Golden = Callable[[str, str], None]
 NOT_KNOWN: tuple[NoiseFloor | None, NoiseFloor | None] = (None, None)
 
 
@@ -356,9 +356,9 @@ def mixed_recipe() -> Any:
     )
 
 
-def test_the_text_is_as_agreed() -> None:
+def test_the_text_is_as_agreed(golden: Golden) -> None:
     text = "\n".join(difference_lines(build_unlike(), 80)) + "\n"
-    assert text == (GOLDEN / "diff_80.txt").read_text(encoding="utf-8")
+    golden("diff_80.txt", text)
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -117,6 +117,7 @@ def drawn(rng: random.Random, *costs: tuple[float, float]) -> tuple[list[Any], l
     return first, second
 
 
+@pytest.mark.slow
 def test_a_crossing_of_models_is_told_with_an_interval_that_holds_it() -> None:
     steps = {batch: step(batch) for batch in (1, 8, 64, 512, 4096)}
     rng = random.Random(0)
@@ -126,6 +127,7 @@ def test_a_crossing_of_models_is_told_with_an_interval_that_holds_it() -> None:
     assert sum(held) / len(held) >= 0.9
 
 
+@pytest.mark.slow
 def test_models_of_equal_arms_cross_nowhere_that_is_bounded() -> None:
     steps = {batch: step(batch) for batch in (1, 8, 64, 512, 4096)}
     rng = random.Random(0)

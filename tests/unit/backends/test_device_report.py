@@ -133,6 +133,23 @@ def test_parses_a_report_and_keeps_what_the_log_says_of_gpus() -> None:
     assert facts == build_facts(log=("Cannot dlopen some GPU libraries.",))
 
 
+@pytest.mark.parametrize("node", ["nvidia0", "dxg", "kfd"])
+def test_tensorflow_is_asked_for_gpus_only_where_there_may_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
+) -> None:
+    asked: list[None] = []
+
+    def ask() -> DeviceFacts:
+        asked.append(None)
+        return build_facts(gpus=(Gpu(name="A GPU"),) * 3)
+
+    monkeypatch.setattr(devices, "ask_devices", ask)
+    (tmp_path / "dev").mkdir()
+    assert (devices.count_gpus(tmp_path), asked) == (0, [])
+    (tmp_path / "dev" / node).touch()
+    assert (devices.count_gpus(tmp_path), asked) == (3, [None])
+
+
 def test_a_child_that_crashed_is_an_error_with_its_last_words() -> None:
     with pytest.raises(DeviceError, match="could not be asked for its devices: ImportError: libfoo"):
         parse_report("", "Traceback\nImportError: libfoo\n")

@@ -29,6 +29,7 @@ print(uses_onednn(), "Conv2D" in operations, any(name.startswith("_Mkl") for nam
 """
 
 
+@pytest.mark.slow
 def test_onednn_is_said_to_be_in_use_where_convolutions_are_its_own(tmp_path: Path) -> None:
     processes = [
         subprocess.Popen(

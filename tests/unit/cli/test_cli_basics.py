@@ -194,6 +194,7 @@ def test_devices_says_when_tensorflow_does_not_answer(tfbench: Cli, monkeypatch:
     assert done.stderr.startswith("Error: TensorFlow did not answer within 120 s")
 
 
+@pytest.mark.slow
 def test_devices_asks_tensorflow_and_keeps_its_chatter_from_the_user(tfbench: Cli) -> None:
     done = tfbench("devices", "--format", "json")
     assert (done.exit_code, done.stderr) == (0, "")

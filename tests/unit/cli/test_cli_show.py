@@ -113,6 +113,7 @@ def test_a_network_that_takes_too_long_is_given_up(tfbench: Cli, monkeypatch: py
     assert done.stderr.startswith("Error: mnist_mlp: the network was not built within 300 s. `tfbench show --toml`")
 
 
+@pytest.mark.slow
 def test_show_builds_the_network_in_a_process_whose_chatter_is_kept_from_the_user(tfbench: Cli) -> None:
     done = tfbench("show", "mnist_hidden100_mlp", "--format", "json")
     assert (done.exit_code, done.stderr) == (0, "")

@@ -1,6 +1,7 @@
 """`tfbench sweep`: what it plans, what it makes, what it shows, and what it refuses."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.store import briefs
-from tfbench.sweeps import view
+from tfbench.sweeps import making, view
 
 Cli = Callable[..., Any]
 ARMS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
@@ -42,6 +43,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., Pl
         monkeypatch.setattr(session, "execute_run", execute)
         monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
         monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
+        monkeypatch.setattr(making, "count_gpus", lambda: 0)
         return runs
 
     return use
@@ -93,8 +95,9 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Callable[..
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
     text = " ".join(done.stdout.split())
     assert "This was a taste: 0.5 s of each run on synthetic data." in text
-    varied = "--vary training.global_batch_size=32,512"
-    assert f'tfbench sweep mnist_hidden100_mlp {varied} --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"' in text
+    longer = "tfbench sweep mnist_hidden100_mlp --vary training.global_batch_size=32,512 --arm 'default cpu:0' "
+    longer += "--arm 'mirrored cpu:0,cpu:1' --repeats 3 --seconds 5 --set dataset.data=synthetic"
+    assert f"  {longer}" in done.stdout.splitlines()
 
 
 def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
@@ -107,6 +110,36 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable
         ("sine_lstm", 3.0)
     }
     assert "taste" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "arms"),
+    [
+        (0, ["default cpu:0", "mirrored cpu:0,cpu:1"]),
+        (1, ["default cpu:0", "default gpu:0"]),
+        (4, ["default cpu:0", "default gpu:0", "mirrored gpu"]),
+    ],
+)
+def test_without_arms_what_is_there_is_compared(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_gpus: int, arms: list[str]
+) -> None:
+    monkeypatch.setattr(making, "count_gpus", lambda: num_gpus)
+    for arguments in (("mnist_mlp",), ("--quick",)):
+        done = tfbench("sweep", *arguments, "--dry-run")
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert re.findall("^  arm       (.*)$", done.stdout, re.MULTILINE) == arms
+        assert "One arm" not in done.stdout
+
+
+def test_one_arm_is_said_to_compare_no_devices(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "count_gpus", pytest.fail)  # the recipe says where
+    for arguments in (("--arm", "one_device cpu:0"), ("--set", "distribution.strategy=one_device")):
+        done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
+        arm = "one_device cpu:0" if "--arm" in arguments else "one_device"
+        expected = f'One arm compares no devices: name a second, such as --arm "{arm}" --arm "default gpu:0".'
+        assert expected in " ".join(done.stdout.split())
 
 
 def test_a_full_sweep_trains_all_epochs(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
@@ -131,7 +164,7 @@ def test_a_sweep_that_was_interrupted_goes_on(tfbench: Cli, fake: Callable[..., 
     fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     done = tfbench(*SWEEP, "--repeats", "2")
     assert done.exit_code == 130
-    assert "6 of 8 runs were not made: interrupted.\n`tfbench sweep --resume " in done.stdout
+    assert "6 of 8 runs were not made: interrupted.\nThis makes them:\n  tfbench sweep --resume " in done.stdout
     runs = fake()
     done = tfbench("sweep", "--resume", "@last")
     assert done.exit_code == 0

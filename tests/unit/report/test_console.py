@@ -1,7 +1,7 @@
 import dataclasses
 import io
 import threading
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ from tfbench.report import formats
 from tfbench.report.run import tables
 from tfbench.report.run.console import RunConsole
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+Golden = Callable[[str, str], None]
 RUN_ID = "0123456789abcdef" * 2
 JOURNAL = f"/home/u/mlruns/journals/{RUN_ID}.jsonl"
 TRACKED = TrackedRun(
@@ -217,9 +217,11 @@ def show(
         ("console_failed_80.txt", build_failed_run(), 80),
     ],
 )
-def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(name: str, result: RunResult, width: int) -> None:
+def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(
+    golden: Golden, name: str, result: RunResult, width: int
+) -> None:
     shown = show(result, width=width, tracked=None if "failed" in name else TRACKED)
-    assert shown == (GOLDEN / name).read_text()
+    golden(name, shown)
 
 
 @pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])

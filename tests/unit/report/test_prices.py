@@ -2,7 +2,7 @@
 
 import io
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from tfbench.report.run.prices import cost_lines
 from tfbench.report.run.run_json import to_json
 from tfbench.tracking import fields
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+Golden = Callable[[str, str], None]
 CREATED = 1_700_000_000.0  # of `build_request`
 
 
@@ -50,8 +50,8 @@ PRICED = build_run(
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_cost_is_shown_as_in_the_golden_file(width: int) -> None:
-    assert "\n".join(cost_lines(PRICED, width)) + "\n" == (GOLDEN / f"cost_{width}.txt").read_text(encoding="utf-8")
+def test_the_cost_is_shown_as_in_the_golden_file(golden: Golden, width: int) -> None:
+    golden(f"cost_{width}.txt", "\n".join(cost_lines(PRICED, width)) + "\n")
 
 
 def test_the_least_that_is_shown_is_the_machine_and_a_short_time_is_in_seconds() -> None:
@@ -80,7 +80,7 @@ def test_the_console_shows_the_cost() -> None:
     file = io.StringIO()
     shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
     shown.finish(PRICED, summarize(PRICED, warmup_steps=1), None, "j")
-    assert (GOLDEN / "cost_80.txt").read_text(encoding="utf-8") in file.getvalue()
+    assert "\n".join(cost_lines(PRICED, 80)) + "\n" in file.getvalue()
 
 
 def test_json_holds_every_figure_of_the_cost() -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ from tfbench.report.profile.profiles import bottleneck_lines, list_cautions
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
 from tfbench.report.profile.tables import limit_lines
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+Golden = Callable[[str, str], None]
 PUBLISHED = {
     "hardware": "GPU of a cloud, model not named",
     "devices": "1 gpu",
@@ -79,10 +79,10 @@ def build_deep(num_layers: int) -> RunResult:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_profile_is_shown_as_in_the_golden_file(width: int) -> None:
+def test_a_profile_is_shown_as_in_the_golden_file(golden: Golden, width: int) -> None:
     result = build_published(PUBLISHED)
     lines = [*profile_lines(result, summarize(result), width), "", *bottleneck_lines(result, width)]
-    assert "\n".join(lines) + "\n" == (GOLDEN / f"profile_{width}.txt").read_text(encoding="utf-8")
+    golden(f"profile_{width}.txt", "\n".join(lines) + "\n")
     assert max(map(len, lines)) <= width
 
 

@@ -3,8 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tfbench.records.run import RunResult
 from tfbench.records.variants import BASE, CONTROL, parse_variants
 from tfbench.report.profile.variants import variant_lines, variants_to_json
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "variants_120.txt"
+Golden = Callable[[str, str], None]
 XLA, TEN = "jit_compile=on", "steps_per_execution=10"
 POOLS = [f"model.pooling_backward={name}" for name in ("index_scatter", "printed_scatter")]
 # The logarithms of two builds' ratios are 0.01 below and above their mean: their standard deviation is 0.0141421. Over
@@ -385,13 +384,13 @@ def test_a_layer_is_found_again_by_its_name_and_use_wherever_it_stands() -> None
     assert [(one.layer, one.base_seconds, one.seconds) for one in outcome.layers] == [("cell (2)", 0.2, 0.4)]
 
 
-def test_shows_what_pays_and_what_to_do_next() -> None:
+def test_shows_what_pays_and_what_to_do_next(golden: Golden) -> None:
     names = (BASE, XLA, TEN, "mixed_precision")
     seconds = dict(zip(names, (2e-3, 2.5e-3, 1e-3, 2e-3), strict=True))
     losses = dict(zip(names, (0.5, 0.5, 0.5, 0.505), strict=True))
     setups = [VariantSetup(name=name, losses=(loss,) * (4 if name == TEN else 40)) for name, loss in losses.items()]
     lines = variant_lines(build_profile(names[1:], [seconds] * 3, setups=setups), 120)
-    assert lines == GOLDEN.read_text(encoding="utf-8").splitlines()
+    golden("variants_120.txt", "\n".join(lines) + "\n")
 
 
 def test_a_narrow_terminal_gets_names_on_lines_of_their_own() -> None:

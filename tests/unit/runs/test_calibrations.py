@@ -275,6 +275,9 @@ def test_an_impossible_calibration_is_refused(
     assert list(in_tmp_path.iterdir()) == []
 
 
+JOURNAL = "mlruns/journals/a.jsonl"
+
+
 def test_a_run_of_a_series_is_a_line_and_a_warning_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
     warned: set[str] = set()
     for label, status, cautions in (("round 1, a", "FINISHED", ()), ("round 1, b", "FAILED", ("x", "y"))):
@@ -284,7 +287,7 @@ def test_a_run_of_a_series_is_a_line_and_a_warning_is_given_once(capsys: pytest.
         result = build_result(exit=RunExit(status=status, reason="out of memory" if status == "FAILED" else ""))
         console.ready(result)
         console.epoch(result.epochs[0])
-        console.finish(result, Summary(metrics={"samples_per_second": 1234.5}, cautions=cautions), None, "journal")
+        console.finish(result, Summary(metrics={"samples_per_second": 1234.5}, cautions=cautions), None, JOURNAL)
     run_id = build_request().run_id
     asked_for = build_result(
         request=build_request(recipe=build_recipe(measurement={"steps": 20})),
@@ -294,7 +297,7 @@ def test_a_run_of_a_series_is_a_line_and_a_warning_is_given_once(capsys: pytest.
     assert [caution.partition(" ")[0] for caution in cautions] == ["synthetic", "limited"]
     for label, more in (("round 2, a", ()), ("round 2, b", ("x",))):
         summary = Summary(metrics={"samples_per_second": 1234.5}, cautions=(*cautions, *more))
-        BriefConsole(label, warned, quiet_stdout=False).finish(asked_for, summary, None, "journal")
+        BriefConsole(label, warned, quiet_stdout=False).finish(asked_for, summary, None, JOURNAL)
     assert capsys.readouterr().out.splitlines() == [
         "warning: two replicas share the cores",
         f"round 1, a: 1234.5 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",

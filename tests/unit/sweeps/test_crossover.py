@@ -17,11 +17,9 @@ from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.comparison.crossover import Crossover, ValueRange
 from tfbench.analysis.comparison.judging import judge_family
 from tfbench.analysis.comparison.step_model import StepModel
-from tfbench.cli import devices
 from tfbench.errors import DeviceError, InterruptedRunError, MeasurementError, RecipeError
-from tfbench.machine.devices import DeviceFacts
+from tfbench.machine import devices
 from tfbench.recipe.tables import to_tables
-from tfbench.records.machine import Gpu
 from tfbench.records.run import RunRequest
 from tfbench.report.sweep.crossover import crossover_lines, crossover_sentences, model_lines, point_line, search_lines
 from tfbench.runs import session
@@ -359,9 +357,9 @@ def test_crossover_tells_plan_points_table_and_findings(tfbench: Cli, fake: Call
     assert "\nVerdict\n" in text and "no statement about more hardware" in " ".join(text.split())
     assert "\nCost of a step, fitted to the runs\n" in text
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
-    assert text.splitlines()[-2:] == [
-        f"Kept as sweep {sweep_id}; `tfbench compare --sweep {sweep_id}` shows the table again,",
-        f"`tfbench ui --sweep {sweep_id}` opens it in MLflow.",
+    assert text.splitlines()[-4:] == [
+        f"Sweep {sweep_id}: the table again, all of it as one file, in MLflow",
+        *(f"  tfbench {name} --sweep {sweep_id}" for name in ("compare", "report", "ui")),
     ]
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0
@@ -396,8 +394,7 @@ def test_ctrl_c_shows_what_was_measured(tfbench: Cli, fake: Callable[..., Plante
 def test_gpus_are_counted_for_the_step_of_the_batch_size(
     tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = DeviceFacts(tensorflow="2.21", logical_cores=2, gpus=(Gpu(name="A GPU"),) * 3)
-    monkeypatch.setattr(devices, "ask_devices", lambda: facts)
+    monkeypatch.setattr(devices, "count_gpus", lambda: 3)
     runs = fake()
     arguments = ("crossover", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=1..600", "--between")
     assert tfbench(*arguments, "mirrored cpu:0,cpu:1", "mirrored gpu", "--repeats", "2").exit_code == 0

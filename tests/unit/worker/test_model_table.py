@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from tfbench.report.run.layer_table import describe_model, format_flops
 from tfbench.schema import to_plain
 from tfbench.worker.model_table import build_table, report_on, tabulate
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+Golden = Callable[[str, str], None]
 
 
 def build_spec(shape: tuple[int, ...], num_classes: int | None = 10, **fields: Any) -> DatasetSpec:
@@ -347,21 +347,17 @@ def test_a_process_that_says_nothing_is_an_error_with_its_last_words(
 # As text
 
 
-def golden(name: str) -> str:
-    return (GOLDEN / name).read_text(encoding="utf-8")
-
-
-def test_text_of_a_network_of_images() -> None:
+def test_text_of_a_network_of_images(golden: Golden) -> None:
     recipe = build_recipe(
         recipe={"title": "Small images", "source": "slides with a title that is too long for one line of the terminal"},
         dataset={"name": "mnist"},
         training={"global_batch_size": 128},
     )
     lines = describe_model(recipe, CROPS, table_of("cifar10_convnet", CROPS), 80)
-    assert "\n".join(lines) + "\n" == golden("layers_images_80.txt")
+    golden("layers_images_80.txt", "\n".join(lines) + "\n")
 
 
-def test_text_of_a_network_with_all_that_is_odd() -> None:
+def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
     rows = (
         LayerRow(name="data", kind="data", output_shape=(6, 4, 2), num_outputs=48),
         LayerRow(
@@ -402,7 +398,7 @@ def test_text_of_a_network_with_all_that_is_odd() -> None:
     recipe = build_recipe(training={"head": "double_softmax", "validation_head": "double_softmax"})
     spec = build_spec((6, 4, 2))
     lines = describe_model(recipe, spec, table, 80)
-    assert "\n".join(lines) + "\n" == golden("layers_odd_80.txt")
+    golden("layers_odd_80.txt", "\n".join(lines) + "\n")
 
 
 def test_a_double_softmax_is_said_with_the_bounds_of_its_loss() -> None:

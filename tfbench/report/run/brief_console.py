@@ -9,6 +9,7 @@ from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run import tables
 from tfbench.report.run.console import RunConsole
+from tfbench.wording import command_line, store_of
 
 
 class BriefConsole(RunConsole):
@@ -58,7 +59,7 @@ class BriefConsole(RunConsole):
         if result.status == "FINISHED" and speed is not None:
             parts = [f"{formats.format_number(speed)} samples/s"]
         if tracked is None:
-            parts.append("not in MLflow; `tfbench recover` brings it there")
+            parts.append(f"not in MLflow; `{command_line('recover', store=store_of(store_hint))}` brings it there")
         asked_for = find_requested_cautions(result)
         if cautions := [caution for caution in summary.cautions if caution not in asked_for]:
             parts.append(f"cautions: {len(cautions)}")

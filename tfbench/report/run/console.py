@@ -15,7 +15,7 @@ from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run import limits, prices, tables, trained
-from tfbench.wording import one_line, without_secrets
+from tfbench.wording import one_line, store_of, without_secrets
 
 
 class _PatientFile:
@@ -173,7 +173,7 @@ class RunConsole:
         self._print_block(prices.cost_lines(result, width))
         self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
         self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
-        if line := trained.resume_line(result):
+        if line := trained.resume_line(result, store_of(store_hint)):
             self._print_block([line])
 
     def show(self, lines: Sequence[str], *, style: str | None = None) -> None:

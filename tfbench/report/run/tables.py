@@ -8,7 +8,7 @@ from tfbench.recipe.sections import Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_time, wrap
 from tfbench.report.replicas import describe_replicas
-from tfbench.wording import count
+from tfbench.wording import command_line, count, store_of
 
 EPOCH_COLUMNS = ("epoch", "loss", "val_loss", "accuracy", "val_accuracy", "epoch_s", "samples/s", "elapsed_s")
 _NARROW_WIDTHS = (5, 8, 8, 8, 12, 7, 9, 9)  # 80 characters with the gaps, the least that the names take
@@ -236,8 +236,9 @@ def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int, *, fil
         width: Characters of a line.
         files: What the run left besides: its model, and the picture of it.
     """
+    store = store_of(store_hint)
     if tracked is None:
-        pairs = [("MLflow", "not there; `tfbench recover` brings it there from the journal")]
+        pairs = [("MLflow", f"not there; `{command_line('recover', store=store)}` brings it there from the journal")]
     else:
         pairs = [("MLflow", tracked.tracking_uri), ("run id", tracked.run_id)]
     pairs += [("journal", store_hint), *(("file", file) for file in files)]
@@ -245,5 +246,5 @@ def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int, *, fil
         address = f"{tracked.tracking_uri.rstrip('/')}/#/experiments/{tracked.experiment_id}/runs/{tracked.run_id}"
         pairs.append(("look at it", address))
     elif tracked:
-        pairs.append(("look at it", "tfbench ui"))
+        pairs.append(("look at it", command_line("ui", store=store)))
     return format_pairs([pair for pair in pairs if pair[1]], width)

@@ -2,11 +2,13 @@
 
 import math
 import textwrap
+from pathlib import Path
 
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EpochRecord, RunResult
 from tfbench.report.formats import format_number, format_time
 from tfbench.report.run.tables import SYNTHETIC
+from tfbench.wording import DEFAULT_STORE, command_line
 
 _ROW_INDENT = " " * 7  # under the epoch's number
 
@@ -84,10 +86,11 @@ def prediction_lines(result: RunResult) -> list[str]:
     return lines
 
 
-def resume_line(result: RunResult) -> str | None:
+def resume_line(result: RunResult, store: Path | str = DEFAULT_STORE) -> str | None:
     """Returns how to go on with a run that ended before its epochs were done; None if it cannot be gone on with."""
     resume = result.request.resume
     done = result.snapshot_epoch or (len(resume.epochs) if resume else None)  # before one of its own, its predecessor's
     if done is None or (result.status == "FINISHED" and not result.stop_reason):
         return None
-    return f"Go on from epoch {done + 1}: tfbench run --resume {result.request.run_id}"
+    command = command_line("run", "--resume", result.request.run_id, store=store)
+    return f"Go on from epoch {done + 1}: {command}"

@@ -1,6 +1,8 @@
 """What `tfbench sweep` shows: its plan, its progress, how it ended."""
 
+import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.scaling import find_scaling
@@ -8,20 +10,22 @@ from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import (
     SweepPlan,
     describe_setting,
-    describe_variation,
     estimate_seconds,
     format_value,
     list_cells,
     list_settings,
     replica_counts,
 )
+from tfbench.report.commands import sweep_command
 from tfbench.report.comparison.comparison import comparison_lines
 from tfbench.report.comparison.references import reference_lines
 from tfbench.report.comparison.scaling import scaling_lines
 from tfbench.report.comparison.speeds import LEGEND
 from tfbench.report.formats import format_clock, wrap
-from tfbench.wording import count
+from tfbench.wording import DEFAULT_STORE, count
 
+_ONE_ARM = 'One arm compares no devices: name a second, such as --arm "{}" --arm "default gpu:0".'
+_LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
 
 
@@ -55,19 +59,21 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         limits.append(f"{plan.memory_limit_bytes / 2**20:,.0f} MiB a run")
     if limits:
         lines += wrap("; ".join(limits), width, first="  limits    ")
+    if len(plan.arms) == 1:
+        lines += wrap(_ONE_ARM.format(plan.arms[0].label), width)
     return lines
 
 
-def taste_lines(plan: SweepPlan, width: int) -> list[str]:
+def taste_lines(plan: SweepPlan, width: int, store: Path | str = DEFAULT_STORE) -> list[str]:
     """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
-    seconds = plan.tables.get("measurement", {}).get("seconds")
+    measurement = plan.tables.get("measurement", {})
+    seconds = measurement.get("seconds")
     if seconds is None or seconds >= _TASTE_SECONDS or replica_counts(plan):
         return []
     on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
-    varied = [f"--vary {describe_variation(variation)}" for variation in plan.variations]
-    words = " ".join([plan.recipe_name, *varied, *(f'--arm "{arm.label}"' for arm in plan.arms)])
+    longer = plan.tables | {"measurement": measurement | {"seconds": _LONG_SECONDS, "checks": True}}
     text = f"This was a taste: {seconds:g} s of each run{on}. What you decide by is to be measured for longer, such as:"
-    return [*wrap(text, width), f"tfbench sweep {words}"]
+    return [*wrap(text, width), f"  {sweep_command(dataclasses.replace(plan, tables=longer), store)}"]
 
 
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
