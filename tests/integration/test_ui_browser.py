@@ -148,7 +148,14 @@ def test_the_view_of_a_sweep_opens_on_its_own_runs_and_leads_to_its_report(
 def test_ending_the_command_ends_the_server_and_its_children(store: Store) -> None:
     command = [sys.executable, "-m", "tfbench", "ui", "--store", str(store.root)]
     for number in (signal.SIGINT, signal.SIGTERM):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # Tests that a shell started in the background ignore SIGINT, and so would what they start.
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         assert process.stdout is not None
         assert re.match(
             r"http://127.0.0.1:\d+/#/experiments/1/runs\?viewStateShareKey=tfbench&", process.stdout.readline()
