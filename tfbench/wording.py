@@ -57,9 +57,10 @@ def command_line(*words: str, store: Path | str = DEFAULT_STORE) -> str:
     return shlex.join(["tfbench", *words, *([] if str(store) == DEFAULT_STORE else ["--store", str(store)])])
 
 
-def store_of(journal: str) -> Path | str:
-    """Returns the store that a journal lies in."""
-    return Path(journal).parent.parent if journal else DEFAULT_STORE
+def store_of(journal: Path | str) -> Path | str:
+    """Returns the store that a journal lies in, the usual one if it lies in none."""
+    folder = Path(journal).parent
+    return folder.parent if folder.name == "journals" else DEFAULT_STORE
 
 
 def count(number: int, noun: str) -> str:

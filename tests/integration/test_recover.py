@@ -214,7 +214,7 @@ def test_a_run_that_cannot_be_read_stops_no_command_over_all_runs(store: Store, 
         assert result.exit_code == 2
         message = str(result.exception)
         assert message.startswith(f"1 run could not be read, and all else was done without:\n  {run_id_of(1)}: ")
-        assert f"`tfbench recover --drop {run_id_of(1)}` moves the files of this run aside" in message
+        assert f"`{store.command('recover', '--drop', run_id_of(1))}` moves the files of this run aside" in message
         assert result.stdout
     assert f"run {run_id_of(1)} is left out" in (store.root / "r.html").read_text()
     document = json.loads(invoke("compare", "--all", "--format", "json", "--store", str(store.root)).stdout)

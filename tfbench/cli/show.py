@@ -56,7 +56,7 @@ def command(
 
     \b
     tfbench show mnist_cnn
-    tfbench show mnist_mlp --set model.hidden_units=[4000,4000] --format json
+    tfbench show mnist_mlp --set 'model.hidden_units=[4000,4000]' --format json
     tfbench show mnist_mlp --set training.epochs=3 --toml > mine.toml
     tfbench show --effective @last
     """

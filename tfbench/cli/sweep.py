@@ -77,7 +77,7 @@ def command(
     tfbench sweep --quick
     tfbench sweep mnist_mlp --data synthetic
     tfbench sweep mnist_mlp --data synthetic --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
-    tfbench sweep mnist_mlp --vary model.hidden_units=[[100],[1000,1000]] --vary training.global_batch_size=32,512
+    tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" --repeats 5 --time-budget 10m
     tfbench sweep --resume @last
     """

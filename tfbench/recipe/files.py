@@ -1,5 +1,6 @@
 """Recipes as files: where they lie, by which name they are found, and how one is read."""
 
+import filecmp
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,23 @@ def shipped_folder() -> Path:
 def list_recipes() -> dict[str, Path]:
     """Returns recipe names and their files: the shipped ones, and those in `recipes/` of the current folder.
 
-    A local recipe is listed by its path, since that is how it is named on the command line.
+    A local recipe is listed by its path, since that is how it is named on the command line; one that is a copy of a
+    shipped recipe is not listed again.
     """
     shipped = {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
-    local = {str(path): path for path in sorted(Path("recipes").glob("*.toml"))}
-    if Path("recipes").resolve() == shipped_folder().resolve():
-        return local
+    local = {
+        str(path): path
+        for path in sorted(Path("recipes").glob("*.toml"))
+        if path.stem not in shipped or not _are_same(path, shipped[path.stem])
+    }
     return shipped | local
+
+
+def _are_same(path: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(path, other, shallow=False)
+    except OSError:
+        return False
 
 
 def find_recipe(name: str) -> Path:

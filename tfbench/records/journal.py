@@ -21,7 +21,7 @@ from tfbench.records.plain_files import open_plain
 from tfbench.records.profile_replay import ProfileReplay
 from tfbench.records.run import EpochRecord, Evaluation, RunExit, RunRequest, RunResult, StepSpan
 from tfbench.schema import build, build_fields, to_plain
-from tfbench.wording import count
+from tfbench.wording import command_line, count, store_of
 
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
@@ -269,9 +269,9 @@ def _require_request(path: Path, records: list[Record]) -> list[Record]:
 
 def damaged(path: Path, what: str) -> TrackingError:
     """Returns the error that says what is wrong with a journal of a store, and what to do about it."""
+    mend = command_line("recover", "--drop", path.stem, store=store_of(path))
     return TrackingError(
-        f"{path}: {what.rstrip('.')}. `tfbench recover --drop {path.stem}` moves the files of this run "
-        "aside, which no other run needs."
+        f"{path}: {what.rstrip('.')}. `{mend}` moves the files of this run aside, which no other run needs."
     )
 
 

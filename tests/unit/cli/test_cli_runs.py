@@ -1,0 +1,105 @@
+"""`tfbench runs`: what a store holds, by kind, newest first."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journals import build_sized_result, this_process, write_journal
+from sweeps import build_plan, write_sweep
+from tfbench.records.sweep import list_cells
+from tfbench.store.store import Store
+
+Cli = Callable[..., Any]
+OLD = 1_600_000_000.0
+
+
+def write_run(store: Store, index: int, *, created: float, tags: dict[str, str], **options: Any) -> str:
+    result = build_sized_result(index)
+    request = dataclasses.replace(result.request, run_id=f"{index:x}" * 32, created=created, tags=tags)
+    write_journal(store, dataclasses.replace(result, request=request), **options)
+    return request.run_id
+
+
+@pytest.fixture
+def store(in_tmp_path: Path) -> Store:
+    """A run, two repeats, a calibration, a run that was killed, one under way, one that cannot be read, two sweeps."""
+    store = Store(Path("mlruns"))
+    write_run(store, 1, created=OLD, tags={})
+    for index in (2, 3):
+        write_run(store, index, created=OLD + index, tags={"tfbench.group": "fade", "tfbench.repeat": str(index - 1)})
+    for index, arm in ((4, "a"), (5, "b")):
+        tags = {"tfbench.group": "cafe", "tfbench.arm": arm, "tfbench.round": "1"}
+        write_run(store, index, created=OLD + index, tags=tags)
+    write_run(store, 6, created=OLD + 6, tags={}, without=("exit", "finished"))
+    write_run(store, 7, created=OLD + 7, tags={}, without=("exit", "finished"), parent=this_process())
+    (store.journals / "8888.jsonl").write_text("nothing\n" * 3)
+    plan = build_plan(num_rounds=1)
+    write_sweep(store, plan, lambda cell: "out of memory" if cell.number == 3 else 1000.0)
+    return store
+
+
+def read(done: Any) -> list[dict[str, Any]]:
+    assert (done.exit_code, done.stderr) == (0, "")
+    entries = json.loads(done.stdout)
+    assert isinstance(entries, list)
+    return entries
+
+
+def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
+    entries = read(tfbench("runs", "--format", "json"))
+    plan = build_plan(num_rounds=1)
+    found = [(entry["kind"], entry["id"], entry["num_runs"], entry["status"]) for entry in entries]
+    assert found == [
+        ("sweep", plan.sweep_id, 3, "FAILED"),
+        ("run", "7" * 32, 1, "RUNNING"),
+        ("run", "6" * 32, 1, "KILLED"),
+        ("calibration", "cafe", 2, "FINISHED"),
+        ("repeats", "fade", 2, "FINISHED"),
+        ("run", "1" * 32, 1, "FINISHED"),
+        ("run", "8888", 1, "UNREADABLE"),
+    ]
+    assert entries[0]["arms"] == [arm.label for arm in plan.arms]
+    assert (entries[0]["reason"], len(list_cells(plan))) == ("1 KILLED", 4)
+    assert entries[5]["samples_per_second"] > 0
+    assert "does not begin with a request. `tfbench recover --drop 8888` moves" in entries[6]["reason"]
+
+
+def test_a_sweep_without_all_of_its_runs_is_incomplete(tfbench: Cli, store: Store) -> None:
+    path = store.root / "sweeps" / f"{build_plan().sweep_id}.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]))
+    (sweep,) = (entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep")
+    assert (sweep["status"], sweep["reason"], sweep["num_runs"]) == ("INCOMPLETE", "3 not made", 1)
+    path.write_text("nothing\n")
+    (sweep,) = (entry for entry in read(tfbench("runs", "--format", "json")) if entry["kind"] == "sweep")
+    assert (sweep["status"], sweep["num_runs"]) == ("UNREADABLE", 0)
+
+
+def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Store) -> None:
+    assert read(tfbench("runs", "--format", "json", "--recipe", "nothing")) == []
+    assert [entry["id"] for entry in read(tfbench("runs", "--format", "json", "--status", "killed"))] == ["6" * 32]
+    assert len(read(tfbench("runs", "--format", "json", "--limit", "2"))) == 2
+    done = tfbench("runs", "--limit", "2")
+    assert done.stdout.splitlines()[-1] == "and 5 more: --limit 7 shows them."
+    assert tfbench("runs", "--limit", "0").exit_code == 2
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = tfbench("runs").stdout.splitlines()
+    assert lines[0].split() == ["made", "kind", "id", "recipe", "result", "arms"]
+    assert max(map(len, lines)) <= width
+    killed = next(index for index, line in enumerate(lines) if "KILLED" in line and "666666666666" in line)
+    assert lines[killed + 1].strip().startswith("`tfbench recover` says how it ended")
+
+
+def test_a_store_without_runs_says_how_to_make_some(tfbench: Cli, in_tmp_path: Path) -> None:
+    done = tfbench("runs", "--store", "elsewhere")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Store elsewhere holds no runs.\n")
+    assert not Path("elsewhere").exists()

@@ -1,0 +1,106 @@
+"""What a store holds, newest first: a sweep, a scaling, a series of repeats or a calibration counts as one."""
+
+import collections
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.errors import TrackingError
+from tfbench.records.history import HistoryEntry, Kind
+from tfbench.records.journal import read_records, read_run
+from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, list_cells, replica_counts
+from tfbench.store.briefs import read_briefs
+from tfbench.store.liveness import is_running
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import list_sweeps, read_sweep
+from tfbench.sweeps.plan import own_arm
+
+
+def list_history(store: Store, *, recipe: str | None = None, status: str | None = None) -> list[HistoryEntry]:
+    """Returns what a store holds, newest first, and last what cannot be read.
+
+    Args:
+        store: Whose journals and records of sweeps are read.
+        recipe: Only what is of this recipe; None: all.
+        status: One of `STATUSES` of `tfbench.records.history`; None: all.
+    """
+    briefs, unreadable = read_briefs(store, store.run_ids())
+    ended = {brief.run_id: brief for brief in briefs}
+    entries = [
+        HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why) for run_id, why in unreadable.items()
+    ]
+    entries += [_open_run(store.journal_path(id_)) for id_ in store.run_ids() if id_ not in ended.keys() | unreadable]
+    sweeps = {sweep_id: _sweep(store, sweep_id, ended) for sweep_id in list_sweeps(store)}
+    entries += [*sweeps.values(), *_runs(briefs, sweeps)]
+    wanted = [one for one in entries if recipe in (None, one.recipe) and status in (None, one.status)]
+    return sorted(wanted, key=lambda one: one.created, reverse=True)
+
+
+def _open_run(journal: Path) -> HistoryEntry:
+    """Returns a run whose journal has no end."""
+    try:
+        records = read_records(journal)
+        result = read_run(journal, records)
+    except TrackingError as error:
+        return HistoryEntry(kind="run", id=journal.stem, status="UNREADABLE", reason=str(error))
+    request, goes_on = result.request, is_running(records)
+    arm = own_arm(request.recipe)
+    return HistoryEntry(
+        kind="profile" if request.profile else "run",
+        id=request.run_id,
+        created=request.created,
+        recipe=request.recipe.name,
+        arms=(arm.label,),
+        status="RUNNING" if goes_on else "KILLED",
+        reason="" if goes_on else "`tfbench recover` says how it ended, and brings it into MLflow",
+    )
+
+
+def _sweep(store: Store, sweep_id: str, ended: Mapping[str, RunBrief]) -> HistoryEntry:
+    try:
+        plan, results = read_sweep(store, sweep_id)
+    except TrackingError as error:
+        return HistoryEntry(kind="sweep", id=sweep_id, num_runs=0, status="UNREADABLE", reason=str(error))
+    outcomes = collections.Counter(result.outcome for result in results.values())
+    num_left = len(list_cells(plan)) - len(results)
+    failed = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items()) if outcome != "FINISHED"]
+    left = [f"{num_left} not made"] if num_left else []
+    return HistoryEntry(
+        kind="scaling" if replica_counts(plan) else "sweep",
+        id=sweep_id,
+        created=plan.created,
+        recipe=plan.recipe_name,
+        arms=tuple(arm.label for arm in plan.arms),
+        num_runs=sum(result.run_id in ended for result in results.values()),
+        status="INCOMPLETE" if num_left else "FAILED" if failed else "FINISHED",
+        reason=", ".join([*failed, *left]),
+    )
+
+
+def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Iterator[HistoryEntry]:
+    """Yields runs that are of no sweep, those of a group together."""
+    groups: dict[str, list[RunBrief]] = {}
+    for brief in briefs:
+        if brief.tags.get(SWEEP_TAG) not in sweeps:
+            groups.setdefault(brief.tags.get(GROUP_TAG) or brief.run_id, []).append(brief)
+    for id_, members in groups.items():
+        first = min(members, key=lambda brief: brief.created)
+        status = next((brief.status for brief in members if brief.status != "FINISHED"), "FINISHED")
+        if GROUP_TAG not in first.tags:
+            kind: Kind = "profile" if first.profile else "run"
+            status, speed, reason = first.status, first.speed, first.reason
+        else:
+            kind = "calibration" if ARM_TAG in first.tags else "repeats"
+            status, speed = ("FINISHED" if status == "FINISHED" else "FAILED"), None
+            reason = ", ".join(f"{brief.run_id} {brief.status}" for brief in members if brief.status != "FINISHED")
+        yield HistoryEntry(
+            kind=kind,
+            id=id_,
+            created=first.created,
+            recipe=first.recipe,
+            arms=tuple(dict.fromkeys(brief.arm for brief in members)),
+            num_runs=len(members),
+            status=status,
+            samples_per_second=speed,
+            reason=reason,
+        )
