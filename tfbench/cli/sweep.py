@@ -36,7 +36,7 @@ _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
     multiple=True,
     metavar='"STRATEGY DEVICES"',
     help='Where to measure, such as "mirrored gpu:0,gpu:1"; may be given several times, the first is the baseline. '
-    "[default: the processor and the GPUs; without a GPU one logical CPU and two]",
+    "[default: the recipe's own, else the processor, a GPU, all of several; without a GPU one logical CPU and two]",
 )
 @click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 5]")
@@ -66,8 +66,7 @@ def command(
 ) -> None:
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
-    Is my GPU worth it? With neither --arm nor --vary it compares what is there, the processor and the GPUs, over what
-    the recipe varies.
+    Is my GPU worth it? Without --arm it compares what is there: the processor with a GPU, and with all of several.
 
     Every point is measured in a process of its own, once a round; the arms take turns, so that drift of the machine
     hits them alike. A run that fails, or goes beyond a limit, is a result, and the sweep goes on. Killed at any moment,

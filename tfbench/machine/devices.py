@@ -15,7 +15,7 @@ from tfbench.schema import build, schema
 
 _NVIDIA = "0x10de"  # PCI vendor
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # PCI classes: VGA controller; 3D controller, as data centre cards are
-_OTHER_GPUS = ("dev/dxg", "dev/kfd")  # of Windows' Linux, of AMD
+_OTHER_GPUS = ("dev/dxg", "dev/kfd", "dev/dri/renderD*")  # of Windows' Linux, of AMD, of small boards and others
 _TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold network disk with many GPUs
 
 
@@ -97,7 +97,7 @@ def count_gpus(root: Path = Path("/")) -> int:
         DeviceError: It did not answer.
     """
     system = read_system(root, os.environ)
-    may_have = system["pci_gpus"] or system["device_nodes"] or any((root / node).exists() for node in _OTHER_GPUS)
+    may_have = system["pci_gpus"] or system["device_nodes"] or any(any(root.glob(node)) for node in _OTHER_GPUS)
     return len(ask_devices().gpus) if may_have else 0
 
 

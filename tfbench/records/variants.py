@@ -21,7 +21,7 @@ _SWITCHES = {"on": True, "off": False, "true": True, "false": False}
 _KEY_PATTERN = r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)+"
 
 # Why a key cannot be tried, and what to do instead; the first pattern that fits counts.
-_OWN_PROCESSES = "compare in processes of their own: tfbench sweep {recipe} --vary {key}=VALUE,VALUE."
+_OWN_PROCESSES = "compare in processes of their own: tfbench sweep {recipe} --arm default --vary {key}=VALUE,VALUE."
 _NO_PART = "changes nothing of how a step is carried out. Leave it out."
 _REFUSALS = {
     r"model\.(name|file)": "names another network, which is no variant of this step. Profile it by itself: "

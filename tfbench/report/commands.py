@@ -137,8 +137,7 @@ def vary_command(
     for key, others in values.items():
         words += ["--vary", describe_variation(Variation(key=key, values=(own[key], *others)))]
     strategy, devices = (kept.pop(f"distribution.{part}", None) for part in ("strategy", "devices"))
-    if strategy or devices:
-        words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
+    words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
     kept = {key: value for key, value in kept.items() if key.partition(".")[0] in recipe_tables.VARIABLE_SECTIONS}
     kept.pop(_MEASURED_SECONDS, None)
     return shlex.join([*words, *describe_values(kept), *_describe_rest(data_dir, allows_code=allows_code)])

@@ -9,7 +9,8 @@ from tfbench.wording import count, cut
 
 _HEADINGS = ("made", "kind", "id", "recipe", "result", "arms")
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
-_MIN_LAST = 8  # characters of the last column, which alone is cut
+_DATE_CHARACTERS = 10  # of a moment, without its time of day
+_MIN_ARMS = 12  # characters, below which arms say nothing
 
 
 def history_lines(entries: Sequence[HistoryEntry], width: int) -> list[str]:
@@ -17,15 +18,19 @@ def history_lines(entries: Sequence[HistoryEntry], width: int) -> list[str]:
 
     Args:
         entries: In the order in which they are shown.
-        width: Characters of a line, kept where the columns but for the last leave room.
+        width: Characters of a line. Where it does not suffice, arms are cut, then left out, then the time of day is.
     """
     rows = [_HEADINGS, *map(_row, entries)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
-    room = max(width - sum(widths) - 2 * len(widths), _MIN_LAST)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    room = width - sum(widths[:-1]) - 2 * len(widths[:-1])
+    if room < _MIN_ARMS:
+        widths[-1] = 0
+    if room < -2:
+        widths[0] = _DATE_CHARACTERS
     lines = []
     for row, entry in zip(rows, (None, *entries), strict=True):
-        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        lines.append("  ".join([*cells, cut(row[-1], room)]).rstrip())
+        cells = [cell[:size].ljust(size) for cell, size in zip(row[:-1], widths[:-1], strict=True)]
+        lines.append("  ".join([*cells, *([cut(row[-1], room)] if widths[-1] else [])]).rstrip())
         if entry and entry.reason:
             lines += wrap(entry.reason, width, first=" " * (widths[0] + 2))
     return lines

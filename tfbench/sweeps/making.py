@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.errors import RecipeError
 from tfbench.machine.devices import count_gpus
-from tfbench.recipe.sections import Recipe
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import Arm, SweepPlan, Variation, list_cells
 from tfbench.runs.maker import RunMaker
@@ -24,8 +24,8 @@ def plan_sweep(request: RunRequest, arms: Sequence[Arm], variations: Sequence[Va
 
     Args:
         request: What a run of the recipe would be.
-        arms: The first is the baseline; none: the recipe's own strategy and devices, where it names some, otherwise
-            what there is to compare on this machine.
+        arms: The first is the baseline; none: the recipe's own strategy and devices, where these are not the defaults,
+            otherwise what there is to compare on this machine, without what cannot be at every point.
         variations: What is varied; none: what the recipe's [sweep] varies.
         options: As of `new_plan`.
 
@@ -34,7 +34,8 @@ def plan_sweep(request: RunRequest, arms: Sequence[Arm], variations: Sequence[Va
         DeviceError: TensorFlow did not say which GPUs it sees.
     """
     recipe = request.recipe
-    plan = new_plan(request, arms or _choose_arms(recipe), variations=variations or own_variations(recipe), **options)
+    options["variations"] = variations or own_variations(recipe)
+    plan = new_plan(request, arms or _choose_arms(request, **options), **options)
     check_points(plan)
     return plan
 
@@ -60,9 +61,20 @@ def make_sweep(
     return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
 
 
-def _choose_arms(recipe: Recipe) -> Sequence[Arm]:
-    own = own_arm(recipe)
-    return machine_arms(count_gpus()) if own == Arm(strategy="default") else [own]
+def _choose_arms(request: RunRequest, **options: Any) -> Sequence[Arm]:
+    own = own_arm(request.recipe)
+    if own != Arm(strategy="default"):
+        return [own]
+    return [arm for arm in machine_arms(count_gpus()) if _can_be(new_plan(request, [arm], **options))] or [own]
+
+
+def _can_be(plan: SweepPlan) -> bool:
+    """Says whether every point can; a batch may not divide among the replicas, or XLA not go with several."""
+    try:
+        check_points(plan)
+    except RecipeError:
+        return False
+    return True
 
 
 def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> SweepEnd:

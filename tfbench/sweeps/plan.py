@@ -132,8 +132,9 @@ def machine_arms(num_gpus: int) -> tuple[Arm, ...]:
     processor = Arm(strategy="default", devices=("cpu:0",))
     if not num_gpus:
         return processor, Arm(strategy="mirrored", devices=("cpu:0", "cpu:1"))
-    every = (Arm(strategy="mirrored", devices=("gpu",)),) if num_gpus > 1 else ()
-    return processor, Arm(strategy="default", devices=("gpu:0",)), *every
+    gpus = tuple(f"gpu:{index}" for index in range(num_gpus))
+    every = (Arm(strategy="mirrored", devices=gpus),) if num_gpus > 1 else ()
+    return processor, Arm(strategy="default", devices=gpus[:1]), *every
 
 
 def _read_values(text: str) -> list[Any]:

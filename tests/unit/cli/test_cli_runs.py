@@ -17,9 +17,17 @@ Cli = Callable[..., Any]
 OLD = 1_600_000_000.0
 
 
-def write_run(store: Store, index: int, *, created: float, tags: dict[str, str], **options: Any) -> str:
+def write_run(
+    store: Store, index: int, *, created: float, tags: dict[str, str], recipe: str = "mnist_mlp", **options: Any
+) -> str:
     result = build_sized_result(index)
-    request = dataclasses.replace(result.request, run_id=f"{index:x}" * 32, created=created, tags=tags)
+    request = dataclasses.replace(
+        result.request,
+        run_id=f"{index:x}" * 32,
+        created=created,
+        tags=tags,
+        recipe=dataclasses.replace(result.request.recipe, name=recipe),
+    )
     write_journal(store, dataclasses.replace(result, request=request), **options)
     return request.run_id
 
@@ -88,13 +96,23 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
     assert tfbench("runs", "--limit", "0").exit_code == 2
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "headings", "made"),
+    [
+        (120, ["made", "kind", "id", "recipe", "result", "arms"], "2020-09-13 "),
+        (80, ["made", "kind", "id", "recipe", "result"], "2020-09-13  "),
+    ],
+)
+def test_the_table_fits_the_terminal(
+    tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch, width: int, headings: list[str], made: str
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
+    write_run(store, 9, created=OLD, tags={}, recipe="features4_hidden100")
     lines = tfbench("runs").stdout.splitlines()
-    assert lines[0].split() == ["made", "kind", "id", "recipe", "result", "arms"]
+    assert lines[0].split() == headings
     assert max(map(len, lines)) <= width
     killed = next(index for index, line in enumerate(lines) if "KILLED" in line and "666666666666" in line)
+    assert lines[killed].startswith(made)
     assert lines[killed + 1].strip().startswith("`tfbench recover` says how it ended")
 
 

@@ -100,7 +100,7 @@ def test_another_optimizer_does_without_the_options_of_the_first() -> None:
             (
                 "training.global_batch_size makes another amount of work a step",
                 "--global-batch-size, or compare in processes of their own: "
-                "tfbench sweep test --vary training.global_batch_size=VALUE,VALUE.",
+                "tfbench sweep test --arm default --vary training.global_batch_size=VALUE,VALUE.",
             ),
         ),
         ("dataset.data=real", ("trained on the same batches", "--vary dataset.data=VALUE,VALUE.")),

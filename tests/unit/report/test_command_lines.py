@@ -130,7 +130,7 @@ def test_values_are_held_against_those_of_the_recipe_as_it_was_changed() -> None
 def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
     tables = to_tables(build_recipe(model={"name": "nets:build", "width": 2}))
     command = vary_command("mine", tables, {"model.width": [3, 4]}, data_dir="/data", allows_code=True)
-    assert command == "tfbench sweep mine.toml --vary model.width=2,3,4 --data-dir /data --allow-code"
+    assert command == "tfbench sweep mine.toml --vary model.width=2,3,4 --arm default --data-dir /data --allow-code"
 
 
 def test_what_cannot_be_varied_alone_has_no_command() -> None:

@@ -428,7 +428,8 @@ def test_published_times_of_layers_stand_beside_ours_with_why_they_cannot_be_com
     whole = " ".join(text.split())
     assert "Not comparable: its scatter as printed writes n x n cells, n = 15,680 windows of a batch of 8" in whole
     command = (
-        "  tfbench sweep mnist_scratch_cnn --vary model.pooling_backward=mask_multiply,index_scatter,printed_scatter"
+        "  tfbench sweep mnist_scratch_cnn --vary model.pooling_backward=mask_multiply,index_scatter,printed_scatter "
+        "--arm default"
     )
     assert text.splitlines()[-1] == command
 

@@ -24,7 +24,7 @@ from tfbench.report.comparison.speeds import LEGEND
 from tfbench.report.formats import format_clock, wrap
 from tfbench.wording import DEFAULT_STORE, count
 
-_ONE_ARM = 'One arm compares no devices: name a second, such as --arm "{}" --arm "default gpu:0".'
+_ONE_ARM = "One arm compares no devices: give --arm once for each strategy and devices that are to be compared."
 _LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
 
@@ -59,8 +59,8 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
         limits.append(f"{plan.memory_limit_bytes / 2**20:,.0f} MiB a run")
     if limits:
         lines += wrap("; ".join(limits), width, first="  limits    ")
-    if len(plan.arms) == 1:
-        lines += wrap(_ONE_ARM.format(plan.arms[0].label), width)
+    if len(plan.arms) == 1 and num_left == total:
+        lines += wrap(_ONE_ARM, width)
     return lines
 
 
