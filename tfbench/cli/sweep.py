@@ -119,15 +119,21 @@ def _make_plan(
     limits: Limits,
     time_budget: float | None,
 ) -> "SweepPlan":
-    from tfbench.sweeps.making import plan_sweep
-    from tfbench.sweeps.plan import parse_arm, parse_variation
+    from tfbench.sweeps.making import choose_arms, plan_sweep
+    from tfbench.sweeps.plan import own_variations, parse_arm, parse_variation
 
     if repeats is not None and not 1 <= repeats <= 1000:
         raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")
+    varied = [parse_variation(text) for text in variations] or own_variations(request.recipe)
+    named = [parse_arm(text) for text in arms]
+    if not named:
+        named, left_out = choose_arms(request, varied)
+        for label, why in left_out.items():
+            click.echo(f"Left out: {label}: {why}", err=True)
     return plan_sweep(
         request,
-        [parse_arm(text) for text in arms],
-        [parse_variation(text) for text in variations],
+        named,
+        varied,
         num_rounds=repeats or 3,
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,

@@ -14,7 +14,7 @@ class HistoryEntry:
     Attributes:
         kind: A crossover is kept as a sweep, a check as repeats.
         id: Of the run, of the sweep, or of the group of runs.
-        created: Seconds since 1970, UTC; 0 if that cannot be read.
+        created: Seconds since 1970, UTC; None: that cannot be read.
         recipe: By its name.
         arms: Strategies and devices, the baseline first.
         num_runs: That are stored.
@@ -26,7 +26,7 @@ class HistoryEntry:
 
     kind: Kind
     id: str
-    created: float = 0.0
+    created: float | None = None
     recipe: str = ""
     arms: tuple[str, ...] = ()
     num_runs: int = 1

@@ -33,7 +33,7 @@ def list_history(store: Store, *, recipe: str | None = None, status: str | None 
     sweeps = {sweep_id: _sweep(store, sweep_id, ended) for sweep_id in list_sweeps(store)}
     entries += [*sweeps.values(), *_runs(briefs, sweeps)]
     wanted = [one for one in entries if recipe in (None, one.recipe) and status in (None, one.status)]
-    return sorted(wanted, key=lambda one: one.created, reverse=True)
+    return sorted(wanted, key=lambda one: one.created or 0.0, reverse=True)
 
 
 def _open_run(journal: Path) -> HistoryEntry:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import RecipeError
@@ -35,7 +35,7 @@ def plan_sweep(request: RunRequest, arms: Sequence[Arm], variations: Sequence[Va
     """
     recipe = request.recipe
     options["variations"] = variations or own_variations(recipe)
-    plan = new_plan(request, arms or _choose_arms(request, **options), **options)
+    plan = new_plan(request, arms or choose_arms(request, options["variations"]).usable, **options)
     check_points(plan)
     return plan
 
@@ -61,20 +61,35 @@ def make_sweep(
     return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
 
 
-def _choose_arms(request: RunRequest, **options: Any) -> Sequence[Arm]:
+class Arms(NamedTuple):
+    """What a sweep compares where nobody says."""
+
+    usable: list[Arm]
+    left_out: dict[str, str]  # by label, with why
+
+
+def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> Arms:
+    """Returns the recipe's own arm where it is not the default, otherwise what there is to compare on this machine.
+
+    Args:
+        request: What a run of the recipe would be.
+        variations: At every value of which an arm must be possible: a batch may not divide among several replicas.
+
+    Raises:
+        DeviceError: TensorFlow did not say which GPUs it sees.
+    """
     own = own_arm(request.recipe)
     if own != Arm(strategy="default"):
-        return [own]
-    return [arm for arm in machine_arms(count_gpus()) if _can_be(new_plan(request, [arm], **options))] or [own]
-
-
-def _can_be(plan: SweepPlan) -> bool:
-    """Says whether every point can; a batch may not divide among the replicas, or XLA not go with several."""
-    try:
-        check_points(plan)
-    except RecipeError:
-        return False
-    return True
+        return Arms([own], {})
+    arms = Arms([], {})
+    for arm in machine_arms(count_gpus()):
+        try:
+            check_points(new_plan(request, [arm], num_rounds=1, variations=variations))
+        except RecipeError as error:
+            arms.left_out[arm.label] = str(error)
+        else:
+            arms.usable.append(arm)
+    return arms if arms.usable else Arms([own], {})  # what is wrong with all of them, it is told with
 
 
 def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> SweepEnd:

@@ -34,7 +34,7 @@ def write_run(
 
 @pytest.fixture
 def store(in_tmp_path: Path) -> Store:
-    """A run, two repeats, a calibration, a run that was killed, one under way, one that cannot be read, two sweeps."""
+    """A run, two repeats, a calibration, a run that was killed, one under way, one that cannot be read, a sweep."""
     store = Store(Path("mlruns"))
     write_run(store, 1, created=OLD, tags={})
     for index in (2, 3):
@@ -72,7 +72,7 @@ def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
     ]
     assert entries[0]["arms"] == [arm.label for arm in plan.arms]
     assert (entries[0]["reason"], len(list_cells(plan))) == ("1 KILLED", 4)
-    assert entries[5]["samples_per_second"] > 0
+    assert entries[5]["samples_per_second"] > 0 and entries[6]["created"] is None
     assert "does not begin with a request. `tfbench recover --drop 8888` moves" in entries[6]["reason"]
 
 
