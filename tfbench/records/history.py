@@ -19,7 +19,7 @@ class HistoryEntry:
         arms: Strategies and devices, the baseline first.
         num_runs: That are stored.
         status: That of a run; of several FINISHED where all did, FAILED where one did not, INCOMPLETE where some were
-            not made.
+            not made, and RUNNING where one is under way.
         samples_per_second: Of a single run that finished and trained.
         reason: Why it ended otherwise, or cannot be read.
     """

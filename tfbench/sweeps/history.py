@@ -1,8 +1,8 @@
 """What a store holds, newest first: a sweep, a scaling, a series of repeats or a calibration counts as one."""
 
 import collections
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.errors import TrackingError
@@ -26,33 +26,39 @@ def list_history(store: Store, *, recipe: str | None = None, status: str | None 
     """
     briefs, unreadable = read_briefs(store, store.run_ids())
     ended = {brief.run_id: brief for brief in briefs}
+    sweeps = {sweep_id: _sweep(store, sweep_id, ended) for sweep_id in list_sweeps(store)}
     entries = [
         HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=why) for run_id, why in unreadable.items()
     ]
-    entries += [_open_run(store.journal_path(id_)) for id_ in store.run_ids() if id_ not in ended.keys() | unreadable]
-    sweeps = {sweep_id: _sweep(store, sweep_id, ended) for sweep_id in list_sweeps(store)}
+    for run_id in store.run_ids():
+        if run_id not in ended and run_id not in unreadable:
+            sweep_id, entry = _open_run(store, run_id)
+            if sweep_id not in sweeps:
+                entries.append(entry)
+            elif entry.status == "RUNNING":
+                sweeps[sweep_id] = dataclasses.replace(sweeps[sweep_id], status="RUNNING")
     entries += [*sweeps.values(), *_runs(briefs, sweeps)]
     wanted = [one for one in entries if recipe in (None, one.recipe) and status in (None, one.status)]
     return sorted(wanted, key=lambda one: one.created or 0.0, reverse=True)
 
 
-def _open_run(journal: Path) -> HistoryEntry:
-    """Returns a run whose journal has no end."""
+def _open_run(store: Store, run_id: str) -> tuple[str, HistoryEntry]:
+    """Returns a run whose journal has no end, and the id of its sweep, "" if it is of none."""
+    journal = store.journal_path(run_id)
     try:
         records = read_records(journal)
         result = read_run(journal, records)
     except TrackingError as error:
-        return HistoryEntry(kind="run", id=journal.stem, status="UNREADABLE", reason=str(error))
+        return "", HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=str(error))
     request, goes_on = result.request, is_running(records)
-    arm = own_arm(request.recipe)
-    return HistoryEntry(
+    return request.tags.get(SWEEP_TAG, ""), HistoryEntry(
         kind="profile" if request.profile else "run",
         id=request.run_id,
         created=request.created,
         recipe=request.recipe.name,
-        arms=(arm.label,),
+        arms=(own_arm(request.recipe).label,),
         status="RUNNING" if goes_on else "KILLED",
-        reason="" if goes_on else "`tfbench recover` says how it ended, and brings it into MLflow",
+        reason="" if goes_on else f"`{store.command('recover')}` says how it ended, and brings it into MLflow",
     )
 
 

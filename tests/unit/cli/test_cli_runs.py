@@ -87,6 +87,14 @@ def test_a_sweep_without_all_of_its_runs_is_incomplete(tfbench: Cli, store: Stor
     assert (sweep["status"], sweep["num_runs"]) == ("UNREADABLE", 0)
 
 
+def test_a_run_that_a_sweep_is_making_is_no_entry_of_its_own(tfbench: Cli, store: Store) -> None:
+    tags = {"tfbench.sweep": build_plan().sweep_id}
+    write_run(store, 10, created=OLD, tags=tags, without=("exit", "finished"), parent=this_process())
+    write_run(store, 11, created=OLD, tags=tags, without=("exit", "finished"))
+    entries = read(tfbench("runs", "--format", "json"))
+    assert [(entry["kind"], entry["status"]) for entry in entries if entry["id"][0] in "ab"] == [("sweep", "RUNNING")]
+
+
 def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Store) -> None:
     assert read(tfbench("runs", "--format", "json", "--recipe", "nothing")) == []
     assert [entry["id"] for entry in read(tfbench("runs", "--format", "json", "--status", "killed"))] == ["6" * 32]
