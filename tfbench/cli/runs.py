@@ -12,7 +12,11 @@ from tfbench.records.history import STATUSES
 
 @click.command()
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
-@click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only what ended so.")
+@click.option(
+    "--status",
+    type=click.Choice([status.lower() for status in STATUSES], case_sensitive=False),
+    help="Only what ended so.",
+)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most so many.")
 @store_option
 @format_option
@@ -24,7 +28,7 @@ def command(recipe: str | None, status: str | None, limit: int, store_root: Path
 
     \b
     tfbench runs
-    tfbench runs --recipe mnist_mlp --status FAILED
+    tfbench runs --recipe mnist_mlp --status failed
     tfbench runs --limit 1000 --format json
     """
     import dataclasses
@@ -34,7 +38,7 @@ def command(recipe: str | None, status: str | None, limit: int, store_root: Path
     from tfbench.sweeps.history import list_history
 
     store = open_store(store_root)
-    found = list_history(store, recipe=recipe, status=status)
+    found = list_history(store, recipe=recipe, status=status.upper() if status else None)
     if output_format == "json":
         echo_json([dataclasses.asdict(entry) for entry in found[:limit]], "The runs are still in the store")
         return
