@@ -58,9 +58,9 @@ def command_line(*words: str, store: Path | str = DEFAULT_STORE) -> str:
 
 
 def store_of(journal: Path | str) -> Path | str:
-    """Returns the store that a journal lies in, the usual one if it lies in none."""
+    """Returns the store that the journal of a run or of a sweep lies in, the usual one if it lies in none."""
     folder = Path(journal).parent
-    return folder.parent if folder.name == "journals" else DEFAULT_STORE
+    return folder.parent if folder.name in ("journals", "sweeps") else DEFAULT_STORE
 
 
 def count(number: int, noun: str) -> str:

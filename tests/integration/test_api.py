@@ -10,6 +10,7 @@ import pandas
 import pytest
 
 import tfbench
+from journals import make_database
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.records.run import EpochRecord, RunResult
 from tfbench.runs.observer import SilentObserver
@@ -27,6 +28,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     folder = tmp_path_factory.mktemp("example")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        make_database(Store(folder / "mlruns"))
         yield runpy.run_path(str(EXAMPLE)) | {"folder": folder}
 
 

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from runs import run
+from runs import NO_CHECKS, run
 from tfbench.runs.baseline import read_baseline
 from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
 
-CHECK = ("check", "sine_lstm", "--steps", "2", "--repeats", "2", "--set", "measurement.checks=false")
+CHECK = ("check", "sine_lstm", "--steps", "2", "--repeats", "2", *NO_CHECKS)
 
 
 def test_a_check_against_a_file_and_against_the_runs_of_it_is_the_same(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ def test_a_network_trains_on_two_replicas_and_is_tracked(tmp_path: Path) -> None
         *("run", "sine_lstm", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--format", "json"),
         *("--epochs", "10", "--set", "training.precision=mixed_bfloat16", "--set", "training.steps_per_execution=4"),
         cwd=tmp_path,
+        is_first=True,
     )
     assert finished.exit_code == 0, finished.stderr
     document = finished.document

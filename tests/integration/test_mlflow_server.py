@@ -84,6 +84,6 @@ def test_a_run_is_tracked_at_a_server_and_an_error_says_so_once_it_is_down(
     stop(process)
     with pytest.raises(TrackingError, match=f"MLflow at {uri}: "):
         MlflowTracker(uri, "bench", store).prepare()
-    with pytest.raises(TrackingError, match=rf"MLflow at {uri}: .*`tfbench recover --tracking-uri {uri}` brings"):
+    with pytest.raises(TrackingError, match=rf"MLflow at {uri}: .*`tfbench recover --tracking-uri {uri} --store "):
         MlflowTracker(uri, "bench", store).update(build_sized_result(1), None)
     assert capfd.readouterr() == ("", "")

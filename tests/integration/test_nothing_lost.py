@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runs import Command, journal_of, of_kind, run, tracked_files, tracked_runs, wait_until
+from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_files, tracked_runs, wait_until
 
 pytestmark = pytest.mark.slow
 
 ENDLESS = ("run", "sine_lstm", "--epochs", "1000000")
-SHORT = ("run", "sine_lstm", "--epochs", "2")
+SHORT = ("run", "sine_lstm", "--epochs", "2", *NO_CHECKS)
 ORPHAN_SECONDS = 2.0  # a worker may outlive its parent by so much; a busy machine is given twice that
 
 
@@ -120,7 +120,7 @@ def test_a_run_that_is_stopped_keeps_its_epochs(endless: Command) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_stopped_before_it_is_ready_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    command = Command(*SHORT, "--format", "json", cwd=tmp_path)
+    command = Command(*SHORT, "--format", "json", cwd=tmp_path, is_first=True)
     with ended(command):
         worker = command.worker()
         assert not of_kind(command.journal(), "ready")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runs import Finished, run
+from runs import NO_CHECKS, Finished, run
 from tfbench.records.journal import read_records, replay
 from tfbench.records.run import RunResult
 
@@ -90,11 +90,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Fini
     import keras
 
     commands = {
-        "code": ("mine.toml", "--allow-code", "--format", "json"),
+        "code": ("mine.toml", "--allow-code", "--format", "json", *NO_CHECKS),
         "too_large": ("mine.toml", "--allow-code", "--global-batch-size", "41"),
         "file": (
             *("mnist_mlp", "--data", "synthetic", "--steps", "2", "--set", "model.file=nets/net.keras"),
-            *("--strategy", "mirrored", "--devices", "cpu:0,cpu:1"),
+            *("--strategy", "mirrored", "--devices", "cpu:0,cpu:1", *NO_CHECKS),
         ),
     }
     folders = {name: tmp_path_factory.mktemp(name) for name in commands}
@@ -104,7 +104,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Fini
     layers = [keras.layers.Flatten(), keras.layers.Dropout(0.5), keras.layers.Dense(10, activation="softmax")]
     keras.Sequential([keras.Input((28, 28, 1)), *layers]).save(folders["file"] / "nets/net.keras")
     with ThreadPoolExecutor(max_workers=2) as pool:
-        futures = {name: pool.submit(run, "run", *arguments, cwd=folders[name]) for name, arguments in commands.items()}
+        futures = {
+            name: pool.submit(run, "run", *arguments, cwd=folders[name], is_first=True)
+            for name, arguments in commands.items()
+        }
         return {name: (folders[name], future.result()) for name, future in futures.items()}
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from runs import Command, of_kind, run
+from runs import NO_CHECKS, Command, of_kind, run
 
-LENGTH = ("--steps", "12", "--set", "measurement.checks=false")
+LENGTH = ("--steps", "12", *NO_CHECKS)
 
 
 def test_arms_under_another_niceness_are_recorded_cautioned_and_refused(tmp_path: Path) -> None:

@@ -478,7 +478,7 @@ def test_a_damaged_database_is_named_with_what_makes_it_anew(store: Store, track
     (run,) = recover_with(store, tracker).values()
     assert run.outcome == "failed"
     assert run.message.startswith(f"{store.database}: is damaged: ")
-    assert run.message.endswith("beside it away, and `tfbench recover --all` makes it anew.")
+    assert run.message.endswith(f"beside it away, and `tfbench recover --all --store {store.root}` makes it anew.")
     assert tracker.connections == 0
     store.journal_path(run_id_of(0)).unlink()
     result = invoke("recover", "--store", str(store.root))
@@ -498,7 +498,7 @@ def test_a_database_that_another_process_holds_is_not_called_damaged(
         (run,) = recover_with(store, tracker).values()
     assert run.message == (
         f"{store.database}: cannot be read: database is locked. Make sure that no other process keeps it, and that you "
-        "may read and write it and its folder; `tfbench recover` tries again."
+        f"may read and write it and its folder; `tfbench recover --store {store.root}` tries again."
     )
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from runs import run, tracked_runs
+from runs import NO_CHECKS, run, tracked_runs
 from tfbench.store.noise_floors import list_noise_floors
 from tfbench.store.store import Store
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_repeats_are_runs_of_their_own_in_one_group(tmp_path: Path) -> None:
-    done = run("run", "sine_lstm", "--steps", "2", "--repeats", "2", "--format", "json", cwd=tmp_path)
+    done = run("run", "sine_lstm", "--steps", "2", "--repeats", "2", *NO_CHECKS, "--format", "json", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     document = done.document
     runs = document["runs"]
@@ -27,7 +27,7 @@ def test_repeats_are_runs_of_their_own_in_one_group(tmp_path: Path) -> None:
 
 
 def test_a_calibration_leaves_its_runs_and_a_floor(tmp_path: Path) -> None:
-    arguments = ("--rounds", "3", "--steps", "2", "--set", "measurement.checks=false")
+    arguments = ("--rounds", "3", "--steps", "2", *NO_CHECKS)
     done = run("calibrate", "sine_lstm", *arguments, cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     assert done.stdout.count(" samples/s") == 6

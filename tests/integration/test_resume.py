@@ -34,6 +34,8 @@ global_batch_size = 7000
 epochs = 4
 deterministic = true
 optimizer = { name = "adam", learning_rate = 0.001 }
+[measurement]
+checks = false
 [output]
 snapshot_every_epochs = 1
 """

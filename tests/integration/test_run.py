@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runs import Command, Finished, of_kind, run, tracked_files, tracked_runs
+from runs import NO_CHECKS, Command, Finished, of_kind, run, tracked_files, tracked_runs
 from tfbench.recipe.files import find_recipe
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
@@ -74,7 +74,7 @@ def plain_and_mirrored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, 
     return run_two(
         tmp_path_factory.mktemp("plain_and_mirrored"),
         ("sine_lstm", "--epochs", "3", "--format", "json"),
-        ("mnist_hidden100_mlp", *TWO_CPUS, "--data", "synthetic", "--steps", "20"),
+        ("mnist_hidden100_mlp", *TWO_CPUS, "--data", "synthetic", "--steps", "20", *NO_CHECKS),
     )
 
 
@@ -92,8 +92,8 @@ def mirrored(plain_and_mirrored: tuple[Done, Done]) -> Done:
 def three_at_a_time_and_second_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Done]:
     return run_two(
         tmp_path_factory.mktemp("three_at_a_time_and_second_cpu"),
-        ("sine_lstm", *TWO_CPUS, "--set", "training.steps_per_execution=3", "--epochs", "2"),
-        ("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--clock", "step", "--epochs", "2"),
+        ("sine_lstm", *TWO_CPUS, "--set", "training.steps_per_execution=3", "--epochs", "2", *NO_CHECKS),
+        ("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--clock", "step", "--epochs", "2", *NO_CHECKS),
     )
 
 
@@ -101,8 +101,8 @@ def three_at_a_time_and_second_cpu(tmp_path_factory: pytest.TempPathFactory) -> 
 def compiled_and_diverging(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Done]:
     return run_two(
         tmp_path_factory.mktemp("compiled_and_diverging"),
-        ("sine_lstm", "--set", "training.jit_compile=true", "--steps", "5"),
-        ("sine_lstm", "--epochs", "3", "--format", "json", *_set(_DIVERGING, "deterministic=true")),
+        ("sine_lstm", "--set", "training.jit_compile=true", "--steps", "5", *NO_CHECKS),
+        ("sine_lstm", "--epochs", "3", "--format", "json", *NO_CHECKS, *_set(_DIVERGING, "deterministic=true")),
     )
 
 
@@ -297,7 +297,9 @@ def test_folders_and_files_may_have_any_name(tmp_path: Path) -> None:
         (folder / f"{name}.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
     text = find_recipe("sine_lstm").read_text(encoding="utf-8")
     (folder / "größe 速.toml").write_text(text.replace('title = "', 'title = "速 '), encoding="utf-8")
-    done = run("run", "größe 速.toml", "--steps", "2", "--store", "a store", cwd=folder, PYTHONIOENCODING="ascii")
+    done = run(
+        "run", "größe 速.toml", "--steps", "2", *NO_CHECKS, "--store", "a store", cwd=folder, PYTHONIOENCODING="ascii"
+    )
     assert done.exit_code == 0, done.stderr
     assert "? Sine wave LSTM" in done.stdout  # what the terminal cannot show
     (tracked,) = tracked_runs(folder / "a store")

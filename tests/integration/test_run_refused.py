@@ -122,7 +122,7 @@ def test_devices_that_cannot_be_used_together_are_refused_and_nothing_is_stored(
     tmp_path: Path, arguments: tuple[str, ...], words: list[str]
 ) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
-    assert is_refused(run("run", "mine.toml", *arguments, cwd=tmp_path), *words)
+    assert is_refused(run("run", "mine.toml", *arguments, cwd=tmp_path, is_first=True), *words)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
@@ -141,6 +141,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, F
                 "run",
                 *(gpu if name == "gpu" else ("mnist_mlp",)),
                 cwd=folder,
+                is_first=True,
                 TFBENCH_DATA_DIR=str(folder / "data"),
             )
             for name, folder in folders.items()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runs import Command, journal_of, of_kind, run, tracked_runs, wait_until
+from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_runs, wait_until
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 SWEEP = (
     *("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--vary", "training.global_batch_size=32,512"),
     *("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1", "--repeats", "1"),
-    *("--set", "measurement.steps=5", "--set", "measurement.checks=false"),
+    *("--set", "measurement.steps=5", *NO_CHECKS),
 )
 
 

@@ -172,7 +172,7 @@ def test_ending_the_command_ends_the_server_and_its_children(store: Store) -> No
 
 def test_a_store_without_a_database_is_an_error_with_a_hint(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.cli, ["ui", "--store", str(tmp_path / "mlruns")])
-    assert "holds no runs yet. `tfbench run RECIPE` makes one" in str(result.exception)
+    assert f"holds no runs yet. `tfbench run RECIPE --store {tmp_path}/mlruns` makes one" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
 
 

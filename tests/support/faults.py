@@ -76,7 +76,7 @@ class Victim(Command):
         self.temporary.mkdir(exist_ok=True)
         self.is_sweep = arguments[0] == "sweep"
         self.mark = mark
-        super().__init__(*arguments, cwd=cwd, **{"TMPDIR": str(self.temporary), MARK: mark})
+        super().__init__(*arguments, cwd=cwd, is_first=True, **{"TMPDIR": str(self.temporary), MARK: mark})
 
     @property
     def has_ended(self) -> bool:

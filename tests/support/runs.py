@@ -1,5 +1,9 @@
-"""`tfbench run` as a user starts it: a process of its own, with nothing of the caller's environment and no network."""
+"""`tfbench run` as a user starts it: a process of its own, with nothing of the caller's environment and no network.
 
+Its store has MLflow's database already, as it has for all but a user's first command: making one takes seconds.
+"""
+
+import itertools
 import json
 import os
 import signal
@@ -14,6 +18,10 @@ from urllib.parse import unquote
 
 import psutil
 
+from journals import make_database
+from tfbench.store.store import Store
+
+NO_CHECKS = ("--set", "measurement.checks=false")  # of the input pipeline and the peak: seconds beside short trainings
 DEADLINE_SECONDS = 240.0  # for what must happen, on a machine that is busy
 _NO_NETWORK = "http://127.0.0.1:9"  # nothing listens there, so it is refused at once
 
@@ -32,7 +40,7 @@ class Finished(NamedTuple):
 
 
 class Command:
-    """A `tfbench` command under way."""
+    """A `tfbench` command under way; with `is_first` in a store that it has to make."""
 
     def __init__(
         self,
@@ -42,9 +50,12 @@ class Command:
         stdout: IO[bytes] | None = None,
         ignored: tuple[signal.Signals, ...] = (),
         nicer_by: int = 0,
+        is_first: bool = False,
         **environment: str,
     ) -> None:
         self.store = store or cwd / "mlruns"
+        if not is_first:
+            _have_database(arguments, cwd)
         self._output = cwd / f"{time.monotonic_ns()}.out"
         self._errors = self._output.with_suffix(".err")
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
@@ -104,9 +115,17 @@ class Command:
         return psutil.Process(record["pid"])
 
 
-def run(*arguments: str, cwd: Path, **environment: str) -> Finished:
+def run(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Finished:
     """Runs a `tfbench` command to its end."""
-    return Command(*arguments, cwd=cwd, **environment).wait()
+    return Command(*arguments, cwd=cwd, is_first=is_first, **environment).wait()
+
+
+def _have_database(arguments: tuple[str, ...], cwd: Path) -> None:
+    """Gives the store that a command is told of a database, if there is none yet."""
+    named = dict(itertools.pairwise(arguments)).get("--store", "mlruns")
+    store = Store(cwd / named)
+    if not store.database.exists() and not store.journals.exists():
+        make_database(store)
 
 
 def _prepare(ignored: tuple[signal.Signals, ...], nicer_by: int) -> None:

@@ -61,7 +61,7 @@ def warn_of_damaged_floors(store: "Store") -> None:
     for path in list_damaged_floors(store):
         click.echo(
             f"Warning: {path}: is no noise floor of this version of tfbench, or damaged, and does not count. "
-            "`tfbench calibrate RECIPE` measures it again.",
+            f"`{store.command('calibrate', 'RECIPE')}` measures it again.",
             err=True,
         )
 
@@ -147,7 +147,7 @@ def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
         raise TrackingError(describe_unreadable(unreadable))
 
 
-def end_with(runs: "list[RecoveredRun]") -> None:
+def end_with(store: "Store", runs: "list[RecoveredRun]") -> None:
     """Ends the command with exit code 2 if a run could not be brought into MLflow."""
     from tfbench.errors import TrackingError
 
@@ -155,5 +155,5 @@ def end_with(runs: "list[RecoveredRun]") -> None:
     if failed:
         raise TrackingError(
             f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
-            "`tfbench recover` tries again."
+            f"`{store.command('recover')}` tries again."
         )

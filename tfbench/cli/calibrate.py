@@ -117,4 +117,6 @@ def _list(measuring: Measuring) -> None:
             "are rounds."
         )
     else:
-        click.echo(f"No noise floors in {measuring.store_root}. `tfbench calibrate RECIPE` makes one.")
+        click.echo(
+            f"No noise floors in {measuring.store_root}. `{measuring.store.command('calibrate', 'RECIPE')}` makes one."
+        )

@@ -29,4 +29,4 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
     runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
     show_runs(runs)
-    end_with(runs)
+    end_with(store, runs)

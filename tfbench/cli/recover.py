@@ -58,7 +58,7 @@ def command(
             )
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
-            "interrupted. What is in MLflow stays there; `tfbench recover` goes on where it was stopped."
+            f"interrupted. What is in MLflow stays there; `{store.command('recover')}` goes on where it was stopped."
         ) from error
     if output_format == "json":
         import dataclasses
@@ -76,5 +76,5 @@ def command(
         show_runs(runs)
     else:
         click.echo(f"Store {store_root}: nothing to recover.")
-    end_with(runs)
+    end_with(store, runs)
     require_whole(store.database)

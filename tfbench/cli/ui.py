@@ -123,7 +123,7 @@ def _find_experiment(store: "Store", name: str) -> str:
 
     if not store.database.is_file():
         raise TrackingError(
-            f"store {store.root}: holds no runs yet. `tfbench run RECIPE` makes one, "
+            f"store {store.root}: holds no runs yet. `{store.command('run', 'RECIPE')}` makes one, "
             f"`{store.command('recover', '--all')}` makes the database anew from the journals, "
             "and --store names another store."
         )

@@ -40,7 +40,7 @@ def project(result: RunResult, summary: Summary, store: Store, tracker: Tracker)
     except OSError as error:
         raise TrackingError(
             f"run {run_id}: {error.strerror or error}{f': {error.filename}' if error.filename else ''}. "
-            "What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
+            f"What was measured is safe in the journal; `{store.command('recover')}` brings MLflow up to date later."
         ) from error
     return tracked
 

@@ -191,7 +191,8 @@ class Store:
         heads = self.heads()
         if not heads:
             raise UnknownNameError(
-                f"store {self.root}: holds no runs. `tfbench run RECIPE` makes one; --store names another store."
+                f"store {self.root}: holds no runs. `{self.command('run', 'RECIPE')}` makes one; "
+                "--store names another store."
             )
         if token == "@last":  # noqa: S105 - no password
             return heads[0].run_id

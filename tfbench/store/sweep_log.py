@@ -16,6 +16,7 @@ from tfbench.records.whole_files import replacing
 from tfbench.schema import build, to_plain
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
+from tfbench.wording import command_line, store_of
 
 FORMAT_VERSION = 1
 _FOLDER = "sweeps"
@@ -153,7 +154,9 @@ def find_sweep(store: Store, token: str) -> str:
         return found[0]
     if found:
         raise UnknownNameError(f"sweep '{token}': several are meant by it: {', '.join(found)}. Use more of an id.")
-    there = f"It has: {', '.join(known[:8])}." if known else "It has none; `tfbench sweep RECIPE` makes one."
+    there = (
+        f"It has: {', '.join(known[:8])}." if known else f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
+    )
     raise UnknownNameError(f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}")
 
 
@@ -196,9 +199,10 @@ def _append(journal: Journal, kind: str, **fields: Any) -> None:
     try:
         journal.append(kind, **fields)
     except OSError as error:  # of a full disk the record is still written, from the space set aside
+        command = command_line("sweep", "--resume", journal.path.stem, store=store_of(journal.path))
         raise TrackingError(
             f"{journal.path}: cannot be written: {error.strerror}. What was measured is kept; once that is mended, "
-            f"`tfbench sweep --resume {journal.path.stem}` makes the runs that are missing."
+            f"`{command}` makes the runs that are missing."
         ) from error
 
 

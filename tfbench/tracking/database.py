@@ -10,6 +10,7 @@ from urllib.parse import quote
 from tfbench.errors import TrackingError
 from tfbench.records.whole_files import replacing
 from tfbench.store.locks import locked
+from tfbench.wording import command_line
 
 OPEN_SECONDS = 20.0  # MLflow's own patience with a locked database
 
@@ -65,12 +66,13 @@ def require_whole(database: Path) -> None:
     except sqlite3.OperationalError as error:  # held by another process, not permitted, a disk that fails
         raise TrackingError(
             f"{database}: cannot be read: {error}. Make sure that no other process keeps it, and that you may read and "
-            "write it and its folder; `tfbench recover` tries again."
+            f"write it and its folder; `{command_line('recover', store=database.parent)}` tries again."
         ) from error
     except sqlite3.Error as error:
         raise TrackingError(
             f"{database}: is damaged: {error}. All that was measured is in the journals: move {database.name} and the "
-            f"files {database.name}-* beside it away, and `tfbench recover --all` makes it anew."
+            f"files {database.name}-* beside it away, and `{command_line('recover', '--all', store=database.parent)}` "
+            "makes it anew."
         ) from error
 
 

@@ -73,10 +73,9 @@ class MlflowTracker:
         self._experiment = experiment
         self._store = store
         self._calls = Calls(self._uri, patience_seconds, tell)
-        named = "" if tracking_uri == store.tracking_uri else f" --tracking-uri {without_secrets(tracking_uri)}"
-        self._recover = (
-            f"What was measured is safe in the journal; `tfbench recover{named}` brings MLflow up to date later."
-        )
+        named = () if tracking_uri == store.tracking_uri else ("--tracking-uri", without_secrets(tracking_uri))
+        command = store.command("recover", *named)
+        self._recover = f"What was measured is safe in the journal; `{command}` brings MLflow up to date later."
         self._lock = threading.Lock()
         self._template: Path | None = None
         self._client: MlflowClient | None = None
@@ -151,7 +150,8 @@ class MlflowTracker:
             plan: Of the sweep.
             speedups: Over the sweep's first arm, by tfbench's ids of the runs.
         """
-        with self._lock, self._errors("Nothing measured is lost; `tfbench ui --sweep` tries again."):
+        again = self._store.command("ui", "--sweep", plan.sweep_id)
+        with self._lock, self._errors(f"Nothing measured is lost; `{again}` tries again."):
             if self._database and not self._database.exists():
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
             self._prepare()

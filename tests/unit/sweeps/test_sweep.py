@@ -243,7 +243,7 @@ def test_a_plan_that_no_command_makes_is_none(store: Store, old: str, new: str, 
 
 
 def test_a_sweep_is_found_by_the_beginning_of_its_id(store: Store) -> None:
-    with pytest.raises(UnknownNameError, match=r"It has none; `tfbench sweep RECIPE` makes one"):
+    with pytest.raises(UnknownNameError, match=r"It has none; `tfbench sweep RECIPE --store \S*/mlruns` makes one"):
         find_sweep(store, "@last")
     for name in ("abc1", "abd2"):
         with new_log(store, build_plan(sweep_id=name)):
@@ -309,7 +309,8 @@ def test_a_disk_that_is_full_ends_the_sweep_and_says_how_to_go_on(
         log.begin(0, "a" * 32)
         monkeypatch.setattr(Journal, "append", fail)
         message = (
-            r"sweeps/abc\.jsonl: cannot be written: No space left on device\. .* `tfbench sweep --resume abc` makes"
+            r"sweeps/abc\.jsonl: cannot be written: No space left on device\. "
+            r".* `tfbench sweep --resume abc --store \S*/mlruns` makes"
         )
         with pytest.raises(TrackingError, match=message):
             log.end(CellResult(cell=0, outcome="FINISHED", run_id="a" * 32, seconds=1.0))
