@@ -89,14 +89,13 @@ def read_plan(
 
 def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "ShownRuns") -> "ExitCode":
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
-    from tfbench.report.run.console import RunConsole
     from tfbench.report.run.repeats import repeats_lines, to_json
     from tfbench.report.run.run_json import to_json as run_to_json
     from tfbench.runs.repeats import repeat_run
 
     done = repeat_run(request, plan, runs.make_brief)
-    console = RunConsole(quiet_stdout=runs.as_json)
-    if done.series.outcomes:
+    console = runs.open_console()
+    if done.series.outcomes and runs.detail != "quiet":
         console.show(["The last of them", ""], style="bold")
         runs.show(done.series.outcomes[-1])
     console.show(repeats_lines(done.summary, console.width))

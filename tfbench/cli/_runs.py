@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.records.run import RunRequest
+    from tfbench.report.run.console import Detail, RunConsole
     from tfbench.runs.limits import RunLimits, RunOutcome
     from tfbench.runs.maker import RunMaker
     from tfbench.runs.observer import RunObserver
+    from tfbench.runs.stored import Run
     from tfbench.store.tracking_state import TrackingState
 
 
@@ -33,10 +35,14 @@ class ShownRuns:
     Args:
         measuring: What the command was given.
         before: As of `open_maker`.
+        detail: Of a run that is shown alone.
     """
 
-    def __init__(self, measuring: "Measuring", before: "TrackingState | None" = None) -> None:
+    def __init__(
+        self, measuring: "Measuring", before: "TrackingState | None" = None, *, detail: "Detail" = "short"
+    ) -> None:
         self.as_json = measuring.as_json
+        self.detail = detail
         self.maker = open_maker(measuring, before)
         self._warned: set[str] = set()
 
@@ -44,10 +50,9 @@ class ShownRuns:
         self, request: "RunRequest", observer: "RunObserver | None" = None, limits: "RunLimits | None" = None
     ) -> "RunOutcome":
         """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
-        from tfbench.report.run.console import RunConsole
         from tfbench.runs.limits import NO_LIMITS
 
-        return self.maker.make(request, observer or RunConsole(quiet_stdout=self.as_json), limits or NO_LIMITS)
+        return self.maker.make(request, observer or self.open_console(), limits or NO_LIMITS)
 
     def make_brief(self, request: "RunRequest", label: str, limits: "RunLimits | None" = None) -> "RunOutcome":
         """Makes a run of a series, shown in a line that begins with a label."""
@@ -57,16 +62,27 @@ class ShownRuns:
 
     def show(self, outcome: "RunOutcome") -> None:
         """Shows a run that is over as one that is made alone is shown."""
-        from tfbench.report.run.console import RunConsole
-        from tfbench.runs.run_files import list_files
+        from tfbench.runs.stored import run_of
 
-        console, result = RunConsole(quiet_stdout=self.as_json), outcome.result
-        journal_path = self.maker.store.journal_path(result.request.run_id)
-        files = [str(path) for path in list_files(journal_path)]
-        console.ready(result)
-        for epoch in result.epochs:
-            console.epoch(epoch)
-        console.finish(result, outcome.summary, outcome.tracked, str(journal_path), files)
+        show_run(run_of(outcome, self.maker.store), self.open_console())
+
+    def open_console(self) -> "RunConsole":
+        """Returns what shows a run alone."""
+        from tfbench.report.run.console import RunConsole
+
+        return RunConsole(quiet_stdout=self.as_json, detail=self.detail)
+
+
+def show_run(run: "Run", console: "RunConsole") -> None:
+    """Shows a run that is over as one that is made is shown."""
+    from tfbench.runs.run_files import list_files
+
+    if run.result.model:
+        console.ready(run.result)
+    for epoch in run.result.epochs:
+        console.epoch(epoch)
+    files = [str(path) for path in list_files(run.journal)]
+    console.finish(run.result, run.summary, run.tracked, str(run.journal), files)
 
 
 def warn_of_missing_view(problem: str) -> None:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
 )
 @repeat_options
+@click.option("-v", "--verbose", is_flag=True, help="Show all there is of the run, as `tfbench runs RUN` does.")
+@click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
 @click.option("--name", help="Name of the run in MLflow; made from the recipe otherwise.")
 @measuring_options
 @click.pass_context
@@ -68,6 +70,8 @@ def command(
     until_precise: float | None,
     max_repeats: int | None,
     vary_seed: bool,
+    verbose: bool,
+    quiet: bool,
     measuring: Measuring,
     **direct: Any,
 ) -> None:
@@ -95,8 +99,11 @@ def command(
     plan = read_plan(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     if plan and resume:
         raise click.UsageError("--resume goes on with one run; it takes neither --repeats nor --until-precise.")
+    if verbose and quiet:
+        raise click.UsageError("--verbose shows all there is, --quiet a line: leave one of them out.")
     request = _make_request(recipe, resume, direct, measuring, name=name)
-    runs = ShownRuns(measuring, measuring.store.read_state(request.resume.run_id) if request.resume else None)
+    before = measuring.store.read_state(request.resume.run_id) if request.resume else None
+    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if plan:
         context.exit(echo_repeats(request, plan, runs))
     outcome = runs.make(request)

@@ -90,7 +90,7 @@ def load_recipe(
         raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}
     named_tables.place_model_file(tables, path.parent)
-    named_tables.drop_options_of_another(tables, overrides)
+    named_tables.make_room_for_another(tables, overrides)
     for key, value in overrides.items():
         set_value(tables, key, value)
     measurement = tables.setdefault("measurement", {})

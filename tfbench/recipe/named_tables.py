@@ -29,16 +29,34 @@ def find_missing_file(model: ModelConfig) -> str | None:
     return None if os.path.isfile(file) else file  # noqa: PTH113 - never raises
 
 
-def drop_options_of_another(tables: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Takes away the file's options of a model or data set in whose place the command line names another."""
+def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any]) -> None:
+    """Takes away what is said in a file of the model or data set in whose place the command line names another.
+
+    Its options; and of a model what is of that network alone: the title, a softmax that its author applied twice, and
+    what was published of it.
+    """
     for kind in ("model", "dataset"):
         table = tables.get(kind)
         is_another = f"{kind}.file" in overrides or (
             isinstance(table, dict) and overrides.get(f"{kind}.name", table.get("name")) != table.get("name")
         )
-        if isinstance(table, dict) and is_another:
-            for key in table.keys() - ({"data"} if kind == "dataset" else set()):
-                del table[key]
+        if not (isinstance(table, dict) and is_another):
+            continue
+        for key in table.keys() - ({"data"} if kind == "dataset" else set()):
+            del table[key]
+        if kind == "model":
+            _forget_network(tables, str(overrides.get("model.file", overrides.get("model.name"))))
+
+
+def _forget_network(tables: dict[str, Any], another: str) -> None:
+    tables.pop("reference", None)
+    recipe, training = tables.get("recipe"), tables.get("training")
+    if isinstance(recipe, dict) and isinstance(recipe.get("title"), str):
+        recipe["title"] = f"{os.path.basename(another)} in place of the network of {recipe['title']}"  # noqa: PTH119
+    if isinstance(training, dict):
+        for key in ("head", "validation_head"):
+            if training.get(key) == "double_softmax":
+                del training[key]
 
 
 def read_model(table: object) -> tuple[ModelConfig | None, list[str]]:

@@ -1,10 +1,12 @@
 """Numbers, times and sizes as text, labelled or wrapped."""
 
+import re
 import textwrap
 from collections.abc import Iterable
 
 Pairs = Iterable[tuple[str, str]]
 _NO_BREAK = "\u00a0"
+_UNIT = re.compile(r"(?<=\d) (?=[%A-Za-z])")
 _LABEL_WIDTH = 16
 
 
@@ -53,9 +55,9 @@ def format_pairs(pairs: Pairs, width: int) -> list[str]:
 
 
 def wrap(text: str, width: int, *, first: str = "") -> list[str]:
-    """Wraps at spaces only, and not before %: an address or a path must stay in one piece to be copied."""
+    """Wraps at spaces only, never between a number and its unit: an address must stay in one piece to be copied."""
     lines = textwrap.wrap(
-        text.replace(" %", f"{_NO_BREAK}%"),
+        _UNIT.sub(_NO_BREAK, text),
         width,
         initial_indent=first,
         subsequent_indent=" " * len(first),

@@ -22,8 +22,8 @@ from tfbench.analysis.run.summary import summarize
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 from tfbench.report import formats
-from tfbench.report.run import tables
-from tfbench.report.run.console import RunConsole
+from tfbench.report.run import answer, tables
+from tfbench.report.run.console import Detail, RunConsole
 
 Golden = Callable[[str, str], None]
 RUN_ID = "0123456789abcdef" * 2
@@ -193,11 +193,16 @@ def build_failed_run() -> RunResult:
 
 
 def show(
-    result: RunResult, *, width: int, tracked: TrackedRun | None = TRACKED, file: io.StringIO | None = None
+    result: RunResult,
+    *,
+    width: int,
+    detail: Detail = "full",
+    tracked: TrackedRun | None = TRACKED,
+    file: io.StringIO | None = None,
 ) -> str:
     file = file or io.StringIO()
     colors: dict[str, Any] = {"force_terminal": True, "color_system": "standard"} if file.isatty() else {}
-    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=width, **colors))
+    shown = RunConsole(quiet_stdout=False, detail=detail, console=Console(file=file, width=width, **colors))
     shown.stage("starting TensorFlow")
     shown.stage("loading data")
     shown.ready(result)
@@ -211,23 +216,83 @@ def show(
 @pytest.mark.parametrize(
     ("name", "result", "width"),
     [
-        ("console_mnist_80.txt", build_mnist_run(), 80),
-        ("console_mnist_120.txt", build_mnist_run(), 120),
-        ("console_sine_80.txt", build_sine_run(), 80),
-        ("console_failed_80.txt", build_failed_run(), 80),
+        ("mnist_80.txt", build_mnist_run(), 80),
+        ("mnist_120.txt", build_mnist_run(), 120),
+        ("sine_80.txt", build_sine_run(), 80),
+        ("failed_80.txt", build_failed_run(), 80),
     ],
 )
+@pytest.mark.parametrize("detail", ["full", "short", "quiet"])
 def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(
-    golden: Golden, name: str, result: RunResult, width: int
+    golden: Golden, name: str, result: RunResult, width: int, detail: Detail
 ) -> None:
-    shown = show(result, width=width, tracked=None if "failed" in name else TRACKED)
-    golden(name, shown)
+    shown = show(result, width=width, detail=detail, tracked=None if "failed" in name else TRACKED)
+    golden(f"{'console' if detail == 'full' else f'console_{detail}'}_{name}", shown)
+
+
+@pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_run_ends_with_twenty_lines_whatever_its_cautions(result: RunResult, width: int) -> None:
+    shown = io.StringIO()
+    console = RunConsole(quiet_stdout=False, console=Console(file=shown, width=width))
+    cautions = tuple(f"caution {number}: {'said at length ' * 8}. And more of it." for number in range(12))
+    console.finish(
+        result, Summary(metrics=summarize(result, warmup_steps=1).metrics, cautions=cautions), TRACKED, JOURNAL
+    )
+    lines = shown.getvalue().splitlines()
+    assert len(lines) <= answer.MAX_LINES
+    assert any(line.endswith(" more cautions") for line in lines)
+    assert "And more of it" not in shown.getvalue()
+    assert f"  all of it     tfbench runs {RUN_ID[:12]} --store /home/u/mlruns" in lines
+
+
+def shown_epochs(elapsed: list[float], *, num_epochs: int | None, detail: Detail = "short") -> list[str]:
+    """Returns the first column of a table of epochs that ended after so many seconds."""
+    recipe = build_recipe(training={"epochs": num_epochs or 1}, measurement={} if num_epochs else {"steps": 1000})
+    result = build_result(request=build_request(recipe=recipe))
+    file = io.StringIO()
+    console = RunConsole(quiet_stdout=False, detail=detail, console=Console(file=file, width=80))
+    console.ready(result)
+    for number, seconds in enumerate(elapsed, start=1):
+        console.epoch(build_epoch(epoch=number, num_steps=20, elapsed_seconds=seconds))
+    console.finish(result, Summary(metrics={}), None, "")
+    head = file.getvalue().partition("FINISHED")[0]
+    return [line.split()[0] for line in head.splitlines() if line[:1].isdigit() or line == "..."]
+
+
+def test_a_long_table_of_epochs_loses_its_middle() -> None:
+    numbers = [float(number) for number in range(1, 101)]
+    tens = [row for ten in range(10, 100, 10) for row in ("...", str(ten))]
+    assert shown_epochs(numbers, num_epochs=100) == ["1", "2", "3", *tens, "...", "98", "99", "100"]
+    assert shown_epochs(numbers[:37], num_epochs=None) == [
+        *("1", "2", "3", "...", "10", "...", "20", "...", "30", "...", "35", "36", "37")
+    ]
+    assert shown_epochs(numbers[:6], num_epochs=None) == ["1", "2", "3", "4", "5", "6"]
+    assert shown_epochs(numbers, num_epochs=100, detail="full") == [str(number) for number in range(1, 101)]
+    assert shown_epochs(numbers[:16], num_epochs=16) == [str(number) for number in range(1, 17)]
+
+
+def test_a_long_table_of_slow_epochs_is_never_silent_for_long() -> None:
+    minutes = [61.0 * number for number in range(1, 21)]
+    assert shown_epochs(minutes, num_epochs=20) == [str(number) for number in range(1, 21)]
+
+
+def test_a_part_of_an_epoch_is_marked_and_is_none() -> None:
+    finished = build_mnist_run()
+    part = build_epoch(epoch=1, num_steps=21, elapsed_seconds=6.68)
+    result = dataclasses.replace(finished, epochs=(part,))
+    shown = show(result, width=120)
+    assert "\n1*   " in shown
+    assert "\n* 21 of the 600 steps of an epoch\n" in shown
+    (ours,) = (line for line in shown.splitlines() if line.startswith("this run: "))
+    assert ours.split(")  ")[1].split()[:2] == ["-", "-"]  # neither epochs nor the time of them
 
 
 @pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
 @pytest.mark.parametrize("width", [80, 120])
-def test_lines_without_a_terminal_are_plain_and_fit(result: RunResult, width: int) -> None:
-    shown = show(result, width=width)
+@pytest.mark.parametrize("detail", ["full", "short"])
+def test_lines_without_a_terminal_are_plain_and_fit(result: RunResult, width: int, detail: Detail) -> None:
+    shown = show(result, width=width, detail=detail)
     assert shown.isascii()
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= width
@@ -317,7 +382,8 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
     assert file.getvalue() == (
         "FAILED while loading data: ValueError: bad\n"
         "\n"
-        "  MLflow        not there; `tfbench recover` brings it there from the journal\n"
+        "  all of it     tfbench runs aaaaaaaaaaaa\n"
+        "  to MLflow     tfbench recover\n"
     )
 
 
@@ -396,6 +462,6 @@ def test_times_are_shown_in_the_unit_of_their_size(seconds: float, text: str) ->
 
 def test_a_long_cell_takes_room_from_the_padding_after_it() -> None:
     record = build_epoch(loss=0.000392997, val_loss=0.0953411, accuracy=1.0, val_accuracy=0.9802)
-    assert tables.epoch_line(record, 80) == (
+    assert tables.epoch_lines(record, 80, None) == [
         "1      0.000392997  0.0953411  1     0.9802        1        320        1.5"
-    )
+    ]

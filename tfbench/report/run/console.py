@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -14,8 +14,16 @@ from rich.text import Text
 from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
-from tfbench.report.run import limits, prices, tables, trained
+from tfbench.report.run import answer, limits, prices, tables, trained
 from tfbench.wording import one_line, store_of, without_secrets
+
+Detail = Literal["quiet", "short", "full"]
+
+# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
+_LONG_TABLE = 16
+_NUM_ENDS = 3
+_STRIDE = 10
+_MAX_SILENCE_SECONDS = 60.0
 
 
 class _PatientFile:
@@ -65,22 +73,30 @@ class RunConsole:
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        detail: "short": long tables lose rows, and the end is of at most 20 lines; "full": all there is; "quiet": one
+            line, and none where stdout is kept, but for warnings.
         console: Writes to this instead.
     """
 
-    def __init__(self, *, quiet_stdout: bool, console: Console | None = None) -> None:
+    def __init__(self, *, quiet_stdout: bool, detail: Detail = "short", console: Console | None = None) -> None:
         self._console = console or _open_console(stderr=quiet_stdout)
+        self._detail = detail
+        self._is_mute = quiet_stdout and detail == "quiet"
+        self._rows = _Rows(is_whole=detail == "full")
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
         self._is_synthetic = False
         self._remarks: list[str] = []  # what must be known before the losses in the table are read
         self._num_epochs: int | None = None
+        self._steps_per_epoch: int | None = None
         self._status: Status | None = None
         self._progress: tuple[Progress, TaskID] | None = None
         self._has_table = False
 
     def stage(self, text: str) -> None:
         """Says what is being prepared, for example "loading data"."""
+        if self._detail == "quiet":
+            return
         if not self._is_live:
             self._print([text])
         elif self._status:
@@ -97,13 +113,17 @@ class RunConsole:
         self._is_synthetic = result.is_synthetic
         self._remarks = trained.head_lines(result, self._console.width)
         self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
+        self._rows.num_epochs = self._num_epochs
+        self._steps_per_epoch = result.steps_per_epoch
+        if self._detail == "quiet":
+            return
         title, *lines = tables.header_lines(result, self._console.width)
         self._print([title], style="bold")
         self._print([*lines, ""])
 
     def progress(self, progress: TrainingProgress) -> None:
         """Moves the progress bar; nothing where stdout is no terminal."""
-        if not self._is_live:
+        if not self._is_live or self._detail == "quiet":
             return
         self._stop_status()
         total = progress.total_steps
@@ -129,17 +149,23 @@ class RunConsole:
         """
 
     def epoch(self, epoch: EpochRecord) -> None:
-        """Adds an epoch to the table; the first one brings the names of the columns with it."""
-        self._stop_status()
+        """Adds an epoch to the table, where it has its place there."""
+        if self._detail != "quiet":
+            self._stop_status()
+            self._print_rows(self._rows.take(epoch))
+
+    def _print_rows(self, rows: Sequence[EpochRecord | None]) -> None:
+        """Adds rows to the table, None for those that are left out; the first brings the names of the columns."""
         width = self._console.width
-        if not self._has_table:
+        if rows and not self._has_table:
             self._has_table = True
             names, *remarks = tables.epoch_header_lines(width, is_synthetic=self._is_synthetic)
             self._print([names], style="bold")
             self._print([*remarks, *self._remarks], style="yellow")
-        self._print([tables.epoch_line(epoch, width)])
-        if line := trained.inference_line(epoch):
-            self._print([line])
+        for epoch in rows:
+            self._print(["..."] if epoch is None else tables.epoch_lines(epoch, width, self._steps_per_epoch))
+            if epoch and (line := trained.inference_line(epoch)):
+                self._print([line])
 
     def finish(
         self,
@@ -149,7 +175,7 @@ class RunConsole:
         store_hint: str,
         files: Sequence[str] = (),
     ) -> None:
-        """Shows how the run ended, its figures beside the published ones, what limits them, and where they are.
+        """Shows how the run ended, its figures beside the published ones, cautions, and where there is more.
 
         Args:
             result: The whole run.
@@ -159,11 +185,39 @@ class RunConsole:
             files: What the run left besides: its model, and the picture of it.
         """
         self.close()
-        width = self._console.width
+        if self._detail == "quiet":
+            if not self._is_mute:
+                self._print([tables.result_line(result, summary)])
+            return
+        self._print_rows(self._rows.last())
         if self._has_table:
             self._print([""])
         is_good = result.status == "FINISHED"
         self._print([tables.status_line(result)], style="bold green" if is_good else "bold red")
+        if self._detail == "full":
+            self._finish_in_full(result, summary, tracked, store_hint, files)
+        else:
+            self._finish_shortly(result, summary, tracked, store_hint)
+
+    def _finish_shortly(self, result: RunResult, summary: Summary, tracked: TrackedRun | None, store_hint: str) -> None:
+        width = self._console.width
+        lines = [*answer.answer_lines(result, summary, width), *trained.evaluation_lines(result)]
+        commands = answer.command_lines(result, tracked, store_hint)
+        room = answer.MAX_LINES - len(lines) - len(commands) - 3  # the status, and an empty line before either block
+        self._print(lines)
+        self._print_block(trained.prediction_lines(result))  # asked for, so that it counts for nothing
+        self._print_block(answer.first_cautions(summary.cautions, width, max_lines=room), style="yellow")
+        self._print_block(commands)
+
+    def _finish_in_full(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str],
+    ) -> None:
+        width = self._console.width
         self._print(tables.summary_lines(result, summary, width))
         self._print(limits.limit_lines(summary.metrics, width))
         self._print(trained.evaluation_lines(result))
@@ -228,6 +282,47 @@ class RunConsole:
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
         for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
             self._console.print(shown(line, style), soft_wrap=True)
+
+
+class _Rows:
+    """Chooses the rows of a table of epochs that may be long, as the epochs end.
+
+    Args:
+        is_whole: Whether every epoch has its row.
+    """
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self.num_epochs: int | None = None  # None: not known
+        self._is_whole = is_whole
+        self._num_shown = 0
+        self._shown: EpochRecord | None = None
+        self._left_out: list[EpochRecord] = []
+
+    def take(self, epoch: EpochRecord) -> list[EpochRecord | None]:
+        """Returns what is to be shown now that an epoch is over: nothing, or its row, after None for a gap."""
+        total = self.num_epochs or 0
+        since = epoch.elapsed_seconds - (self._shown.elapsed_seconds if self._shown else 0.0)
+        if not (
+            self._is_whole
+            or 0 < total <= _LONG_TABLE
+            or self._num_shown < _NUM_ENDS
+            or epoch.epoch > total - _NUM_ENDS > 0
+            or epoch.epoch % _STRIDE == 0
+            or since >= _MAX_SILENCE_SECONDS
+        ):
+            self._left_out.append(epoch)
+            return []
+        return self._show([epoch], num_left_out=len(self._left_out))
+
+    def last(self) -> list[EpochRecord | None]:
+        """Returns the last epochs, as far as they were not shown."""
+        return self._show(self._left_out[-_NUM_ENDS:], num_left_out=len(self._left_out[:-_NUM_ENDS]))
+
+    def _show(self, epochs: list[EpochRecord], *, num_left_out: int) -> list[EpochRecord | None]:
+        self._left_out = []
+        self._num_shown += len(epochs)
+        self._shown = epochs[-1] if epochs else self._shown
+        return [None, *epochs] if num_left_out else [*epochs]
 
 
 def shown(line: str, style: str | None = None) -> Text:

@@ -10,8 +10,7 @@ def cost_lines(result: RunResult, width: int) -> list[str]:
     cost = compute_cost(result)
     if cost is None:
         return []
-    price = _money(cost.price_per_hour, cost) + " an hour" + (f" ({cost.instance})" if cost.instance else "")
-    pairs = [("machine", f"{_money(cost.machine, cost)} for {_duration(cost.hours)} at {price}")]
+    pairs = [("machine", describe_cost(cost))]
     if cost.epoch is not None:
         pairs.append(("an epoch", f"{_money(cost.epoch, cost)}, training and validation"))
     if cost.target:
@@ -25,6 +24,12 @@ def cost_lines(result: RunResult, width: int) -> list[str]:
         pairs.append(("together", f"{total}, {_money(cost.total_per_hour, cost)} an hour"))
     pairs += [("elsewhere", _describe_alternative(other, cost)) for other in cost.alternatives]
     return ["Cost, from the request of the run to its end", *format_pairs(pairs, width)]
+
+
+def describe_cost(cost: Cost) -> str:
+    """Returns what the machine cost, for how long, and at which price."""
+    price = _money(cost.price_per_hour, cost) + " an hour" + (f" ({cost.instance})" if cost.instance else "")
+    return f"{_money(cost.machine, cost)} for {_duration(cost.hours)} at {price}"
 
 
 def _describe_target(target: TargetCost, cost: Cost) -> str:

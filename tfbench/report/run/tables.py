@@ -1,6 +1,7 @@
 """What the console shows of a run, as lines of plain text; nothing here prints."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from tfbench.analysis.comparison.references import PHASE_FIGURES
 from tfbench.analysis.run.spans import steady_spans
@@ -79,8 +80,9 @@ def epoch_header_lines(width: int, *, is_synthetic: bool) -> list[str]:
     return [names, f"{SYNTHETIC}: accuracy says nothing of the real task"] if is_synthetic else [names]
 
 
-def epoch_line(record: EpochRecord, width: int) -> str:
-    """Returns the row of one epoch, seconds and losses in six significant digits."""
+def epoch_lines(record: EpochRecord, width: int, steps_per_epoch: int | None) -> list[str]:
+    """Returns the row of one epoch, seconds and losses in six significant digits; of a part of one, what part it is."""
+    is_part = is_part_of_epoch(record, steps_per_epoch)
     values = (
         record.loss,
         record.val_loss,
@@ -90,7 +92,13 @@ def epoch_line(record: EpochRecord, width: int) -> str:
         record.samples_per_second,
         record.elapsed_seconds,
     )
-    return _join([str(record.epoch), *map(format_number, values)], _epoch_widths(width))
+    row = _join([f"{record.epoch}{'*' * is_part}", *map(format_number, values)], _epoch_widths(width))
+    return [row, f"* {record.num_steps:,} of the {steps_per_epoch:,} steps of an epoch"] if is_part else [row]
+
+
+def is_part_of_epoch(record: EpochRecord, steps_per_epoch: int | None) -> bool:
+    """Says whether a run ended within an epoch."""
+    return steps_per_epoch is not None and record.num_steps < steps_per_epoch
 
 
 def _epoch_widths(width: int) -> Sequence[int]:
@@ -114,6 +122,19 @@ def status_line(result: RunResult) -> str:
         reason = f"{result.error.get('type', 'error')}: {result.error.get('message', '')}"
     where = "" if result.status == "FINISHED" or result.epochs else f" while {result.stage}"
     return f"{result.status}{where}: {reason}" if reason else f"{result.status}{where}"
+
+
+def result_line(result: RunResult, summary: Summary) -> str:
+    """Returns how a run ended in one line: its speed, and the accuracy or the loss of its validation."""
+    texts = [status_line(result)]
+    if result.status == "FINISHED":
+        metrics = summary.metrics
+        if (speed := metrics.get("samples_per_second")) is not None:
+            texts.append(f"{format_number(speed)} samples/s")
+        name = "val_loss" if metrics.get("val_accuracy") is None else "val_accuracy"
+        if (value := metrics.get(name)) is not None:
+            texts.append(f"{name} {format_number(value)}" + (f" {SYNTHETIC}" if result.is_synthetic else ""))
+    return f"{', '.join(texts)} ({result.request.run_id})"
 
 
 def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
@@ -141,7 +162,7 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
         pairs.append(("peak memory", text))
     if check := result.replica_check:
         pairs.append(("replicas", describe_replicas(check)))
-    return format_pairs(pairs + _describe_learning(result, metrics), width)
+    return format_pairs(pairs + learning_pairs(result, metrics), width)
 
 
 def _describe_spans(result: RunResult) -> str:
@@ -152,7 +173,8 @@ def _describe_spans(result: RunResult) -> str:
     return f" (means of spans of about {per_span:.0f} steps)" if per_span >= 1.5 else ""
 
 
-def _describe_learning(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
+def learning_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
+    """Returns what is known of the loss and of the accuracy, each in words."""
     pairs = []
     mark = f"{SYNTHETIC} " if result.is_synthetic else ""
     for name, best in (("loss", None), ("accuracy", "best_val_accuracy")):
@@ -199,6 +221,10 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
 
 
 def _our_figure(name: str, result: RunResult, summary: Summary) -> float | None:
+    if name not in ("epochs", "elapsed_seconds"):
+        return summary.metrics.get(name)
+    if any(is_part_of_epoch(epoch, result.steps_per_epoch) for epoch in result.epochs):
+        return None  # a part of an epoch is none
     return len(result.epochs) if name == "epochs" else summary.metrics.get(name)
 
 
@@ -242,9 +268,13 @@ def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int, *, fil
     else:
         pairs = [("MLflow", tracked.tracking_uri), ("run id", tracked.run_id)]
     pairs += [("journal", store_hint), *(("file", file) for file in files)]
-    if tracked and tracked.tracking_uri.startswith(("http:", "https:")):
-        address = f"{tracked.tracking_uri.rstrip('/')}/#/experiments/{tracked.experiment_id}/runs/{tracked.run_id}"
-        pairs.append(("look at it", address))
-    elif tracked:
-        pairs.append(("look at it", command_line("ui", store=store)))
+    if tracked:
+        pairs.append(("look at it", look_at_it(tracked, store)))
     return format_pairs([pair for pair in pairs if pair[1]], width)
+
+
+def look_at_it(tracked: TrackedRun, store: Path | str) -> str:
+    """Returns the address of a run in MLflow, or the command that shows the store that it is in."""
+    if tracked.tracking_uri.startswith(("http:", "https:")):
+        return f"{tracked.tracking_uri.rstrip('/')}/#/experiments/{tracked.experiment_id}/runs/{tracked.run_id}"
+    return command_line("ui", store=store)
