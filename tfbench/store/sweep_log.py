@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.recipe import tables
 from tfbench.records.journal import Journal
 from tfbench.records.lines import UNREADABLE, Record, read_file
@@ -46,7 +46,7 @@ class SweepLog:
 
 @contextlib.contextmanager
 def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
-    """Opens the record of a new sweep.
+    """Opens the record of a new sweep; one that fails for want of data leaves none.
 
     Raises:
         TrackingError: The store cannot be written to.
@@ -54,7 +54,11 @@ def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
     path = _path(store, plan.sweep_id)
     with _opened(path) as journal:
         _append(journal, "plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
-        yield SweepLog(journal, plan, {})
+        try:
+            yield SweepLog(journal, plan, {})
+        except DatasetError:
+            path.unlink()
+            raise
 
 
 @contextlib.contextmanager

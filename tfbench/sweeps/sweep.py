@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TfbenchError
+from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.devices import require_usable
 from tfbench.recipe.tables import require_code_allowed
 from tfbench.records.run import RunRequest
@@ -59,6 +59,9 @@ def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver) -> Sweep
         log: The sweep's open record.
         execute: Makes one run within limits, as `execute_run` does.
         observer: Told what happens.
+
+    Raises:
+        DatasetError: The first run of a new sweep has no data, so that none would have.
     """
     plan, start = log.plan, time.monotonic()
     cells = list_cells(plan)
@@ -109,6 +112,9 @@ def _make_run(
     except InterruptedRunError:
         return None
     except TfbenchError as error:
+        varies_data = any(key.startswith("dataset.") for setting in list_settings(log.plan) for key in setting)
+        if isinstance(error, DatasetError) and not log.results and not varies_data:
+            raise
         result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=time.monotonic() - start)
         log.end(result)
         observer.end(cell, result, None)

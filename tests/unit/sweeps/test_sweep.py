@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import json
 from pathlib import Path
@@ -9,7 +10,14 @@ from builders import build_recipe
 from fake_runs import FakeRuns, Fate
 from sweeps import build_plan
 from tfbench.cli._store import warn_of_unreadable_lines
-from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError, UnknownNameError
+from tfbench.errors import (
+    DatasetError,
+    DeviceError,
+    InterruptedRunError,
+    RecipeError,
+    TrackingError,
+    UnknownNameError,
+)
 from tfbench.recipe.tables import to_tables
 from tfbench.records.journal import DiskFullError, Journal
 from tfbench.records.run import Summary
@@ -84,6 +92,22 @@ def test_every_run_is_tagged_with_its_place_in_the_sweep(store: Store) -> None:
     assert second.recipe.distribution.strategy == "mirrored"
     assert second.name.endswith("-r1")
     assert second.overrides == ("training.global_batch_size",)
+
+
+def test_a_sweep_without_its_data_is_none(store: Store) -> None:
+    with pytest.raises(DatasetError, match="no data"):
+        make_sweep(store, DatasetError("no data"))
+    assert list_sweeps(store) == []
+    assert not list(store.root.rglob("*.jsonl"))
+
+
+def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
+    assert outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1] == "REFUSED"
+    runs = FakeRuns(DatasetError("no data"), 100.0)
+    data = Variation(key="dataset.data", values=("real", "synthetic"))
+    plan = dataclasses.replace(build_plan(num_rounds=1, variations=(data,)), sweep_id="def")
+    with new_log(store, plan) as log:
+        assert outcomes(run_sweep(log, runs, Watcher()))[0] == "REFUSED"
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
