@@ -20,6 +20,7 @@ from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.recipe.tables import from_tables
 from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
 from tfbench.schema import to_plain
+from tfbench.worker.process_settings import configure_keras, import_keras
 
 if TYPE_CHECKING:
     from tfbench.models.structure.flops import CallFlops
@@ -41,7 +42,6 @@ def build_table(
         TfbenchError: The model does not fit the data, or cannot be built.
     """
     from tfbench.models.structure.graph import without_weights
-    from tfbench.worker.process_settings import configure_keras
 
     configure_keras(training)
     try:
@@ -120,6 +120,7 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         recipe = from_tables(request["tables"], name=request["name"], source=request["name"])
+        import_keras(recipe)
         data = registry.load("datasets", recipe.dataset.name)
         spec = data.describe(data.Config(**recipe.dataset.options))
         table = build_table(recipe.model, recipe.training, spec, allows_code=request.get("allows_code", False))

@@ -1,19 +1,15 @@
 """What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
 
 from tfbench import backends
+from tfbench.backends.lean_import import NOT_NEEDED, import_without
 from tfbench.recipe import registry
 from tfbench.recipe.sections import Recipe, TrainingConfig
-from tfbench.worker.lean_import import import_without
-
-# Keras imports these where they are installed, as they are with MLflow, for estimators, picture galleries and data
-# frames, none of which tfbench's own models and data sets use: a third of the time of its import, and 150 MiB.
-_NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
 
 
 def import_keras(recipe: Recipe) -> None:
     """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it."""
     is_own = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
-    import_without("keras", () if is_own else _NOT_NEEDED)
+    import_without("keras", () if is_own else NOT_NEEDED)
 
 
 def set_process_wide(training: TrainingConfig) -> None:

@@ -3,14 +3,12 @@
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from builders import build_placement, build_result
-from runs import DEADLINE_SECONDS, clean_environment
+from runs import facts_of
 from tfbench.analysis.run.checks import find_cautions
 from tfbench.backends.tensorflow.thread_pools import count_threads, expect_threads
 from tfbench.records.run import ThreadPools
@@ -34,15 +32,7 @@ print("FACTS" + json.dumps(to_plain(resolved.placement.threads)))
 
 
 def seen(devices: int, intra_op_threads: int) -> ThreadPools:
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM, json.dumps([devices, intra_op_threads])],
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=True,
-    )
-    return ThreadPools(**json.loads(done.stdout.partition("FACTS")[2]))
+    return ThreadPools(**facts_of(PROGRAM, json.dumps([devices, intra_op_threads])))
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 
+from tfbench.backends.lean_import import NOT_NEEDED, import_without
 from tfbench.machine.devices import DeviceFacts, read_system
 from tfbench.machine.gpus import match_gpus
 from tfbench.schema import to_plain
@@ -17,6 +18,7 @@ from tfbench.schema import to_plain
 def collect_facts() -> DeviceFacts:
     """Asks the system and TensorFlow; takes the seconds that importing TensorFlow takes."""
     system = read_system(Path("/"), os.environ)
+    import_without("tensorflow", NOT_NEEDED)
     import tensorflow as tf
 
     build_info = tf.sysconfig.get_build_info()

@@ -4,6 +4,11 @@ import importlib
 import sys
 from collections.abc import Iterable
 
+# Keras, and TensorFlow with it, imports these where they are installed, as they are with MLflow, for estimators,
+# picture galleries and data frames, none of which tfbench's own models and data sets use: a third of the time of the
+# import, and 150 MiB.
+NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
+
 
 def import_without(name: str, left_out: Iterable[str]) -> None:
     """Imports a package as if some others were not installed, which it must be able to do without.

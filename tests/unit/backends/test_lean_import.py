@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from builders import build_recipe
+from tfbench.backends.lean_import import import_without
 from tfbench.recipe.sections import Recipe
 from tfbench.worker import process_settings
-from tfbench.worker.lean_import import import_without
 
 _PACKAGE = """
 try:
