@@ -110,6 +110,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
 
 
 @pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.parametrize("page", list_pages_with_commands())
 def test_commands_of_a_page_work(page: str, shell: Callable[[str], None]) -> None:
     for command in extract_commands((ROOT / page).read_text(encoding="utf-8")).run:

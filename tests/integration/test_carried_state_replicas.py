@@ -3,15 +3,12 @@
 TensorFlow takes its logical devices once a process.
 """
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
-from runs import DEADLINE_SECONDS, clean_environment
+from runs import facts_of
 
 pytestmark = pytest.mark.slow
 
@@ -54,16 +51,7 @@ print("FACTS" + json.dumps(facts))
 
 @pytest.fixture(scope="module")
 def facts() -> Any:
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM],
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.partition("FACTS")[2])
+    return facts_of(PROGRAM)
 
 
 def test_two_replicas_learn_what_one_device_does(facts: Any) -> None:

@@ -4,8 +4,6 @@ TensorFlow takes its logical devices once a process, so every arm is a child tha
 """
 
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runs import DEADLINE_SECONDS, clean_environment
+from runs import facts_of
 
 pytestmark = pytest.mark.slow
 
@@ -111,12 +109,7 @@ class Arm:
     def __init__(self, output: Path, strategy: str, devices: list[str]) -> None:
         arm = {"strategy": strategy, "devices": devices, "output": str(output), "batch": BATCH, "seed": 5}
         arm |= {"num_train": NUM_TRAIN, "num_validation": NUM_VALIDATION}
-        command = [sys.executable, "-P", "-c", ARM, json.dumps(arm)]
-        done = subprocess.run(
-            command, env=clean_environment(), capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        self.facts: dict[str, Any] = json.loads(done.stdout.partition("FACTS")[2])
+        self.facts: dict[str, Any] = facts_of(ARM, json.dumps(arm))
         self.weights = dict(np.load(output))
 
 

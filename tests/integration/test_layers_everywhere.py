@@ -4,16 +4,13 @@ the same outputs once saved and loaded.
 TensorFlow takes its logical devices once a process, so one child does all there is to compare.
 """
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from runs import DEADLINE_SECONDS, clean_environment
+from runs import facts_of
 
 pytestmark = pytest.mark.slow
 
@@ -120,16 +117,8 @@ Facts = tuple[dict[str, Any], dict[str, Any]]
 @pytest.fixture(scope="module")
 def child(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     folder = tmp_path_factory.mktemp("layers")
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", CHILD, str(folder)],
-        env=clean_environment() | {"XLA_FLAGS": "--xla_backend_optimization_level=0"},  # compiles twice as fast
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.partition("FACTS")[2]), dict(np.load(Path(folder) / "kept.npz"))
+    facts = facts_of(CHILD, str(folder), XLA_FLAGS="--xla_backend_optimization_level=0")  # compiles twice as fast
+    return facts, dict(np.load(Path(folder) / "kept.npz"))
 
 
 @pytest.mark.parametrize("arm", ["default_jit", "one_device", "one_device_jit", "two"])

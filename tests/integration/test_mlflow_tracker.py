@@ -332,7 +332,9 @@ def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: St
 
 def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> None:
     store.database.write_bytes(b"no database")
-    with pytest.raises(TrackingError, match="Nothing measured is lost; `tfbench ui --sweep` tries again"):
+    with pytest.raises(
+        TrackingError, match=r"Nothing measured is lost; `tfbench ui --sweep abc --store \S*/mlruns` tries again"
+    ):
         new_tracker(store).show_sweep(build_plan(), {})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from runs import NO_CHECKS, Finished, run
+from tfbench.backends.lean_import import NOT_NEEDED, import_without
 from tfbench.records.journal import read_records, replay
 from tfbench.records.run import RunResult
 
@@ -87,6 +88,7 @@ def test_checking_a_recipe_and_printing_it_imports_no_code(tfbench: Callable[...
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Finished]]:
     """Runs that need TensorFlow, two at a time: name -> its folder, and what it left behind."""
+    import_without("keras", NOT_NEEDED)
     import keras
 
     commands = {

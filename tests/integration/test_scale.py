@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from runs import NO_CHECKS, run
+from runs import run
 
 pytestmark = pytest.mark.slow
 
 SCALE = (
     *("scale", "mnist_hidden100_mlp", "--data", "synthetic", "--replicas", "1,2", "--devices", "cpu"),
-    *("--weak", "--per-replica-batch-size", "32", "--repeats", "1", "--set", "measurement.steps=5", *NO_CHECKS),
+    *("--weak", "--per-replica-batch-size", "32", "--repeats", "1", "--set", "measurement.steps=5"),
 )
 
 

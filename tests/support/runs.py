@@ -24,6 +24,10 @@ from tfbench.store.store import Store
 NO_CHECKS = ("--set", "measurement.checks=false")  # of the input pipeline and the peak: seconds beside short trainings
 DEADLINE_SECONDS = 240.0  # for what must happen, on a machine that is busy
 _NO_NETWORK = "http://127.0.0.1:9"  # nothing listens there, so it is refused at once
+_LEAN_IMPORT = """
+from tfbench.backends.lean_import import NOT_NEEDED, import_without
+import_without("tensorflow", NOT_NEEDED)
+"""
 
 
 class Finished(NamedTuple):
@@ -118,6 +122,25 @@ class Command:
 def run(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Finished:
     """Runs a `tfbench` command to its end."""
     return Command(*arguments, cwd=cwd, is_first=is_first, **environment).wait()
+
+
+def facts_of(program: str, *arguments: str, **environment: str) -> Any:
+    """Runs a Python program in a process of its own, TensorFlow imported as runs import it.
+
+    Returns:
+        What it printed as JSON after the word FACTS; None if it printed none.
+    """
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _LEAN_IMPORT + program, *arguments],
+        env=clean_environment() | environment,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS * 2,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    facts = done.stdout.partition("FACTS")[2]
+    return json.loads(facts) if facts else None
 
 
 def _have_database(arguments: tuple[str, ...], cwd: Path) -> None:
