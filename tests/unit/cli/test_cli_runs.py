@@ -129,3 +129,18 @@ def test_a_store_without_runs_says_how_to_make_some(tfbench: Cli, in_tmp_path: P
     assert done.exit_code == 0
     assert done.stdout.startswith("Store elsewhere holds no runs.\n")
     assert not Path("elsewhere").exists()
+
+
+def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
+    done = tfbench("runs", "1111")
+    assert (done.exit_code, done.stderr) == (0, "")
+    head, end = done.stdout.split("\nFINISHED\n")
+    assert "  run           " in head and "epoch  loss" in head
+    assert "  median step   " in end and "  journal       mlruns/journals/" + "1" * 32 in end
+    document = json.loads(tfbench("runs", "1111", "--format", "json").stdout)
+    assert (document["run_id"], document["status"]) == ("1" * 32, "FINISHED")
+
+
+def test_one_run_is_not_chosen_twice(tfbench: Cli, store: Store) -> None:
+    done = tfbench("runs", "1111", "--status", "failed")
+    assert (done.exit_code, "RUN names one: leave --recipe and --status out." in done.stderr) == (2, True)

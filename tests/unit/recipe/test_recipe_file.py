@@ -1,5 +1,6 @@
 """From TOML and overrides to a recipe, and every mistake a user can make on the way."""
 
+import dataclasses
 import re
 import shutil
 from pathlib import Path
@@ -302,6 +303,26 @@ def test_a_saved_network_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_with(tmp_path, 'name = "mlp"', model__file="/nowhere/net.keras")
     with pytest.raises(RecipeError, match=r"mine\.toml: model: file must end in \.keras"):
         load_with(tmp_path, 'file = "net.h5"')
+
+
+def test_a_network_named_on_the_command_line_is_not_taken_for_that_of_the_recipe(tmp_path: Path) -> None:
+    path = tmp_path / "net.keras"
+    path.touch()
+    shipped = files.load_recipe(files.find_recipe("svhn_rcnn"))
+    assert shipped.reference and shipped.training.head == shipped.training.validation_head == "double_softmax"
+    own = files.load_recipe(files.find_recipe("svhn_rcnn"), {"model.file": str(path)})
+    assert own.recipe.title == f"net.keras in place of the network of {shipped.recipe.title}"
+    assert own.reference == ()
+    assert own.training.head == own.training.validation_head == "logits"
+    assert (
+        dataclasses.replace(own.training, head="double_softmax", validation_head="double_softmax") == shipped.training
+    )
+    asked = files.load_recipe(
+        files.find_recipe("svhn_rcnn"), {"model.file": str(path), "training.head": "double_softmax"}
+    )
+    assert (asked.training.head, asked.training.validation_head) == ("double_softmax", "logits")
+    same = files.load_recipe(files.find_recipe("svhn_rcnn"), {"model.name": shipped.model.name})
+    assert same.recipe.title == shipped.recipe.title and same.reference == shipped.reference
 
 
 def test_a_network_named_on_the_command_line_does_not_get_the_options_of_another(tmp_path: Path) -> None:

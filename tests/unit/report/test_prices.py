@@ -11,7 +11,7 @@ from rich.console import Console
 from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.run import RunResult
-from tfbench.report.run.console import RunConsole
+from tfbench.report.run.console import Detail, RunConsole
 from tfbench.report.run.prices import cost_lines
 from tfbench.report.run.run_json import to_json
 from tfbench.tracking import fields
@@ -76,11 +76,18 @@ def test_without_a_price_nothing_is_shown_or_tracked() -> None:
     assert not {"tfbench.currency", "tfbench.instance"} & set(fields.tags(result, None))
 
 
-def test_the_console_shows_the_cost() -> None:
+@pytest.mark.parametrize(
+    ("detail", "lines"),
+    [
+        ("full", cost_lines(PRICED, 80)),
+        ("short", ["  cost          7.695 USD for 45 h at 0.171 USD an hour (p2.xlarge)"]),
+    ],
+)
+def test_the_console_shows_the_cost(detail: Detail, lines: list[str]) -> None:
     file = io.StringIO()
-    shown = RunConsole(quiet_stdout=False, console=Console(file=file, width=80))
+    shown = RunConsole(quiet_stdout=False, detail=detail, console=Console(file=file, width=80))
     shown.finish(PRICED, summarize(PRICED, warmup_steps=1), None, "j")
-    assert "\n".join(cost_lines(PRICED, 80)) + "\n" in file.getvalue()
+    assert "\n".join(lines) + "\n" in file.getvalue()
 
 
 def test_json_holds_every_figure_of_the_cost() -> None:

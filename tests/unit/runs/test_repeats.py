@@ -288,7 +288,7 @@ def test_the_exit_code_is_that_of_the_worst_run(
     assert done.stdout.startswith("repeat 1 of 3: 100 samples/s") and "\nRepeats: " in done.stdout
 
 
-def test_each_repeat_is_a_line_and_the_last_is_shown_in_full(
+def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
 ) -> None:
     runs = fake(100.0, "FAILED", 102.0)
@@ -298,9 +298,20 @@ def test_each_repeat_is_a_line_and_the_last_is_shown_in_full(
     assert "FAILED" in lines[1] and ids[1] in lines[1]
     assert lines[3:6] == ["", "The last of them", ""]
     full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
-    assert ids[2] in full and "FINISHED" in full and f"mlruns/journals/{ids[2]}.jsonl" in full
+    assert ids[2] in full and "FINISHED" in full and f"tfbench runs {ids[2][:12]}" in full
     assert ids[0] not in full and ids[1] not in full
     assert lines.count("FINISHED") == 1
+
+
+@pytest.mark.parametrize(("option", "last"), [("--verbose", "  journal       mlruns/journals/"), ("--quiet", None)])
+def test_more_or_less_is_shown_of_the_last_repeat(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], option: str, last: str | None
+) -> None:
+    fake(100.0, 102.0)
+    shown = tfbench("run", "sine_lstm", "--repeats", "2", option).stdout
+    assert shown.count("repeat 1 of 2") == shown.count("\nRepeats: ") == 1
+    assert ("The last of them" in shown) is (last is not None)
+    assert last is None or last in shown
 
 
 def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
@@ -345,3 +356,10 @@ def test_a_run_that_goes_on_is_not_repeated(
     done = tfbench("run", "--resume", "@last", *option)
     assert done.exit_code == 2
     assert "--resume goes on with one run; it takes neither --repeats nor --until-precise." in done.stderr
+
+
+def test_a_run_is_shown_either_in_full_or_in_a_line(tfbench: Callable[..., Any], in_tmp_path: Path) -> None:
+    done = tfbench("run", "sine_lstm", "--verbose", "--quiet")
+    assert done.exit_code == 2
+    assert "--verbose shows all there is, --quiet a line: leave one of them out." in done.stderr
+    assert list(in_tmp_path.iterdir()) == []

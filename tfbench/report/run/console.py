@@ -15,15 +15,10 @@ from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run import answer, limits, prices, tables, trained
+from tfbench.report.run.epoch_rows import EpochRows
 from tfbench.wording import one_line, store_of, without_secrets
 
 Detail = Literal["quiet", "short", "full"]
-
-# A table of epochs is long from here on: the first and the last of them are shown, every tenth, and one a minute.
-_LONG_TABLE = 16
-_NUM_ENDS = 3
-_STRIDE = 10
-_MAX_SILENCE_SECONDS = 60.0
 
 
 class _PatientFile:
@@ -82,7 +77,7 @@ class RunConsole:
         self._console = console or _open_console(stderr=quiet_stdout)
         self._detail = detail
         self._is_mute = quiet_stdout and detail == "quiet"
-        self._rows = _Rows(is_whole=detail == "full")
+        self._rows = EpochRows(is_whole=detail == "full")
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
         self._is_synthetic = False
@@ -282,47 +277,6 @@ class RunConsole:
     def _print(self, lines: Iterable[str], *, style: str | None = None) -> None:
         for line in lines:  # as Text, since a path or a title is shown as it is, and a style stays off the bar below
             self._console.print(shown(line, style), soft_wrap=True)
-
-
-class _Rows:
-    """Chooses the rows of a table of epochs that may be long, as the epochs end.
-
-    Args:
-        is_whole: Whether every epoch has its row.
-    """
-
-    def __init__(self, *, is_whole: bool) -> None:
-        self.num_epochs: int | None = None  # None: not known
-        self._is_whole = is_whole
-        self._num_shown = 0
-        self._shown: EpochRecord | None = None
-        self._left_out: list[EpochRecord] = []
-
-    def take(self, epoch: EpochRecord) -> list[EpochRecord | None]:
-        """Returns what is to be shown now that an epoch is over: nothing, or its row, after None for a gap."""
-        total = self.num_epochs or 0
-        since = epoch.elapsed_seconds - (self._shown.elapsed_seconds if self._shown else 0.0)
-        if not (
-            self._is_whole
-            or 0 < total <= _LONG_TABLE
-            or self._num_shown < _NUM_ENDS
-            or epoch.epoch > total - _NUM_ENDS > 0
-            or epoch.epoch % _STRIDE == 0
-            or since >= _MAX_SILENCE_SECONDS
-        ):
-            self._left_out.append(epoch)
-            return []
-        return self._show([epoch], num_left_out=len(self._left_out))
-
-    def last(self) -> list[EpochRecord | None]:
-        """Returns the last epochs, as far as they were not shown."""
-        return self._show(self._left_out[-_NUM_ENDS:], num_left_out=len(self._left_out[:-_NUM_ENDS]))
-
-    def _show(self, epochs: list[EpochRecord], *, num_left_out: int) -> list[EpochRecord | None]:
-        self._left_out = []
-        self._num_shown += len(epochs)
-        self._shown = epochs[-1] if epochs else self._shown
-        return [None, *epochs] if num_left_out else [*epochs]
 
 
 def shown(line: str, style: str | None = None) -> Text:
