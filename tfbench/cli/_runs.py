@@ -58,6 +58,8 @@ class ShownRuns:
         """Makes a run of a series, shown in a line that begins with a label."""
         from tfbench.report.run.brief_console import BriefConsole
 
+        if self.as_json and self.detail == "quiet":
+            return self.make(request, None, limits)
         return self.make(request, BriefConsole(label, self._warned, quiet_stdout=self.as_json), limits)
 
     def show(self, outcome: "RunOutcome") -> None:

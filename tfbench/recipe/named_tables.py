@@ -32,8 +32,8 @@ def find_missing_file(model: ModelConfig) -> str | None:
 def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any]) -> None:
     """Takes away what is said in a file of the model or data set in whose place the command line names another.
 
-    Its options; and of a model what is of that network alone: the title, a softmax that its author applied twice, and
-    what was published of it.
+    Its options; and of a model what is of that network alone: the title, a softmax that its author applied twice, what
+    was published of it and is expected of it, on which devices it takes days, and which of its sizes a sweep varies.
     """
     for kind in ("model", "dataset"):
         table = tables.get(kind)
@@ -49,8 +49,14 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any]) 
 
 
 def _forget_network(tables: dict[str, Any], another: str) -> None:
-    tables.pop("reference", None)
-    recipe, training = tables.get("recipe"), tables.get("training")
+    for name in ("reference", "expect"):
+        tables.pop(name, None)
+    recipe, training, sweep = tables.get("recipe"), tables.get("training"), tables.get("sweep")
+    if isinstance(recipe, dict):
+        recipe.pop("not_meant_for", None)
+    if isinstance(sweep, dict):
+        for key in [key for key in sweep if key.startswith("model.")]:
+            del sweep[key]
     if isinstance(recipe, dict) and isinstance(recipe.get("title"), str):
         recipe["title"] = f"{os.path.basename(another)} in place of the network of {recipe['title']}"  # noqa: PTH119
     if isinstance(training, dict):

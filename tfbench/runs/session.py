@@ -170,7 +170,7 @@ class _Run:
                 self._tracked = self._await(work, STORE_SECONDS)
             except TrackingError as error:
                 problems.append(f"not tracked: {error}")
-        summary = dataclasses.replace(summary, cautions=(*summary.cautions, *problems))
+        summary = dataclasses.replace(summary, cautions=(*problems, *summary.cautions))
         files = [str(path) for path in list_files(journal.path)]
         self._observer.finish(result, summary, self._tracked, str(journal.path), files)
         return RunOutcome(

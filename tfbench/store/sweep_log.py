@@ -57,7 +57,8 @@ def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
         try:
             yield SweepLog(journal, plan, {})
         except DatasetError:
-            path.unlink()
+            with contextlib.suppress(OSError):
+                path.unlink()
             raise
 
 

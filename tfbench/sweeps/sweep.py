@@ -32,6 +32,8 @@ POINT_TAG = "tfbench.point"
 
 Execute = Callable[[RunRequest, RunLimits], RunOutcome]
 
+_DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class SweepEnd:
@@ -61,7 +63,7 @@ def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver) -> Sweep
         observer: Told what happens.
 
     Raises:
-        DatasetError: The first run of a new sweep has no data, so that none would have.
+        DatasetError: There is no data for the first run, so that none would have any.
     """
     plan, start = log.plan, time.monotonic()
     cells = list_cells(plan)
@@ -112,8 +114,9 @@ def _make_run(
     except InterruptedRunError:
         return None
     except TfbenchError as error:
-        varies_data = any(key.startswith("dataset.") for setting in list_settings(log.plan) for key in setting)
-        if isinstance(error, DatasetError) and not log.results and not varies_data:
+        is_first = not any(result.run_id for result in log.results.values())
+        varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(log.plan))
+        if isinstance(error, DatasetError) and is_first and not varies_data:
             raise
         result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=time.monotonic() - start)
         log.end(result)

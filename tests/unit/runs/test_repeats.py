@@ -314,6 +314,15 @@ def test_more_or_less_is_shown_of_the_last_repeat(
     assert last is None or last in shown
 
 
+def test_quiet_repeats_beside_a_json_document_say_nothing(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
+) -> None:
+    fake(100.0, 102.0)
+    done = tfbench("run", "sine_lstm", "--repeats", "2", "--quiet", "--format", "json")
+    assert len(json.loads(done.stdout)["runs"]) == 2
+    assert done.stderr == ""
+
+
 def test_without_repeats_nothing_of_them_is_shown(tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]) -> None:
     runs = fake(100.0)
     done = tfbench("run", "sine_lstm", "--format", "json")

@@ -101,6 +101,12 @@ def test_a_sweep_without_its_data_is_none(store: Store) -> None:
     assert not list(store.root.rglob("*.jsonl"))
 
 
+def test_a_device_that_is_missing_hides_no_missing_data(store: Store) -> None:
+    with pytest.raises(DatasetError, match="no data"):
+        make_sweep(store, DeviceError("no GPU"), DatasetError("no data"))
+    assert list_sweeps(store) == []
+
+
 def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
     assert outcomes(make_sweep(store, 100.0, DatasetError("no data"), 100.0, 100.0)[0])[1] == "REFUSED"
     runs = FakeRuns(DatasetError("no data"), 100.0)

@@ -21,7 +21,7 @@ from tfbench.wording import command_line, count, store_of
 MAX_LINES = 20  # of the end of a run, whatever its cautions
 _MAX_CAUTIONS = 5
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
-_MIN_CAUTION_LINES = 4  # room for a heading, a caution of two lines, and how many more there are
+_MAX_PUBLISHED = 3
 
 
 def answer_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
@@ -59,11 +59,13 @@ def first_cautions(cautions: Sequence[str], width: int, *, max_lines: int) -> li
     left = len(cautions)
     for text in cautions[:_MAX_CAUTIONS]:
         shown = wrap(_first_sentence(text), width, first="- ")
-        if len(lines) + len(shown) + (left > 1) > max(max_lines, _MIN_CAUTION_LINES):
+        if len(lines) + len(shown) + (left > 1) > max_lines:
             break
         lines += shown
         left -= 1
-    return lines if not left else [*lines, f"- {'and ' if len(lines) > 1 else ''}{count(left, 'more caution')}"]
+    if left:
+        lines.append(f"- and {count(left, 'more caution')}" if len(lines) > 1 else f"- {count(left, 'caution')}")
+    return lines
 
 
 def command_lines(result: RunResult, tracked: TrackedRun | None, store_hint: str) -> list[str]:
@@ -97,11 +99,14 @@ def _describe_published(result: RunResult, summary: Summary) -> list[str]:
     for match in matches:
         for pair in match.pairs:
             unit = "samples/s" if pair.name == "samples_per_second" else "s an epoch"
-            without = "" if pair.includes_validation or pair.name == "samples_per_second" else ", without validation"
+            is_whole = pair.includes_validation or pair.name == "samples_per_second"
+            without = "" if is_whole else " at this speed, without validation"
             texts.append(
                 f"{format_ratio(pair.ratio)} x the speed of {name_reference(match.reference)}: here "
                 f"{format_figure(pair.ours)} {unit}{without}, there {format_figure(pair.theirs)}"
             )
+    if len(texts) > _MAX_PUBLISHED:
+        return [*texts[:_MAX_PUBLISHED], f"and {len(texts) - _MAX_PUBLISHED} more"]
     if texts or not matches:
         return texts
     reasons = [reason for reason, _ in itertools.groupby(map(describe_match, matches))]

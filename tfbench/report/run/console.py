@@ -228,7 +228,8 @@ class RunConsole:
     def show(self, lines: Sequence[str], *, style: str | None = None) -> None:
         """Shows lines below an empty one, for what is not of one run alone."""
         self._stop_status()
-        self._print_block(list(lines), style=style)
+        if not self._is_mute:
+            self._print_block(list(lines), style=style)
 
     @property
     def width(self) -> int:
@@ -236,7 +237,10 @@ class RunConsole:
         return self._console.width
 
     def caution(self, text: str) -> None:
-        """Says what the user should know, without stopping the display."""
+        """Says what the user should know, without stopping the display; on stderr where stdout is kept to a line."""
+        if self._detail == "quiet" and not self._is_mute:
+            _open_console(stderr=True).print(shown(f"warning: {text}"), soft_wrap=True)
+            return
         self._print([f"warning: {text}"], style="yellow")
 
     def close(self) -> None:

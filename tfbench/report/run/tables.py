@@ -134,6 +134,8 @@ def result_line(result: RunResult, summary: Summary) -> str:
         name = "val_loss" if metrics.get("val_accuracy") is None else "val_accuracy"
         if (value := metrics.get(name)) is not None:
             texts.append(f"{name} {format_number(value)}" + (f" {SYNTHETIC}" if result.is_synthetic else ""))
+    if summary.cautions:
+        texts.append(count(len(summary.cautions), "caution"))
     return f"{', '.join(texts)} ({result.request.run_id})"
 
 
