@@ -33,7 +33,7 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any]) 
     """Takes away what is said in a file of the model or data set in whose place the command line names another.
 
     Its options; and of a model what is of that network alone: the title, a softmax that its author applied twice, what
-    was published of it and is expected of it, on which devices it takes days, and which of its sizes a sweep varies.
+    was published of it, on which devices it takes days, and which of its sizes a sweep varies.
     """
     for kind in ("model", "dataset"):
         table = tables.get(kind)
@@ -49,8 +49,7 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any]) 
 
 
 def _forget_network(tables: dict[str, Any], another: str) -> None:
-    for name in ("reference", "expect"):
-        tables.pop(name, None)
+    tables.pop("reference", None)
     recipe, training, sweep = tables.get("recipe"), tables.get("training"), tables.get("sweep")
     if isinstance(recipe, dict):
         recipe.pop("not_meant_for", None)
