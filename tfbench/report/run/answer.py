@@ -12,9 +12,9 @@ from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.comparison.references import describe_match, format_figure, format_ratio, name_reference
-from tfbench.report.formats import format_number, format_pairs, format_time, wrap
+from tfbench.report.formats import format_pairs, format_time, wrap
 from tfbench.report.run.prices import describe_cost
-from tfbench.report.run.tables import learning_pairs, look_at_it
+from tfbench.report.run.tables import describe_speed, learning_pairs, look_at_it
 from tfbench.report.run.trained import resume_line
 from tfbench.wording import command_line, count, store_of
 
@@ -34,10 +34,7 @@ def answer_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
     """
     metrics = summary.metrics
     pairs: list[tuple[str, str]] = []
-    if (speed := metrics.get("samples_per_second")) is not None:
-        text = f"{format_number(speed)} samples/s"
-        if (metrics.get("num_replicas") or 1) > 1:
-            text += f", {format_number(metrics.get('samples_per_second_per_replica'))} a replica"
+    if text := describe_speed(metrics):
         if (median := metrics.get("step_time_median_seconds")) is not None:
             text += f"; median step {format_time(median)}"
         if (first := metrics.get("first_step_seconds")) is not None:

@@ -139,14 +139,21 @@ def result_line(result: RunResult, summary: Summary) -> str:
     return f"{', '.join(texts)} ({result.request.run_id})"
 
 
+def describe_speed(metrics: Mapping[str, float | None]) -> str:
+    """Returns a run's speed, and that of a replica where there are several; "" if it has none."""
+    if (speed := metrics.get("samples_per_second")) is None:
+        return ""
+    text = f"{format_number(speed)} samples/s"
+    if (metrics.get("num_replicas") or 1) > 1:
+        text += f", {format_number(metrics.get('samples_per_second_per_replica'))} a replica"
+    return text
+
+
 def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
     """Returns the figures of a whole run that exist, each with its unit."""
     metrics = summary.metrics
     pairs: list[tuple[str, str]] = []
-    if (speed := metrics.get("samples_per_second")) is not None:
-        text = f"{format_number(speed)} samples/s"
-        if (metrics.get("num_replicas") or 1) > 1:
-            text += f", {format_number(metrics.get('samples_per_second_per_replica'))} a replica"
+    if text := describe_speed(metrics):
         steps = count(int(metrics.get("steady_steps") or 0), "steady step")
         pairs.append(("speed", f"{text} ({steps} in {format_time(metrics.get('steady_seconds') or 0.0)})"))
     if (median := metrics.get("step_time_median_seconds")) is not None:
