@@ -178,7 +178,7 @@ def sweep(
         observer: Told what happens; None: nobody.
 
     Raises:
-        TfbenchError: A point of it cannot be, or its record cannot be written.
+        TfbenchError: A point of it cannot be, the first has no data (nothing is kept then), or it cannot be written.
     """
     if not 1 <= rounds <= 1000:
         raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
@@ -271,7 +271,7 @@ def compare(
         run_ids = kept.run_ids() if runs is None else [kept.find_training(token) for token in runs]
         comparison = compare_stored(kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
     if not comparison.rows and not comparison.unreadable:
-        raise UnknownNameError(f"store {kept.root}: no runs to compare. `tfbench sweep RECIPE` makes some.")
+        raise UnknownNameError(f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some")
     if comparison.rows and baseline and baseline not in comparison.arms:
         near = did_you_mean(baseline, comparison.arms)
         raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")

@@ -110,7 +110,7 @@ def write_sweep(store: Store, plan: SweepPlan, speed: Callable[[Cell], float | s
 def build_cell_result(plan: SweepPlan, cell: Cell, speed: float, **fields: Any) -> RunResult:
     """Builds the result of one run of a sweep over an MLP: 50 steady spans of 20 steps, then two epochs' records."""
     arm, recipe = plan.arms[cell.arm], resolve_recipe(plan, list_settings(plan)[cell.setting], plan.arms[cell.arm])
-    widths, batch = recipe.model.options["hidden_units"], recipe.training.global_batch_size
+    widths, batch = recipe.model.options.get("hidden_units", (100,)), recipe.training.global_batch_size
     parameters = sum((a + 1) * b for a, b in zip((784, *widths), (*widths, 10), strict=True))
     request = build_request(
         run_id=f"{cell.number:032x}",

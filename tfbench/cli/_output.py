@@ -1,6 +1,7 @@
 """What commands print, and what they write where a user wants it."""
 
 import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,20 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
     """Prints lines, each of which stays one whatever is in it; on stderr with `err`."""
     for line in lines:
         click.echo(one_line(line), err=err)
+
+
+def terminal_width() -> int:
+    """Returns the characters of a line: of the terminal, or as COLUMNS has it; into a pipe or a file, 120."""
+    from tfbench.report.formats import TEXT_WIDTH
+
+    return shutil.get_terminal_size((TEXT_WIDTH, 24)).columns
+
+
+def text_width() -> int:
+    """Returns the characters of a line of text, which is hard to read where it is longer than 120."""
+    from tfbench.report.formats import TEXT_WIDTH
+
+    return min(terminal_width(), TEXT_WIDTH)
 
 
 def is_stdout(output: Path | str) -> bool:

@@ -60,7 +60,8 @@ class ShownRuns:
 
         if self.as_json and self.detail == "quiet":
             return self.make(request, None, limits)
-        return self.make(request, BriefConsole(label, self._warned, quiet_stdout=self.as_json), limits)
+        console = BriefConsole(label, self._warned, quiet_stdout=self.as_json, server=self.maker.server)
+        return self.make(request, console, limits)
 
     def show(self, outcome: "RunOutcome") -> None:
         """Shows a run that is over as one that is made alone is shown."""
@@ -72,15 +73,14 @@ class ShownRuns:
         """Returns what shows a run alone."""
         from tfbench.report.run.console import RunConsole
 
-        return RunConsole(quiet_stdout=self.as_json, detail=self.detail)
+        return RunConsole(quiet_stdout=self.as_json, detail=self.detail, server=self.maker.server)
 
 
 def show_run(run: "Run", console: "RunConsole") -> None:
     """Shows a run that is over as one that is made is shown."""
     from tfbench.runs.run_files import list_files
 
-    if run.result.model:
-        console.ready(run.result)
+    console.ready(run.result)
     for epoch in run.result.epochs:
         console.epoch(epoch)
     files = [str(path) for path in list_files(run.journal)]

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from tfbench.cli._output import echo_json, echo_lines, exit_code
+from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width
 from tfbench.cli._runs import open_maker, warn_of_missing_view
 from tfbench.cli._store import describe_unreadable
 
@@ -36,22 +36,19 @@ def make_sweep(
         is_dry: Whether to stop before anything is written or measured.
         before: Where earlier runs of it are tracked, which holds unless the command says otherwise.
     """
-    import shutil
-
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import list_cells
     from tfbench.report.sweep.console import open_sweep_console
     from tfbench.report.sweep.sweep import plan_lines
     from tfbench.sweeps import making
 
-    width = min(shutil.get_terminal_size().columns, 120)
-    echo_lines(plan_lines(plan, len(list_cells(plan)) - num_made, width), err=measuring.as_json)
+    echo_lines(plan_lines(plan, len(list_cells(plan)) - num_made, text_width()), err=measuring.as_json)
     if is_dry:
         return ExitCode.DONE
     console = open_sweep_console(plan, quiet_stdout=measuring.as_json)
     made = making.make_sweep(plan, opened, open_maker(measuring, before), console)
     warn_of_missing_view(made.view_problem)
-    _show(made, measuring, width)
+    _show(made, measuring)
     return exit_code(has_failed=made.end.num_failed > 0, was_interrupted=made.end.was_interrupted)
 
 
@@ -61,15 +58,15 @@ def look_again_lines(store: "Store", sweep_id: str) -> list[str]:
     return [f"Sweep {sweep_id}: the table again, all of it as one file, in MLflow", *(f"  {one}" for one in commands)]
 
 
-def _show(made: "Swept", measuring: "Measuring", width: int) -> None:
+def _show(made: "Swept", measuring: "Measuring") -> None:
     from tfbench.report.comparison.comparison import comparison_json
     from tfbench.report.sweep.sweep import result_lines, taste_lines
 
     plan, end, comparison = made.plan, made.end, made.comparison
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
-    lines = result_lines(comparison, width)
-    if taste := taste_lines(plan, width, measuring.store_root):
+    lines = result_lines(comparison, terminal_width())
+    if taste := taste_lines(plan, text_width(), measuring.store_root):
         lines += ["", *taste]
     if end.num_left:
         why = "interrupted" if end.was_interrupted else "the time budget is used up"

@@ -13,7 +13,7 @@ from tfbench.cli._measuring import (
     strategy_option,
 )
 from tfbench.cli._options import complete_recipe
-from tfbench.cli._output import echo_json, echo_lines, exit_code
+from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import warn_of_damaged_floors
 
@@ -111,7 +111,7 @@ def _list(measuring: Measuring) -> None:
     if measuring.as_json:
         echo_json([floor_to_json(floor) for floor in floors], "The noise floors are still in the store")
     elif floors:
-        echo_lines(floor_table(floors))
+        echo_lines(floor_table(floors, terminal_width()))
         click.echo(
             "\nsingle runs, pairs: differences below these show nothing, by the floor alone; pairs: as many as there "
             "are rounds."

@@ -14,7 +14,7 @@ from tfbench.cli._measuring import (
     strategy_option,
 )
 from tfbench.cli._options import complete_recipe
-from tfbench.cli._output import echo_json, echo_lines, exit_code
+from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import complete_run, warn_of_damaged_floors
 from tfbench.errors import ExitCode
@@ -111,8 +111,6 @@ def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) 
 def _check(
     request: "RunRequest", baseline: "Baseline", num_repeats: int, measuring: Measuring, *, allows_unequal: bool
 ) -> ExitCode:
-    import shutil
-
     from tfbench.report.comparison.regression import check_lines, check_to_json
     from tfbench.report.run.run_json import to_json as run_to_json
     from tfbench.runs.baseline import check
@@ -122,7 +120,7 @@ def _check(
     )
     warn_of_damaged_floors(measuring.store)
     num_failed = repeats.series.num_failed
-    width = min(shutil.get_terminal_size().columns, 120)
+    width = text_width()
     echo_lines(check_lines(done, baseline.source, num_failed, width), err=measuring.as_json)
     if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]

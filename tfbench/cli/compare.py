@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tfbench.cli._comparison import Selection, read_comparison, selection_options
-from tfbench.cli._output import echo_json, echo_lines
+from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._store import end_with_unreadable, open_store
 
 
@@ -33,8 +33,6 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
-    import shutil
-
     from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_markdown
     from tfbench.report.sweep.sweep import result_lines
     from tfbench.wording import markdown_text
@@ -51,5 +49,5 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
         for sentence in compared.verdict:
             click.echo(f"\n{markdown_text(sentence)}")
     else:
-        echo_lines(result_lines(comparison, min(shutil.get_terminal_size().columns, 120))[1:])
+        echo_lines(result_lines(comparison, terminal_width())[1:])
     end_with_unreadable(comparison.unreadable)

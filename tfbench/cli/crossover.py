@@ -6,7 +6,7 @@ import click
 
 from tfbench.cli._measuring import Limits, Measuring, Number, global_batch_size_option, limit_options, measuring_options
 from tfbench.cli._options import complete_recipe
-from tfbench.cli._output import echo_json, echo_lines, exit_code
+from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.cli._runs import ShownRuns, warn_of_missing_view
 from tfbench.cli._sweeping import look_again_lines
 
@@ -74,8 +74,6 @@ def command(
     tfbench crossover mnist_mlp --vary training.global_batch_size=1..16384 --between "default cpu:0" "default gpu:0"
     tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 --between "default gpu:0" "mirrored gpu" --repeats 5
     """
-    import shutil
-
     from tfbench.report.sweep.crossover import search_lines
     from tfbench.sweeps.view import try_to_show
 
@@ -83,7 +81,7 @@ def command(
         seconds = _SECONDS
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
     plan = _make_plan(request, varied, arms, step, repeats, limits)
-    width = min(shutil.get_terminal_size().columns, 120)
+    width = text_width()
     echo_lines(search_lines(plan.sweep, plan.key, plan.values, width), err=measuring.as_json)
     store = measuring.store
     runs = ShownRuns(measuring)

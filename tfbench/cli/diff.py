@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_lines
+from tfbench.cli._output import echo_lines, text_width
 from tfbench.cli._store import complete_run, load_run, open_store, store_option, warn_of_damaged_floors
 
 
@@ -47,8 +47,6 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
 
         click.echo(json.dumps(difference_json(difference), indent=2, allow_nan=False))
         return
-    import shutil
-
     from tfbench.report.comparison.difference import difference_lines
 
-    echo_lines(difference_lines(difference, shutil.get_terminal_size().columns))
+    echo_lines(difference_lines(difference, text_width()))

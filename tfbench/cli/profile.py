@@ -147,7 +147,11 @@ class _Profiles:
         """Makes one."""
         from tfbench.report.profile.console import ProfileConsole
 
-        console = ProfileConsole(quiet_stdout=self._runs.as_json, follows=label.capitalize() if self._has_made else "")
+        console = ProfileConsole(
+            quiet_stdout=self._runs.as_json,
+            follows=label.capitalize() if self._has_made else "",
+            server=self._runs.maker.server,
+        )
         self._has_made = True
         return self._runs.make(request, console, self._limits)
 

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_lines
+from tfbench.cli._output import echo_json, echo_lines, text_width
 from tfbench.cli._runs import show_run
 from tfbench.cli._store import complete_run, open_store, store_option
+from tfbench.errors import UnknownNameError
 from tfbench.records.history import STATUSES
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
+
+_LIMIT = 20
 
 
 @click.command()
@@ -23,11 +26,11 @@ if TYPE_CHECKING:
     type=click.Choice([status.lower() for status in STATUSES], case_sensitive=False),
     help="Only what ended so.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most so many.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help=f"At most so many; {_LIMIT} unless it is given.")
 @store_option
 @format_option
 def command(
-    run: str | None, recipe: str | None, status: str | None, limit: int, store_root: Path, output_format: str
+    run: str | None, recipe: str | None, status: str | None, limit: int | None, store_root: Path, output_format: str
 ) -> None:
     """List past runs, sweeps, repeats, calibrations and profiles, newest first; or show all there is of one RUN.
 
@@ -41,26 +44,26 @@ def command(
     tfbench runs --limit 1000 --format json
     """
     import dataclasses
-    import shutil
 
     from tfbench.report.history import history_lines
     from tfbench.sweeps.history import list_history
 
     store = open_store(store_root)
     if run:
-        if recipe or status:
-            raise click.UsageError("RUN names one: leave --recipe and --status out.")
+        if recipe or status or limit:
+            raise click.UsageError("RUN names one: leave --recipe, --status and --limit out.")
         _show(store, run, output_format)
         return
     found = list_history(store, recipe=recipe, status=status.upper() if status else None)
+    limit = limit or _LIMIT
     if output_format == "json":
         echo_json([dataclasses.asdict(entry) for entry in found[:limit]], "The runs are still in the store")
         return
     if not found:
         click.echo(f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}.")
-        click.echo("`tfbench sweep --quick` makes some; --store names another store.")
+        click.echo(f"`{store.command('sweep', '--quick')}` makes some; --store names another store.")
         return
-    echo_lines(history_lines(found[:limit], min(shutil.get_terminal_size().columns, 120)))
+    echo_lines(history_lines(found[:limit], text_width()))
     if len(found) > limit:
         click.echo(f"and {len(found) - limit} more: --limit {len(found)} shows them.")
 
@@ -69,12 +72,32 @@ def _show(store: "Store", token: str, output_format: str) -> None:
     from tfbench.report.profile.console import ProfileConsole
     from tfbench.report.run.console import RunConsole
     from tfbench.report.run.run_json import to_json
+    from tfbench.runs.maker import server_of
     from tfbench.runs.stored import read_stored
 
-    found = read_stored(store, token)
+    try:
+        found = read_stored(store, token)
+    except UnknownNameError as error:
+        raise UnknownNameError(_name_series(store, token) or str(error)) from error
     if output_format == "json":
         echo_json(to_json(found.result, found.summary, found.tracked), "The run is still in the store")
-    elif found.result.request.profile:
-        show_run(found, ProfileConsole(quiet_stdout=False))
+        return
+    server = server_of(store.read_state(found.run_id), store)
+    if found.result.request.profile:
+        show_run(found, ProfileConsole(quiet_stdout=False, server=server))
     else:
-        show_run(found, RunConsole(quiet_stdout=False, detail="full"))
+        show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server))
+
+
+def _name_series(store: "Store", token: str) -> str:
+    """Says what several runs are meant by an id, and how they are shown; "" if none are."""
+    from tfbench.store.sweep_log import list_sweeps
+
+    members = [head for head in store.heads() if head.group.startswith(token)]
+    sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id.startswith(token)]
+    if members:
+        ids = "".join(f"\n  {head.run_id}  {head.name}" for head in reversed(members))
+        return f"'{token}' is a series of runs. Name one of them:{ids}"
+    if sweeps:
+        return f"'{token}' is a sweep. `{store.command('compare', '--sweep', sweeps[0])}` shows its runs."
+    return ""

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from tfbench.cli._options import allow_code_option, complete_recipe, format_option, load_named_recipe, set_option
-from tfbench.cli._output import echo_lines
+from tfbench.cli._output import echo_lines, terminal_width
 from tfbench.cli._store import complete_run, load_run, open_store, store_option
 
 if TYPE_CHECKING:
@@ -125,13 +125,11 @@ def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> 
 
         click.echo(json.dumps(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)}, indent=2))
         return
-    import shutil
-
     from tfbench.report.run.layer_table import describe_model
 
     data = registry.load("datasets", recipe.dataset.name)
     spec = data.describe(data.Config(**recipe.dataset.options))
-    echo_lines(describe_model(recipe, spec, table, shutil.get_terminal_size().columns))
+    echo_lines(describe_model(recipe, spec, table, terminal_width()))
 
 
 def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":

@@ -2,7 +2,7 @@
 
 import json
 import os.path
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,16 @@ def find_missing_file(model: ModelConfig) -> str | None:
     return None if os.path.isfile(file) else file  # noqa: PTH113 - never raises
 
 
-def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Takes away what is said in a file of the model or data set in whose place the command line names another.
+def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any], *, kept: Collection[str] = ()) -> None:
+    """Takes away what a recipe says of the model or data set in whose place another is named.
 
-    Its options; and of a model what is of that network alone: the title, a softmax that its author applied twice, what
-    was published of it, on which devices it takes days, and which of its sizes a sweep varies.
+    Its options; and of a model what is of that network alone: title, source and notes, a softmax that its author
+    applied twice, what was published of it, on which devices it takes days, and which of its sizes a sweep varies.
+
+    Args:
+        tables: Of the recipe.
+        overrides: What is to be laid over them, by dotted key; `model.name` or `model.file` names another network.
+        kept: Dotted keys that somebody asked for, so that they stay whatever the network.
     """
     for kind in ("model", "dataset"):
         table = tables.get(kind)
@@ -43,24 +48,28 @@ def make_room_for_another(tables: dict[str, Any], overrides: Mapping[str, Any]) 
         if not (isinstance(table, dict) and is_another):
             continue
         for key in table.keys() - ({"data"} if kind == "dataset" else set()):
-            del table[key]
+            if f"{kind}.{key}" not in kept:
+                del table[key]
         if kind == "model":
-            _forget_network(tables, str(overrides.get("model.file", overrides.get("model.name"))))
+            _forget_network(tables, str(overrides.get("model.file", overrides.get("model.name"))), kept)
 
 
-def _forget_network(tables: dict[str, Any], another: str) -> None:
+def _forget_network(tables: dict[str, Any], another: str, kept: Collection[str]) -> None:
     tables.pop("reference", None)
     recipe, training, sweep = tables.get("recipe"), tables.get("training"), tables.get("sweep")
     if isinstance(recipe, dict):
-        recipe.pop("not_meant_for", None)
+        for key in ("notes", "not_meant_for"):
+            recipe.pop(key, None)
+        name = os.path.basename(another)  # noqa: PTH119
+        for key, words in (("title", "in place of the network of"), ("source", "with data and training of:")):
+            if isinstance(recipe.get(key), str):
+                recipe[key] = f"{name} {words} {recipe[key]}"
     if isinstance(sweep, dict):
         for key in [key for key in sweep if key.startswith("model.")]:
             del sweep[key]
-    if isinstance(recipe, dict) and isinstance(recipe.get("title"), str):
-        recipe["title"] = f"{os.path.basename(another)} in place of the network of {recipe['title']}"  # noqa: PTH119
     if isinstance(training, dict):
         for key in ("head", "validation_head"):
-            if training.get(key) == "double_softmax":
+            if training.get(key) == "double_softmax" and f"training.{key}" not in kept:
                 del training[key]
 
 

@@ -185,6 +185,10 @@ class EpochRecord:
     val_accuracy_batch_mean: float | None = None
     ready_batches: int | None = None
 
+    def is_part(self, steps_per_epoch: int | None) -> bool:
+        """Says whether the run ended within this epoch; of a data set without a known end, none is a part."""
+        return steps_per_epoch is not None and self.num_steps < steps_per_epoch
+
 
 @schema
 class ResumePoint:
@@ -279,6 +283,11 @@ class RunResult:
     def own_epochs(self) -> tuple[EpochRecord, ...]:
         """The epochs that this run trained itself, without those of a run that it goes on from."""
         return self.epochs[len(self.request.resume.epochs) :] if self.request.resume else self.epochs
+
+    @property
+    def whole_epochs(self) -> tuple[EpochRecord, ...]:
+        """Those of its own epochs that were trained to their end."""
+        return tuple(epoch for epoch in self.own_epochs if not epoch.is_part(self.steps_per_epoch))
 
     @property
     def is_synthetic(self) -> bool:

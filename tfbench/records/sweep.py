@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.sections import BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
@@ -145,6 +146,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
         values |= dict.fromkeys(_THREAD_KEYS, value) if key == THREADS else {key: value}
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, len(arm.devices))
+    named_tables.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})
     for key, value in values.items():
         recipe_tables.set_value(tables, key, value)
     tables["distribution"] = tables.get("distribution", {}) | {
@@ -191,6 +193,16 @@ def _level(place: int, size: int) -> int:
             return level
         low, high = (low, middle) if place < middle else (middle, high)
     return level
+
+
+def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
+    """Returns the keys of what functions of a user's, one in place of another, are both called with."""
+    return {
+        f"{kind}.{key}"
+        for kind in ("model", "dataset")
+        if all(registry.is_code(name) for name in (tables[kind]["name"], values.get(f"{kind}.name", "")))
+        for key in tables[kind]
+    }
 
 
 def _copy(value: Any) -> Any:

@@ -30,12 +30,19 @@ def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any
     """
     path = files.shipped_folder() / f"{recipe_name}.toml"
     measured = _measured(tables)
+    leaves = _leaves(measured)
     try:
-        shipped = _leaves(_measured(recipe_tables.to_tables(files.load_recipe(path))))
-        differing = {
+        shipped = files.load_recipe(path)
+        # Another network or data set takes more than its own options from the recipe that it is put into.
+        others = [
+            kind for kind in ("model", "dataset") if measured.get(kind, {}).get("name") != getattr(shipped, kind).name
+        ]
+        named = {key: value for key, value in leaves.items() if key.partition(".")[0] in others and value is not None}
+        usual_leaves = _leaves(_measured(recipe_tables.to_tables(files.load_recipe(path, named) if named else shipped)))
+        differing = named | {
             key: value
-            for key, value in _leaves(measured).items()
-            if value is not None and (key not in shipped or shipped[key] != value)
+            for key, value in leaves.items()
+            if value is not None and (key not in usual_leaves or usual_leaves[key] != value)
         }
         # What is expected follows from how long is trained, as a rule.
         usual = {key: value for key, value in differing.items() if not key.startswith("expect.")}

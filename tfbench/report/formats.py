@@ -8,6 +8,7 @@ Pairs = Iterable[tuple[str, str]]
 _NO_BREAK = "\u00a0"
 _UNIT = re.compile(r"(?<=\d) (?=[%A-Za-z])")
 _LABEL_WIDTH = 16
+TEXT_WIDTH = 120  # characters of a line of a text, at most, and of all lines where there is no terminal
 
 
 def format_number(value: float | None) -> str:

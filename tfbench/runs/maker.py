@@ -31,6 +31,11 @@ class RunMaker:
         self.state = state
         self.tracker = tracker
 
+    @property
+    def server(self) -> str | None:
+        """The address that runs go to; None: into the store's own database."""
+        return server_of(self.state, self.store)
+
     def make(self, request: RunRequest, observer: RunObserver, limits: RunLimits = NO_LIMITS) -> RunOutcome:
         """Makes a run, and closes the observer however it ends.
 
@@ -45,6 +50,11 @@ class RunMaker:
     def read_speeds(self, run_ids: Iterable[str]) -> dict[str, float | None]:
         """Returns the speeds of runs that were made before, in samples per second."""
         return {brief.run_id: brief.speed for brief in read_briefs(self.store, run_ids).found}
+
+
+def server_of(state: TrackingState | None, store: Store) -> str | None:
+    """Returns the address at which a run is tracked; None where that is the store's own database."""
+    return None if state is None or state.tracking_uri == store.tracking_uri else state.tracking_uri
 
 
 def choose_place(

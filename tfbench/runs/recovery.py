@@ -17,13 +17,12 @@ from tfbench.runs.endings import deduce_exit
 from tfbench.runs.projection import MakeTracker, default_state, project
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
-from tfbench.store.liveness import is_running
+from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.tracker import SilentServerError, Tracker
 
-SILENT_SECONDS = 3600.0  # after which a run on another host is taken for dead
 # Each of which is a result, or tells of one.
 _RESULTS = frozenset(
     {events.Ready, events.SpansMeasured, events.EpochEnded, events.Failed, events.Exited, events.Unreadable}
@@ -212,12 +211,11 @@ def project_one(store: Store, result: RunResult, trackers: Trackers) -> Recovere
 
 
 def _why_wait(records: Sequence[Record]) -> str:
-    running = is_running(records)
-    if running:
+    if not may_be_running(records):
+        return ""
+    if is_running(records):
         return "it is still running"
-    if running is None and not _has_end(records) and time.time() - last_time(records) < SILENT_SECONDS:
-        return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
-    return ""
+    return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
 
 
 def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:

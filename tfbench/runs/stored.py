@@ -9,9 +9,10 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import StillRunningError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.runs.endings import deduce_exit
 from tfbench.runs.limits import RunOutcome
 from tfbench.store.briefs import read_briefs
-from tfbench.store.liveness import is_running
+from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 
 
@@ -31,7 +32,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """FINISHED, FAILED or KILLED; RUNNING where no end was recorded."""
+        """FINISHED, FAILED or KILLED; RUNNING while it is under way."""
         return self.result.status
 
     @property
@@ -61,7 +62,7 @@ def run_of(outcome: RunOutcome, store: Store) -> Run:
 
 
 def read_stored(store: Store, token: str) -> Run:
-    """Reads a run as far as its journal goes.
+    """Reads a run as far as its journal goes; one that is over, although nobody wrote down its end, has the likely one.
 
     Args:
         store: Where it is.
@@ -73,7 +74,10 @@ def read_stored(store: Store, token: str) -> Run:
     """
     run_id = store.find(token)
     journal = store.journal_path(run_id)
-    result, state = read_run(journal), store.read_state(run_id)
+    records = read_records(journal)
+    result, state = read_run(journal, records), store.read_state(run_id)
+    if not (result.exit or may_be_running(records)):
+        result = dataclasses.replace(result, exit=deduce_exit(result))
     return Run(result=result, summary=summarize_run(result), tracked=state.run if state else None, journal=journal)
 
 

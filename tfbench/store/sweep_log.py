@@ -52,14 +52,17 @@ def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
         TrackingError: The store cannot be written to.
     """
     path = _path(store, plan.sweep_id)
-    with _opened(path) as journal:
-        _append(journal, "plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
-        try:
+    try:
+        with _opened(path) as journal:
+            _append(journal, "plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
             yield SweepLog(journal, plan, {})
-        except DatasetError:
-            with contextlib.suppress(OSError):
-                path.unlink()
-            raise
+    except DatasetError:
+        with contextlib.suppress(OSError):
+            path.unlink()
+            path.with_suffix(".lock").unlink()  # the id is new: nobody else waits for it
+            for folder in (path.parent, store.root):
+                folder.rmdir()  # unless there is more in it
+        raise
 
 
 @contextlib.contextmanager

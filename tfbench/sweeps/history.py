@@ -10,7 +10,7 @@ from tfbench.records.history import HistoryEntry, Kind
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, list_cells, replica_counts
 from tfbench.store.briefs import read_briefs
-from tfbench.store.liveness import is_running
+from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
 from tfbench.sweeps.plan import own_arm
@@ -50,7 +50,7 @@ def _open_run(store: Store, run_id: str) -> tuple[str, HistoryEntry]:
         result = read_run(journal, records)
     except TrackingError as error:
         return "", HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=str(error))
-    request, goes_on = result.request, is_running(records)
+    request, goes_on = result.request, may_be_running(records)
     return request.tags.get(SWEEP_TAG, ""), HistoryEntry(
         kind="profile" if request.profile else "run",
         id=request.run_id,

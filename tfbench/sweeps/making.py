@@ -52,6 +52,7 @@ def make_sweep(
         observer: Told of those that were made before, of each that is made, and of the end.
 
     Raises:
+        DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
     with opened as log:

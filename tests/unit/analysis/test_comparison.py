@@ -191,7 +191,7 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
     rows = [{BATCH: batch} for batch in (32, 64, 4096)]
     found = compare(briefs, no_floor, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
-    lines = comparison_lines(found)
+    lines = comparison_lines(found, 200)
     assert [line.split("  ")[0].strip() for line in lines] == ["global_batch_size", "32", "64", "4096"]
     assert "out of memory" in lines[1]
     assert "failed" in lines[2]
@@ -201,7 +201,7 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
 
 def test_the_table_is_the_same_in_every_format() -> None:
     found = sweep_of({32: ([100.0, 101.0], [50.0, 50.5]), 64: ([1000.0, 1010.0], [2000.0, 2020.0])})
-    header, first, second = comparison_lines(found)
+    header, first, second = comparison_lines(found, 200)
     assert header.split() == [
         *["global_batch_size", "parameters", "default", "cpu:0,", "samples/s"],
         *["mirrored", "cpu:0,cpu:1,", "samples/s", "speed-up"],
@@ -221,12 +221,12 @@ def test_the_table_is_the_same_in_every_format() -> None:
     assert document["rows"][0]["entries"][0]["samples_per_second"] == pytest.approx(math.sqrt(100 * 101))
     assert float(rows[0]["samples_per_second"]) == pytest.approx(math.sqrt(100 * 101))
     assert document["rows"][0]["entries"][0]["runs"][0]["samples_per_second"] == 100.0
-    assert all(line.isascii() for line in comparison_lines(found))
+    assert all(line.isascii() for line in comparison_lines(found, 200))
 
 
 def test_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
     # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
-    _, row = comparison_lines(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])}))
+    _, row = comparison_lines(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])}), 200)
     assert "  200 (not bounded)  " in row and "100.5 +-6.3%" in row
 
 
@@ -266,7 +266,7 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     speedup = found.rows[-1].entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
-    assert comparison_lines(found)[-1].endswith("1.05 [1.01, 1.09] ~")
+    assert comparison_lines(found, 200)[-1].endswith("1.05 [1.01, 1.09] ~")
     assert find_verdict(found)[0] == (
         f"{MIRRORED} and {DEFAULT} show no measurable difference for all 10 settings. By itself global_batch_size=4096 "
         "would suggest one, which among 10 comparisons may be chance: more rounds (--repeats) may tell."

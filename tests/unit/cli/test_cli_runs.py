@@ -11,6 +11,7 @@ import pytest
 from journals import build_sized_result, this_process, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.records.sweep import list_cells
+from tfbench.store import liveness
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -55,6 +56,10 @@ def read(done: Any) -> list[dict[str, Any]]:
     entries = json.loads(done.stdout)
     assert isinstance(entries, list)
     return entries
+
+
+def statuses(tfbench: Cli) -> dict[str, str]:
+    return {entry["id"]: entry["status"] for entry in read(tfbench("runs", "--format", "json"))}
 
 
 def test_what_one_command_made_is_one_entry(tfbench: Cli, store: Store) -> None:
@@ -127,7 +132,9 @@ def test_the_table_fits_the_terminal(
 def test_a_store_without_runs_says_how_to_make_some(tfbench: Cli, in_tmp_path: Path) -> None:
     done = tfbench("runs", "--store", "elsewhere")
     assert done.exit_code == 0
-    assert done.stdout.startswith("Store elsewhere holds no runs.\n")
+    assert done.stdout.startswith(
+        "Store elsewhere holds no runs.\n`tfbench sweep --quick --store elsewhere` makes some"
+    )
     assert not Path("elsewhere").exists()
 
 
@@ -141,6 +148,44 @@ def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
     assert (document["run_id"], document["status"]) == ("1" * 32, "FINISHED")
 
 
-def test_one_run_is_not_chosen_twice(tfbench: Cli, store: Store) -> None:
-    done = tfbench("runs", "1111", "--status", "failed")
-    assert (done.exit_code, "RUN names one: leave --recipe and --status out." in done.stderr) == (2, True)
+@pytest.mark.parametrize("option", [("--status", "failed"), ("--recipe", "mnist_mlp"), ("--limit", "3")])
+def test_one_run_is_not_chosen_twice(tfbench: Cli, store: Store, option: tuple[str, str]) -> None:
+    done = tfbench("runs", "1111", *option)
+    assert (done.exit_code, "RUN names one: leave --recipe, --status and --limit out." in done.stderr) == (2, True)
+
+
+def test_one_run_has_the_status_that_it_has_in_the_list(tfbench: Cli, store: Store) -> None:
+    killed, going_on = (tfbench("runs", run_id * 4).stdout for run_id in "67")
+    assert "\nKILLED: the process that tracked it and the worker ended without a word" in killed
+    assert "not there; `tfbench recover` brings it there" in killed
+    assert "\nRUNNING\n" in going_on and "not there before its end" in going_on
+    assert "tfbench recover" not in going_on and "--resume" not in going_on
+    for run_id, status in (("6666", "KILLED"), ("7777", "RUNNING")):
+        assert json.loads(tfbench("runs", run_id, "--format", "json").stdout)["status"] == status
+
+
+def test_a_run_on_another_host_is_under_way_until_it_was_silent_for_long(
+    tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = this_process() | {"host": "elsewhere"}
+    write_run(store, 12, created=OLD, tags={}, without=("exit", "finished"), parent=parent)
+    assert statuses(tfbench)["c" * 32] == "RUNNING"
+    monkeypatch.setattr(liveness, "SILENT_SECONDS", 0.0)
+    assert statuses(tfbench)["c" * 32] == "KILLED"
+
+
+def test_a_run_that_failed_before_its_model_was_built_has_a_head(tfbench: Cli, store: Store) -> None:
+    without = ("ready", "spans", "epoch", "finished", "exit")
+    write_run(store, 13, created=OLD, tags={}, without=without)
+    assert "  run           " in tfbench("runs", "dddd").stdout
+
+
+def test_the_id_of_several_runs_leads_to_what_shows_them(tfbench: Cli, store: Store) -> None:
+    sweep_id = build_plan().sweep_id
+    done = tfbench("runs", sweep_id)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"'{sweep_id}' is a sweep. `tfbench compare --sweep {sweep_id}` shows its runs." in done.stderr
+    assert (
+        f"\n  {'2' * 32}  " in tfbench("runs", "fade").stderr and f"\n  {'5' * 32}  " in tfbench("runs", "cafe").stderr
+    )
+    assert "not in store" in tfbench("runs", "nothing").stderr

@@ -46,7 +46,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return calls
 
 
-def test_show_prints_layers_and_sums_below_what_the_recipe_is(tfbench: Cli, asked: list[Any]) -> None:
+def test_show_prints_layers_and_sums_below_what_the_recipe_is(
+    tfbench: Cli, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     done = tfbench("show", "mnist_hidden100_mlp", "--set", "training.global_batch_size=10")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0].endswith("(mnist_hidden100_mlp)")

@@ -312,6 +312,8 @@ def test_a_network_named_on_the_command_line_is_not_taken_for_that_of_the_recipe
     assert shipped.reference and shipped.training.head == shipped.training.validation_head == "double_softmax"
     own = files.load_recipe(files.find_recipe("svhn_rcnn"), {"model.file": str(path)})
     assert own.recipe.title == f"net.keras in place of the network of {shipped.recipe.title}"
+    assert own.recipe.source == f"net.keras with data and training of: {shipped.recipe.source}"
+    assert (own.recipe.notes, bool(shipped.recipe.notes)) == ("", True)
     assert own.reference == ()
     assert own.training.head == own.training.validation_head == "logits"
     assert (

@@ -38,6 +38,18 @@ def test_a_shipped_recipe_needs_no_overrides_and_a_changed_one_those_that_change
     assert find_overrides(shipped(expect__target_accuracy=0.5), "mnist_mlp") == {"expect.target_accuracy": 0.5}
 
 
+@pytest.mark.parametrize("name", ["svhn_rcnn", "cifar10_lenet5", "cifar10_resnet152"])
+def test_another_network_in_place_of_a_recipes_own_is_named(name: str) -> None:
+    changed = shipped(name, model__name="mlp", model__hidden_units=[7])
+    overrides = find_overrides(changed, name)
+    assert overrides is not None and overrides["model.name"] == "mlp" and overrides["model.hidden_units"] == [7]
+    assert {key.partition(".")[0] for key in overrides} == {"model"}
+    asked = shipped("svhn_rcnn", model__name="mlp", training__head="double_softmax")
+    overrides = find_overrides(asked, "svhn_rcnn")
+    assert overrides is not None and overrides["training.head"] == "double_softmax"
+    assert "training.validation_head" not in overrides
+
+
 def test_what_cannot_be_set_on_a_command_line_is_not_expressed() -> None:
     tables = shipped()
     tables["expect"]["target_accuracy"] = None  # nothing unsets a value

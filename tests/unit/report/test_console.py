@@ -257,6 +257,7 @@ def test_a_run_of_the_recipe_itself_stands_beside_what_was_published() -> None:
         "  published     1.55 x the speed of Intel i7-6850K, cpu: here 4.25 s an epoch, there 6.59",
         "  published     0.41 x the speed of NVIDIA Titan X (Pascal), 1 gpu (unverified): here 4.25 s an epoch, "
         "there 1.74",
+        "  published     hardware and software differ",
     ]
 
 
@@ -289,6 +290,11 @@ def test_a_long_table_of_epochs_loses_its_middle() -> None:
 def test_a_long_table_of_slow_epochs_is_never_silent_for_long() -> None:
     minutes = [61.0 * number for number in range(1, 21)]
     assert shown_epochs(minutes, num_epochs=20) == [str(number) for number in range(1, 21)]
+
+
+def test_a_lone_epoch_is_not_left_out() -> None:
+    seconds = [1.0, 2.0, 3.0, 4.0, 70.0, 71.0, 72.0, 140.0]
+    assert shown_epochs(seconds, num_epochs=None) == ["1", "2", "3", "4", "5", "...", "8"]
 
 
 def test_a_part_of_an_epoch_is_marked_and_is_none() -> None:
@@ -441,7 +447,7 @@ def test_a_run_of_a_changed_recipe_is_not_set_beside_the_published_ones_without_
 
 def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
     tracked = TrackedRun(tracking_uri="http://127.0.0.1:5000/", experiment_id="7", run_id="abc")
-    lines = tables.stored_lines(tracked, "j", 80)
+    lines = tables.stored_lines(build_result(), tracked, "j", 80)
     assert lines[-1] == "  look at it    http://127.0.0.1:5000/#/experiments/7/runs/abc"
 
 

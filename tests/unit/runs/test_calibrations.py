@@ -130,7 +130,7 @@ def test_what_a_floor_means_is_said() -> None:
 
 def test_floors_stand_in_a_table() -> None:
     floor = make_floor(*SPEEDS)
-    head, row = floor_table([floor])
+    head, row = floor_table([floor], 120)
     assert head.split("  ")[0].strip() == "created, UTC"
     assert row.endswith(f"bench  {floor.group}")
     assert "test    one_device on cpu:0  32     3       " in row

@@ -347,14 +347,16 @@ def test_a_process_that_says_nothing_is_an_error_with_its_last_words(
 # As text
 
 
-def test_text_of_a_network_of_images(golden: Golden) -> None:
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_text_of_a_network_of_images(golden: Golden, width: int) -> None:
     recipe = build_recipe(
         recipe={"title": "Small images", "source": "slides with a title that is too long for one line of the terminal"},
         dataset={"name": "mnist"},
         training={"global_batch_size": 128},
     )
-    lines = describe_model(recipe, CROPS, table_of("cifar10_convnet", CROPS), 80)
-    golden("layers_images_80.txt", "\n".join(lines) + "\n")
+    lines = describe_model(recipe, CROPS, table_of("cifar10_convnet", CROPS), width)
+    assert max(map(len, lines)) <= width
+    golden(f"layers_images_{width}.txt", "\n".join(lines) + "\n")
 
 
 def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
@@ -397,8 +399,8 @@ def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
     )
     recipe = build_recipe(training={"head": "double_softmax", "validation_head": "double_softmax"})
     spec = build_spec((6, 4, 2))
-    lines = describe_model(recipe, spec, table, 80)
-    golden("layers_odd_80.txt", "\n".join(lines) + "\n")
+    lines = describe_model(recipe, spec, table, 120)
+    golden("layers_odd_120.txt", "\n".join(lines) + "\n")
 
 
 def test_a_double_softmax_is_said_with_the_bounds_of_its_loss() -> None:

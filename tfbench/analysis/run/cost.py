@@ -111,8 +111,7 @@ def _hours_until(time: float, result: RunResult) -> float:
 
 
 def _mean_epoch_hours(result: RunResult) -> float | None:
-    whole = [record for record in result.own_epochs if record.num_steps >= (result.steps_per_epoch or 0)]
-    seconds = [record.epoch_seconds + (record.validation_seconds or 0.0) for record in whole]
+    seconds = [epoch.epoch_seconds + (epoch.validation_seconds or 0.0) for epoch in result.whole_epochs]
     return statistics.fmean(seconds) / SECONDS_PER_HOUR if seconds else None
 
 

@@ -100,9 +100,8 @@ def _step_times(result: RunResult, steady: Sequence[StepSpan]) -> Values:
 
 
 def _epoch_times(result: RunResult) -> Values:
-    own = result.own_epochs
-    whole = [record for record in own if record.num_steps >= (result.steps_per_epoch or 0)]
-    typical = [record for record in whole if record is not own[0]] or whole  # the first one holds tracing, compilation
+    whole = result.whole_epochs
+    typical = [record for record in whole if record is not result.own_epochs[0]] or whole  # the first one was compiled
     return {
         "epoch_seconds": _median([record.epoch_seconds for record in typical]),
         "validation_seconds": _median([record.validation_seconds for record in typical]),

@@ -8,33 +8,33 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.records.sweep import BATCH_KEY, format_value
+from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
 from tfbench.report.comparison.references import describe_match, name_reference, reference_markdown, references_json
 from tfbench.report.comparison.scaling import scaling_json
 from tfbench.report.comparison.speeds import speed_text, speedup_json, speedup_text
-from tfbench.wording import csv_cell, markdown_text
+from tfbench.report.formats import wrap
+from tfbench.report.text_table import fits, table_lines
+from tfbench.wording import count, csv_cell, markdown_text
 
 FORMAT_VERSION = 1
+_ARM = "arm"
 _FIGURES = (
     *("num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"),
     *("speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason"),
 )
 
 
-def comparison_lines(comparison: Comparison) -> list[str]:
-    """Returns the table as lines of plain text, columns aligned."""
-    header, rows = table_cells(comparison)
-    cells = [header, *rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    num_names = len(comparison.keys)
-    lines = []
-    for row in cells:
-        texts = [
-            text.ljust(width) if column < num_names else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(texts).rstrip())
-    return lines
+def comparison_lines(comparison: Comparison, width: int) -> list[str]:
+    """Returns the table as lines of plain text: a row a setting; where they do not fit, a row an arm.
+
+    Where these do not fit either, each setting is a heading, and each arm with its figures stands below it.
+    """
+    names = [_short(key) for key in comparison.keys]
+    for header, rows in (table_cells(comparison), _stacked_cells(comparison)):
+        lines = table_lines(header, rows, left=[*names, _ARM])
+        if fits(lines, width):
+            return lines
+    return _headed_lines(comparison, width)
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -158,19 +158,64 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
 
 def table_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Returns the table's header and rows as texts; the first columns are `comparison.keys`."""
-    names = [key.rpartition(".")[2] for key in comparison.keys]
-    others = [arm for arm in comparison.arms if arm != comparison.baseline]
-    header = [*names, "parameters", f"{comparison.baseline}, samples/s"]
+    baseline, *others = _list_arms(comparison)
+    header = [*map(_short, comparison.keys), "parameters", f"{baseline}, samples/s"]
     for arm in others:
         header += [f"{arm}, samples/s", "speed-up"]
-    return header, [_cells(row, comparison, others) for row in comparison.rows]
+    rows = []
+    for row in comparison.rows:
+        cells = [*_setting_cells(row, comparison), speed_text(row.entries[baseline])]
+        for arm in others:
+            cells += _figures(row.entries[arm])
+        rows.append(cells)
+    return header, rows
 
 
-def _cells(row: Row, comparison: Comparison, others: Sequence[str]) -> list[str]:
-    cells = [format_value(row.setting.get(key)) for key in comparison.keys]
-    cells.append("-" if row.num_parameters is None else f"{row.num_parameters:,}")
-    cells.append(speed_text(row.entries[comparison.baseline]))
-    for arm in others:
-        entry = row.entries[arm]
-        cells += [speed_text(entry), speedup_text(entry)]
-    return cells
+def _stacked_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Returns the same with a row an arm, the setting in the first of them alone."""
+    arms = _list_arms(comparison)
+    header = [*map(_short, comparison.keys), "parameters", _ARM, "samples/s", "speed-up"]
+    rows = []
+    for row in comparison.rows:
+        setting = _setting_cells(row, comparison)
+        for arm in arms:
+            rows.append([*(setting if arm == arms[0] else [""] * len(setting)), arm, *_figures(row.entries[arm])])
+    return header, rows
+
+
+def _headed_lines(comparison: Comparison, width: int) -> list[str]:
+    """Returns lines below headings; an arm whose name leaves no room for its figures has them on the next line."""
+    arms = _list_arms(comparison)
+    lines = wrap(f"Samples/s{f', and the speed-up over {arms[0]}' if arms[1:] else ''}", width)
+    figures = {(index, arm): _figures(row.entries[arm]) for index, row in enumerate(comparison.rows) for arm in arms}
+    size = max((len(speed) for speed, _ in figures.values()), default=0)
+    texts = {place: f"{speed:>{size}}  {speedup}".rstrip() for place, (speed, speedup) in figures.items()}
+    label_width = max(map(len, arms))
+    is_narrow = 4 + label_width + max(map(len, texts.values()), default=0) > width
+    for index, row in enumerate(comparison.rows):
+        parameters = "" if row.num_parameters is None else count(row.num_parameters, "parameter")
+        head = ", ".join(part for part in (describe_setting(row.setting), parameters) if part)
+        lines += wrap(head or "all runs", width)
+        for arm in arms:
+            if is_narrow:
+                lines += [*wrap(arm, width, first="  "), f"    {texts[index, arm]}"]
+            else:
+                lines.append(f"  {arm:{label_width}}  {texts[index, arm]}")
+    return lines
+
+
+def _list_arms(comparison: Comparison) -> list[str]:
+    return [comparison.baseline, *(arm for arm in comparison.arms if arm != comparison.baseline)]
+
+
+def _setting_cells(row: Row, comparison: Comparison) -> list[str]:
+    parameters = "-" if row.num_parameters is None else f"{row.num_parameters:,}"
+    return [*(format_value(row.setting.get(key)) for key in comparison.keys), parameters]
+
+
+def _figures(entry: Entry) -> list[str]:
+    return [speed_text(entry), speedup_text(entry)]
+
+
+def _short(key: str) -> str:
+    return key.rpartition(".")[2]

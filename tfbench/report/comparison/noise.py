@@ -7,12 +7,14 @@ from typing import Any
 from tfbench.analysis.comparison.intervals import CONFIDENCE
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.report.formats import wrap
+from tfbench.report.text_table import fitting_lines
 from tfbench.schema import to_plain
 from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
 _COLUMNS = ("created, UTC", "recipe", "devices", "batch", "rounds", "single runs", "pairs", "host", "group")
+_LESS_IMPORTANT = ("host", "created, UTC", "rounds", "group")
 
 
 def noise_lines(floor: NoiseFloor, num_failed: int, width: int) -> list[str]:
@@ -42,11 +44,9 @@ def noise_lines(floor: NoiseFloor, num_failed: int, width: int) -> list[str]:
     return [*lines, *wrap(remark, width, first="  ")]
 
 
-def floor_table(floors: Sequence[NoiseFloor]) -> list[str]:
-    """Returns stored noise floors as a table, one row each."""
-    rows = [_COLUMNS, *(_row(floor) for floor in floors)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def floor_table(floors: Sequence[NoiseFloor], width: int) -> list[str]:
+    """Returns stored noise floors as a table, one row each; columns for which there is no room are left out."""
+    return fitting_lines(_COLUMNS, [_row(floor) for floor in floors], width, left=_COLUMNS, drop=_LESS_IMPORTANT)
 
 
 def floor_to_json(floor: NoiseFloor) -> dict[str, Any]:

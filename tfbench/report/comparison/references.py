@@ -11,8 +11,8 @@ from tfbench.report.formats import format_number, wrap
 from tfbench.wording import markdown_text
 
 HEADING = "Published for the recipe"
-DISCLAIMER = "Hardware and software differ: no ratio below compares devices alone."
-_UNITS = {"samples_per_second": "samples/s", "epoch_seconds": "s an epoch"}
+DISCLAIMER = "Hardware and software differ: no ratio here compares devices alone."
+UNITS = {"samples_per_second": "samples/s", "epoch_seconds": "s an epoch"}
 
 
 def reference_lines(comparison: Comparison, width: int) -> list[str]:
@@ -92,7 +92,7 @@ def describe_pair(pair: FigurePair) -> str:
     label += f" on {'; '.join(pair.hardware)}" if pair.hardware else ""
     without = " without validation" if pair.name == "epoch_seconds" and not pair.includes_validation else ""
     figures = f"ours {format_figure(pair.ours)}{without}, theirs {format_figure(pair.theirs)}"
-    return f"{label}: {_UNITS[pair.name]}: {figures} -> {format_ratio(pair.ratio)} x their speed"
+    return f"{label}: {UNITS[pair.name]}: {figures} -> {format_ratio(pair.ratio)} x their speed"
 
 
 def format_figure(value: float) -> str:
@@ -106,4 +106,4 @@ def format_ratio(ratio: float) -> str:
 
 
 def _list_kinds(match: ReferenceMatch) -> Iterator[str]:
-    yield from dict.fromkeys(_UNITS[pair.name] for pair in match.pairs)
+    yield from dict.fromkeys(UNITS[pair.name] for pair in match.pairs)

@@ -6,6 +6,7 @@ from tfbench.analysis.comparison.comparison import Entry
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, ScalingPoint
 from tfbench.report.comparison.speeds import LEGEND, outcome_word, speed_text, speedup_text
 from tfbench.report.formats import wrap
+from tfbench.report.text_table import fitting_lines
 
 _COLUMNS = (
     "replicas",
@@ -20,6 +21,7 @@ _COLUMNS = (
     "gradients",
     "input",
 )
+_LESS_IMPORTANT = ("input", "gradients", "ideal", "lost", "batch", "expected", "step ms")
 _OF_HARDWARE = ("expected", "efficiency", "ideal", "lost")  # columns that say something of hardware that is added
 
 
@@ -60,10 +62,7 @@ def scaling_notes(scaling: Scaling) -> list[str]:
 
 def scaling_lines(scaling: Scaling, width: int) -> list[str]:
     """Returns title, table and what must be known to read it."""
-    header, rows = scaling_cells(scaling)
-    cells = [header, *rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    table = ["  ".join(text.rjust(size) for text, size in zip(row, widths, strict=True)).rstrip() for row in cells]
+    table = fitting_lines(*scaling_cells(scaling), width, drop=_LESS_IMPORTANT)
     notes = [line for note in (*scaling_notes(scaling), LEGEND) for line in wrap(note, width)]
     return [*wrap(scaling_title(scaling), width), *table, "", *notes]
 

@@ -23,11 +23,14 @@ class ProfileConsole(RunConsole):
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
         follows: What it is called, where it follows upon others of the same recipe, whose head is not repeated.
+        server: As of `RunConsole`.
         console: Writes to this instead.
     """
 
-    def __init__(self, *, quiet_stdout: bool, follows: str = "", console: Console | None = None) -> None:
-        super().__init__(quiet_stdout=quiet_stdout, console=console)
+    def __init__(
+        self, *, quiet_stdout: bool, follows: str = "", server: str | None = None, console: Console | None = None
+    ) -> None:
+        super().__init__(quiet_stdout=quiet_stdout, server=server, console=console)
         self._follows = follows
         if follows:
             self._print_block([follows], style="bold")
@@ -73,7 +76,7 @@ class ProfileConsole(RunConsole):
         self._print(profiles.profile_lines(result, width))
         self._print_block(tables.caution_lines(profiles.list_cautions(result, summary), width), style="yellow")
         self._print_block(profiles.bottleneck_lines(result, width), style="bold")
-        self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
+        self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         if trace.is_dir():
             self._print_block(profiles.trace_lines(shlex.quote(str(trace)), width))

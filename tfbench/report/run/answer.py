@@ -11,10 +11,10 @@ from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.report.comparison.references import describe_match, format_figure, format_ratio, name_reference
+from tfbench.report.comparison.references import UNITS, describe_match, format_figure, format_ratio, name_reference
 from tfbench.report.formats import format_pairs, format_time, wrap
 from tfbench.report.run.prices import describe_cost
-from tfbench.report.run.tables import describe_speed, learning_pairs, look_at_it
+from tfbench.report.run.tables import bring_it_there, describe_speed, learning_pairs, look_at_it
 from tfbench.report.run.trained import resume_line
 from tfbench.wording import command_line, count, store_of
 
@@ -65,18 +65,21 @@ def first_cautions(cautions: Sequence[str], width: int, *, max_lines: int) -> li
     return lines
 
 
-def command_lines(result: RunResult, tracked: TrackedRun | None, store_hint: str) -> list[str]:
+def command_lines(
+    result: RunResult, tracked: TrackedRun | None, store_hint: str, server: str | None = None
+) -> list[str]:
     """Returns how to see the rest of a run, and how to go on with it; each in one piece, to be copied.
 
     Args:
         result: The whole run.
         tracked: Where it stands in MLflow; None: it could not be brought there.
         store_hint: Where the journal lies.
+        server: As of `bring_it_there`.
     """
     store = store_of(store_hint)
     lines = [f"  all of it     {command_line('runs', result.request.run_id[:_ID_CHARACTERS], store=store)}"]
     if tracked is None:
-        lines.append(f"  to MLflow     {command_line('recover', store=store)}")
+        lines.append(f"  to MLflow     {bring_it_there(store, server)}")
     else:
         lines.append(f"  in MLflow     {look_at_it(tracked, store)}")
     line = resume_line(result, store)
@@ -95,17 +98,19 @@ def _describe_published(result: RunResult, summary: Summary) -> list[str]:
     texts = []
     for match in matches:
         for pair in match.pairs:
-            unit = "samples/s" if pair.name == "samples_per_second" else "s an epoch"
             is_whole = pair.includes_validation or pair.name == "samples_per_second"
             without = "" if is_whole else " at this speed, without validation"
             texts.append(
                 f"{format_ratio(pair.ratio)} x the speed of {name_reference(match.reference)}: here "
-                f"{format_figure(pair.ours)} {unit}{without}, there {format_figure(pair.theirs)}"
+                f"{format_figure(pair.ours)} {UNITS[pair.name]}{without}, there {format_figure(pair.theirs)}"
             )
-    if len(texts) > _MAX_PUBLISHED:
-        return [*texts[:_MAX_PUBLISHED], f"and {len(texts) - _MAX_PUBLISHED} more"]
-    if texts or not matches:
-        return texts
+    if texts:
+        more = [count(len(texts) - _MAX_PUBLISHED, "more ratio")] if len(texts) > _MAX_PUBLISHED else []
+        if others := sum(not match.pairs for match in matches):
+            more.append(f"{count(others, 'result')} not comparable")
+        return [*texts[:_MAX_PUBLISHED], "; ".join(["hardware and software differ", *more])]
+    if not matches:
+        return []
     reasons = [reason for reason, _ in itertools.groupby(map(describe_match, matches))]
     return (
         [f"{count(len(matches), 'result')}, {reasons[0]}"]

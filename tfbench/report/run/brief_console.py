@@ -9,7 +9,7 @@ from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.run import tables
 from tfbench.report.run.console import RunConsole
-from tfbench.wording import command_line, store_of
+from tfbench.wording import store_of
 
 
 class BriefConsole(RunConsole):
@@ -19,11 +19,20 @@ class BriefConsole(RunConsole):
         label: What the line begins with, for example "round 2 of 6, b".
         warned: Warnings that runs before gave, which are not repeated; those of this run are added.
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        server: As of `RunConsole`.
         console: Writes to this instead.
     """
 
-    def __init__(self, label: str, warned: set[str], *, quiet_stdout: bool, console: Console | None = None) -> None:
-        super().__init__(quiet_stdout=quiet_stdout, console=console)
+    def __init__(
+        self,
+        label: str,
+        warned: set[str],
+        *,
+        quiet_stdout: bool,
+        server: str | None = None,
+        console: Console | None = None,
+    ) -> None:
+        super().__init__(quiet_stdout=quiet_stdout, server=server, console=console)
         self._label = label
         self._warned = warned
 
@@ -59,7 +68,9 @@ class BriefConsole(RunConsole):
         if result.status == "FINISHED" and speed is not None:
             parts = [f"{formats.format_number(speed)} samples/s"]
         if tracked is None:
-            parts.append(f"not in MLflow; `{command_line('recover', store=store_of(store_hint))}` brings it there")
+            parts.append(
+                f"not in MLflow; `{tables.bring_it_there(store_of(store_hint), self._server)}` brings it there"
+            )
         asked_for = find_requested_cautions(result)
         if cautions := [caution for caution in summary.cautions if caution not in asked_for]:
             parts.append(f"cautions: {len(cautions)}")

@@ -70,11 +70,20 @@ class RunConsole:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
         detail: "short": long tables lose rows, and the end is of at most 20 lines; "full": all there is; "quiet": one
             line, and none where stdout is kept, but for warnings.
+        server: Address of the MLflow server that runs go to; None: into the store's own database.
         console: Writes to this instead.
     """
 
-    def __init__(self, *, quiet_stdout: bool, detail: Detail = "short", console: Console | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        quiet_stdout: bool,
+        detail: Detail = "short",
+        server: str | None = None,
+        console: Console | None = None,
+    ) -> None:
         self._console = console or _open_console(stderr=quiet_stdout)
+        self._server = server
         self._detail = detail
         self._is_mute = quiet_stdout and detail == "quiet"
         self._rows = EpochRows(is_whole=detail == "full")
@@ -197,7 +206,7 @@ class RunConsole:
     def _finish_shortly(self, result: RunResult, summary: Summary, tracked: TrackedRun | None, store_hint: str) -> None:
         width = self._console.width
         lines = [*answer.answer_lines(result, summary, width), *trained.evaluation_lines(result)]
-        commands = answer.command_lines(result, tracked, store_hint)
+        commands = answer.command_lines(result, tracked, store_hint, self._server)
         room = answer.MAX_LINES - len(lines) - len(commands) - 3  # the status, and an empty line before either block
         self._print(lines)
         self._print_block(trained.prediction_lines(result))  # asked for, so that it counts for nothing
@@ -221,7 +230,7 @@ class RunConsole:
             self._print_block(tables.reference_lines(result, summary, width))
         self._print_block(prices.cost_lines(result, width))
         self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
-        self._print_block(tables.stored_lines(tracked, store_hint, width, files=files))
+        self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))
         if line := trained.resume_line(result, store_of(store_hint)):
             self._print_block([line])
 
@@ -292,7 +301,9 @@ def _open_console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     stream = getattr(stream, "uncleaned", stream)  # what rich draws with is obeyed; texts are cleaned as they come
     file: Any = _PatientFile(stream) if stream else None  # None: closed by the caller
-    return Console(file=file, stderr=stderr)
+    # rich takes 80 for what is no terminal.
+    width = None if "COLUMNS" in os.environ or (file and file.isatty()) else formats.TEXT_WIDTH
+    return Console(file=file, stderr=stderr, width=width)
 
 
 def _percentage(part: int, whole: int) -> int:

@@ -44,6 +44,8 @@ class EpochRows:
         return self._show(self._left_out[-_NUM_ENDS:], num_left_out=len(self._left_out[:-_NUM_ENDS]))
 
     def _show(self, epochs: list[EpochRecord], *, num_left_out: int) -> list[EpochRecord | None]:
+        if num_left_out == 1:  # its row takes no more room than the mark of a gap
+            epochs, num_left_out = [self._left_out[0], *epochs], 0
         self._left_out = []
         self._num_shown += len(epochs)
         self._shown = epochs[-1] if epochs else self._shown

@@ -1,12 +1,11 @@
 """A network layer by layer, as lines of plain text."""
 
-from collections.abc import Sequence
-
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import Recipe, TrainingConfig
 from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
 from tfbench.report.formats import format_pairs
 from tfbench.report.run.trained import describe_heads
+from tfbench.report.text_table import fitting_lines
 from tfbench.wording import count
 
 _COLUMNS = (
@@ -23,7 +22,7 @@ _COLUMNS = (
     "training",
 )
 _TO_THE_LEFT = ("layer", "output")
-_GAP = "  "
+_LESS_IMPORTANT = ("training", "input", "stride", "kernels", "outputs", "filters", "kernel", "FLOPs")
 
 
 def describe_model(recipe: Recipe, spec: DatasetSpec, table: ModelTable, width: int) -> list[str]:
@@ -33,7 +32,7 @@ def describe_model(recipe: Recipe, spec: DatasetSpec, table: ModelTable, width: 
         recipe: The recipe as resolved.
         spec: Its data.
         table: Its network's layers.
-        width: Characters of a line; the table's own lines are as long as they must be.
+        width: Characters of a line; columns for which there is no room are left out.
     """
     head = [
         ("source", recipe.recipe.source),
@@ -45,7 +44,7 @@ def describe_model(recipe: Recipe, spec: DatasetSpec, table: ModelTable, width: 
         f"{recipe.recipe.title} ({recipe.name})",
         *format_pairs(head, width),
         "",
-        *_format_table(table),
+        *_format_table(table, width),
         "",
         *format_pairs(_describe_sums(recipe.training, table), width),
     ]
@@ -88,7 +87,7 @@ def _describe_sums(training: TrainingConfig, table: ModelTable) -> list[tuple[st
     return [*pairs, *(("note", text) for text in (*table.notes, *heads))]
 
 
-def _format_table(table: ModelTable) -> list[str]:
+def _format_table(table: ModelTable, width: int) -> list[str]:
     total = LayerRow(
         name="sum",
         kind="",
@@ -99,10 +98,9 @@ def _format_table(table: ModelTable) -> list[str]:
         flops_per_sample=table.flops_per_sample,
         training_flops_per_sample=table.training_flops_per_sample,
     )
-    rows = [_COLUMNS, *map(_cells, table.layers), _cells(total)]
+    rows = [*map(_cells, table.layers), _cells(total)]
     rows[-1] = (rows[-1][0], "", *rows[-1][2:])  # outputs have a sum, their shapes have none
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_align(row, widths) for row in rows]
+    return fitting_lines(_COLUMNS, rows, width, left=_TO_THE_LEFT, drop=_LESS_IMPORTANT)
 
 
 def _cells(row: LayerRow) -> tuple[str, ...]:
@@ -140,11 +138,3 @@ def _format_input(shape: SizesOrNone) -> str:
     *sizes, channels = shape or (1,)
     text = _format_shape((channels,))
     return f"{text} x {_format_window(tuple(sizes))}" if sizes else text
-
-
-def _align(cells: Sequence[str], widths: Sequence[int]) -> str:
-    aligned = (
-        cell.ljust(width) if name in _TO_THE_LEFT else cell.rjust(width)
-        for name, cell, width in zip(_COLUMNS, cells, widths, strict=True)
-    )
-    return _GAP.join(aligned).rstrip()

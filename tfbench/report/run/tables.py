@@ -9,7 +9,7 @@ from tfbench.recipe.sections import Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_time, wrap
 from tfbench.report.replicas import describe_replicas
-from tfbench.wording import command_line, count, store_of
+from tfbench.wording import command_line, count, store_of, without_secrets
 
 EPOCH_COLUMNS = ("epoch", "loss", "val_loss", "accuracy", "val_accuracy", "epoch_s", "samples/s", "elapsed_s")
 _NARROW_WIDTHS = (5, 8, 8, 8, 12, 7, 9, 9)  # 80 characters with the gaps, the least that the names take
@@ -82,7 +82,7 @@ def epoch_header_lines(width: int, *, is_synthetic: bool) -> list[str]:
 
 def epoch_lines(record: EpochRecord, width: int, steps_per_epoch: int | None) -> list[str]:
     """Returns the row of one epoch, seconds and losses in six significant digits; of a part of one, what part it is."""
-    is_part = is_part_of_epoch(record, steps_per_epoch)
+    is_part = record.is_part(steps_per_epoch)
     values = (
         record.loss,
         record.val_loss,
@@ -94,11 +94,6 @@ def epoch_lines(record: EpochRecord, width: int, steps_per_epoch: int | None) ->
     )
     row = _join([f"{record.epoch}{'*' * is_part}", *map(format_number, values)], _epoch_widths(width))
     return [row, f"* {record.num_steps:,} of the {steps_per_epoch:,} steps of an epoch"] if is_part else [row]
-
-
-def is_part_of_epoch(record: EpochRecord, steps_per_epoch: int | None) -> bool:
-    """Says whether a run ended within an epoch."""
-    return steps_per_epoch is not None and record.num_steps < steps_per_epoch
 
 
 def _epoch_widths(width: int) -> Sequence[int]:
@@ -232,7 +227,7 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
 def _our_figure(name: str, result: RunResult, summary: Summary) -> float | None:
     if name not in ("epochs", "elapsed_seconds"):
         return summary.metrics.get(name)
-    if any(is_part_of_epoch(epoch, result.steps_per_epoch) for epoch in result.epochs):
+    if any(epoch.is_part(result.steps_per_epoch) for epoch in result.epochs):
         return None  # a part of an epoch is none
     return len(result.epochs) if name == "epochs" else summary.metrics.get(name)
 
@@ -262,24 +257,46 @@ def caution_lines(cautions: Sequence[str], width: int) -> list[str]:
     return ["Cautions", *(line for text in cautions for line in wrap(text, width, first="- "))]
 
 
-def stored_lines(tracked: TrackedRun | None, store_hint: str, width: int, *, files: Sequence[str] = ()) -> list[str]:
+def stored_lines(
+    result: RunResult,
+    tracked: TrackedRun | None,
+    store_hint: str,
+    width: int,
+    *,
+    files: Sequence[str] = (),
+    server: str | None = None,
+) -> list[str]:
     """Returns where the run was stored and how to look at it.
 
     Args:
+        result: The run.
         tracked: The run in MLflow, if it is there.
         store_hint: Where the journal lies.
         width: Characters of a line.
         files: What the run left besides: its model, and the picture of it.
+        server: As of `bring_it_there`.
     """
     store = store_of(store_hint)
     if tracked is None:
-        pairs = [("MLflow", f"not there; `{command_line('recover', store=store)}` brings it there from the journal")]
+        how = f"`{bring_it_there(store, server)}` brings it there from the journal"
+        pairs = [("MLflow", "not there before its end" if result.status == "RUNNING" else f"not there; {how}")]
     else:
         pairs = [("MLflow", tracked.tracking_uri), ("run id", tracked.run_id)]
     pairs += [("journal", store_hint), *(("file", file) for file in files)]
     if tracked:
         pairs.append(("look at it", look_at_it(tracked, store)))
     return format_pairs([pair for pair in pairs if pair[1]], width)
+
+
+def bring_it_there(store: Path | str, server: str | None) -> str:
+    """Returns the command that brings runs into MLflow that are not there.
+
+    Args:
+        store: Where they are.
+        server: Address of the MLflow server that they are to go to; None: into the store's own database.
+    """
+    named = ["--tracking-uri", without_secrets(server)] if server else []
+    return command_line("recover", *named, store=store)
 
 
 def look_at_it(tracked: TrackedRun, store: Path | str) -> str:

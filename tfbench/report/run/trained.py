@@ -90,7 +90,7 @@ def resume_line(result: RunResult, store: Path | str = DEFAULT_STORE) -> str | N
     """Returns how to go on with a run that ended before its epochs were done; None if it cannot be gone on with."""
     resume = result.request.resume
     done = result.snapshot_epoch or (len(resume.epochs) if resume else None)  # before one of its own, its predecessor's
-    if done is None or (result.status == "FINISHED" and not result.stop_reason):
+    if done is None or result.status == "RUNNING" or (result.status == "FINISHED" and not result.stop_reason):
         return None
     command = command_line("run", "--resume", result.request.run_id, store=store)
     return f"Go on from epoch {done + 1}: {command}"

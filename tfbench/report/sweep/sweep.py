@@ -21,7 +21,7 @@ from tfbench.report.comparison.comparison import comparison_lines
 from tfbench.report.comparison.references import reference_lines
 from tfbench.report.comparison.scaling import scaling_lines
 from tfbench.report.comparison.speeds import LEGEND
-from tfbench.report.formats import format_clock, wrap
+from tfbench.report.formats import TEXT_WIDTH, format_clock, wrap
 from tfbench.wording import DEFAULT_STORE, count
 
 _ONE_ARM = "One arm compares no devices: give --arm once for each strategy and devices that are to be compared."
@@ -86,8 +86,11 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 
 def result_lines(comparison: Comparison, width: int) -> list[str]:
     """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ."""
-    scaling = find_scaling(comparison)
-    table = scaling_lines(scaling, width) if scaling else [*comparison_lines(comparison), "", *wrap(LEGEND, width)]
+    scaling, table_width, width = find_scaling(comparison), width, min(width, TEXT_WIDTH)
+    if scaling:
+        table = scaling_lines(scaling, width)
+    else:
+        table = [*comparison_lines(comparison, table_width), "", *wrap(LEGEND, width)]
     lines = ["", *table]
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:
