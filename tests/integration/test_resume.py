@@ -1,6 +1,7 @@
 """A run that was killed goes on from its snapshot as if nothing had happened."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,22 @@ def losses(epochs: list[dict[str, Any]]) -> list[tuple[float, float]]:
     return [(epoch["loss"], epoch["val_loss"]) for epoch in epochs]
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
+    """The folder of a run on one device that came to its end, and what it printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "small.toml").write_text(RECIPE)
+    return folder, run("run", "small.toml", "--format", "json", cwd=folder)
+
+
 @pytest.mark.parametrize("placement", [(), ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")])
 def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_one(
-    tmp_path: Path, placement: tuple[str, ...]
+    tmp_path: Path, uninterrupted: tuple[Path, Finished], placement: tuple[str, ...]
 ) -> None:
     (tmp_path / "small.toml").write_text(RECIPE)
-    whole = run("run", "small.toml", *placement, "--store", "whole", "--format", "json", cwd=tmp_path)
+    whole = uninterrupted[1]
+    if placement:
+        whole = run("run", "small.toml", *placement, "--store", "whole", "--format", "json", cwd=tmp_path)
     assert whole.exit_code == 0, whole.stderr
     expected = losses(whole.document["epochs"])
     assert len(set(expected)) == 4
@@ -85,21 +96,21 @@ def refused(done: Finished) -> str:
     return done.stderr
 
 
-def test_what_cannot_go_on_is_refused_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(RECIPE.replace("epochs = 4", "epochs = 1"))
-    done = run("run", "small.toml", cwd=tmp_path)
-    assert done.exit_code == 0, done.stderr
-    assert "--resume" not in done.stdout  # nothing is left to do
+def test_what_cannot_go_on_is_refused_with_the_reason(tmp_path: Path, uninterrupted: tuple[Path, Finished]) -> None:
+    folder, done = uninterrupted
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    assert "--resume" not in done.stderr  # nothing is left to do
 
-    assert "all of its 1 epochs are done" in refused(run("run", "--resume", "@last", cwd=tmp_path))
+    assert "all of its 4 epochs are done" in refused(run("run", "--resume", "@last", cwd=tmp_path))
     assert "training.seed: cannot be changed" in refused(
-        run("run", "--resume", "@last", "--epochs", "3", "--seed", "1", cwd=tmp_path)
+        run("run", "--resume", "@last", "--epochs", "6", "--seed", "1", cwd=tmp_path)
     )
     assert "leave RECIPE out" in refused(run("run", "small.toml", "--resume", "@last", cwd=tmp_path))
-    (snapshot,) = (tmp_path / "mlruns/journals").glob("*.files/snapshots/*.npz")
-    snapshot.write_bytes(snapshot.read_bytes()[:1000])
-    damaged = run("run", "--resume", "@last", "--epochs", "2", cwd=tmp_path)
+    older, newest = sorted((tmp_path / "mlruns/journals").glob("*.files/snapshots/*.npz"))
+    older.unlink()
+    newest.write_bytes(newest.read_bytes()[:1000])
+    damaged = run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path)
     assert damaged.exit_code != 0
-    assert f"{snapshot.name}: is missing or damaged" in damaged.stderr
-    snapshot.unlink()
-    assert "no snapshot to go on from" in refused(run("run", "--resume", "@last", "--epochs", "2", cwd=tmp_path))
+    assert f"{newest.name}: is missing or damaged" in damaged.stderr
+    newest.unlink()
+    assert "no snapshot to go on from" in refused(run("run", "--resume", "@last", "--epochs", "5", cwd=tmp_path))

@@ -1,13 +1,18 @@
 """`tfbench compare`: runs side by side."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfbench.cli._comparison import Selection, read_comparison, selection_options
 from tfbench.cli._output import echo_json, echo_lines, terminal_width
 from tfbench.cli._store import end_with_unreadable, open_store
+
+if TYPE_CHECKING:
+    from tfbench.analysis.comparison.comparison import Comparison
+    from tfbench.api import ComparedRuns
+    from tfbench.store.store import Store
 
 
 @click.command()
@@ -25,7 +30,8 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
 
     RUN is an id, its beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals;
     a speed-up is compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what
-    must be equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed.
+    must be equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. Runs of
+    several recipes make a table a recipe; CSV and JSON hold all of them in one.
 
     \b
     tfbench compare --sweep @last
@@ -33,21 +39,52 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
-    from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_markdown
-    from tfbench.report.sweep.sweep import result_lines
-    from tfbench.wording import markdown_text
+    from tfbench.report.comparison.comparison import comparison_csv, comparison_json
 
-    store = open_store(store_root)
-    compared = read_comparison(store, Selection(**selection))
+    store, selected = open_store(store_root), Selection(**selection)
+    compared = read_comparison(store, selected)
     comparison = compared.comparison
     if output_format == "json":
         echo_json(comparison_json(comparison, compared.verdict), "The runs are still in the store")
     elif output_format == "csv":
         click.echo(comparison_csv(comparison), nl=False)
     elif output_format == "markdown":
-        click.echo(comparison_markdown(comparison))
-        for sentence in compared.verdict:
-            click.echo(f"\n{markdown_text(sentence)}")
+        _show_markdown(_list_recipes(store, selected, compared))
     else:
-        echo_lines(result_lines(comparison, terminal_width())[1:])
+        _show_text(_list_recipes(store, selected, compared))
     end_with_unreadable(comparison.unreadable)
+
+
+def _list_recipes(store: "Store", selected: Selection, compared: "ComparedRuns") -> "list[Comparison]":
+    """Returns a comparison for each recipe: what varies in one is not set in another."""
+    from tfbench.sweeps.comparison import compare_each_recipe
+
+    if len(compared.comparison.recipes) < 2:
+        return [compared.comparison]
+    run_ids = [store.find_training(token) for token in selected.runs] or store.run_ids()
+    return compare_each_recipe(store, run_ids, baseline=selected.baseline, allows_unequal=selected.allow_unequal)
+
+
+def _show_text(comparisons: "list[Comparison]") -> None:
+    from tfbench.report.sweep.sweep import result_lines
+
+    width = terminal_width()
+    for comparison in comparisons:
+        is_last = comparison is comparisons[-1]
+        lines = result_lines(comparison, width, has_legend=is_last)[1:]
+        echo_lines(lines if len(comparisons) == 1 else [*comparison.recipes, *lines, *([] if is_last else [""])])
+
+
+def _show_markdown(comparisons: "list[Comparison]") -> None:
+    from tfbench.analysis.comparison.verdict import find_verdict
+    from tfbench.report.comparison.comparison import comparison_markdown
+    from tfbench.wording import markdown_text
+
+    for comparison in comparisons:
+        if len(comparisons) > 1:
+            click.echo(f"## {markdown_text(' '.join(comparison.recipes))}\n")
+        click.echo(comparison_markdown(comparison))
+        for sentence in find_verdict(comparison):
+            click.echo(f"\n{markdown_text(sentence)}")
+        if comparison is not comparisons[-1]:
+            click.echo()

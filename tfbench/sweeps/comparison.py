@@ -80,6 +80,26 @@ def compare_stored(
     return dataclasses.replace(comparison, own_settings=_own_settings(briefs, None), unreadable=unreadable)
 
 
+def compare_each_recipe(
+    store: Store, run_ids: Sequence[str], *, baseline: str | None = None, allows_unequal: bool = False
+) -> list[Comparison]:
+    """Sets any runs of a store side by side, those of each recipe by themselves.
+
+    Args:
+        store: Where they are.
+        run_ids: Of the runs.
+        baseline: The arm that others are held against, of a recipe that has it; else, and with None, its first.
+        allows_unequal: Whether to compare runs that differ in what must be equal all the same.
+    """
+    briefs = [brief for brief in read_briefs(store, run_ids).found if not brief.profile]
+    find_floor, comparisons = floors_of(store), []
+    for recipe in dict.fromkeys(brief.recipe for brief in briefs):
+        own = [brief for brief in briefs if brief.recipe == recipe]
+        comparison = compare(own, find_floor, baseline=baseline, allows_unequal=allows_unequal)
+        comparisons.append(dataclasses.replace(comparison, own_settings=_own_settings(own, None)))
+    return comparisons
+
+
 def floors_of(store: Store) -> FindFloor:
     """Returns what finds the noise floor of a run; those of the store are read once."""
     floors = newest_noise_floors(store)

@@ -84,13 +84,14 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
     return ", ".join(part for part in parts if part)
 
 
-def result_lines(comparison: Comparison, width: int) -> list[str]:
+def result_lines(comparison: Comparison, width: int, *, has_legend: bool = True) -> list[str]:
     """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ."""
     scaling, table_width, width = find_scaling(comparison), width, min(width, TEXT_WIDTH)
     if scaling:
         table = scaling_lines(scaling, width)
     else:
-        table = [*comparison_lines(comparison, table_width), "", *wrap(LEGEND, width)]
+        table = comparison_lines(comparison, table_width)
+        table += ["", *wrap(LEGEND, width)] if has_legend else []
     lines = ["", *table]
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:

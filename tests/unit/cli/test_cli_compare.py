@@ -1,0 +1,50 @@
+"""`tfbench compare --all` on a store that holds runs of several recipes."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journals import build_sized_result, write_journal
+from tfbench.store.store import Store
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def store(in_tmp_path: Path) -> Store:
+    """Runs of two recipes: one of two batch sizes, and one that was stopped by an accuracy once."""
+    store = Store(Path("mlruns"))
+    for index, recipe, training in ((0, "first", {}), (3, "first", {}), (1, "second", {}), (7, "second", {})):
+        result = build_sized_result(index)
+        own = dataclasses.replace(result.request.recipe, name=recipe, **training)
+        if index == 7:
+            own = dataclasses.replace(own, training=dataclasses.replace(own.training, stop_at_val_accuracy=0.9))
+        write_journal(store, dataclasses.replace(result, request=dataclasses.replace(result.request, recipe=own)))
+    return store
+
+
+def test_each_recipe_has_a_table_of_what_varies_in_it(tfbench: Cli, store: Store) -> None:
+    done = tfbench("compare", "--all")
+    assert (done.exit_code, done.stderr) == (0, "")
+    first, second = done.stdout.split("\nsecond\n")
+    assert first.startswith("first\n")
+    assert "global_batch_size" in first and "stop_at_val_accuracy" not in first
+    assert "stop_at_val_accuracy" in second and "None" not in done.stdout
+    assert done.stdout.count("no measurable difference; ~ none either") == 1  # the legend
+
+
+def test_markdown_has_a_heading_for_each_recipe_and_json_holds_all(tfbench: Cli, store: Store) -> None:
+    lines = tfbench("compare", "--all", "--format", "markdown").stdout.splitlines()
+    assert [line for line in lines if line.startswith("#")] == ["## first", "## second"]
+    assert json.loads(tfbench("compare", "--all", "--format", "json").stdout)["recipes"] == ["first", "second"]
+    assert tfbench("compare", "--all", "--recipe", "first").stdout.splitlines()[0] != "first"
+
+
+def test_a_baseline_counts_where_a_recipe_has_it(tfbench: Cli, store: Store) -> None:
+    done = tfbench("compare", "--all", "--baseline", "mirrored cpu:0")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert tfbench("compare", "--all", "--baseline", "mirrored gpu:7").exit_code == 2
