@@ -77,6 +77,7 @@ def test_only_consoles_import_rich() -> None:
         "report.run.brief_console",
         "report.profile.console",
         "report.sweep.console",
+        "report.waiting_console",
     }
 
 

@@ -1,10 +1,12 @@
 """What commands print, and what they write where a user wants it."""
 
+import contextlib
 import json
 import shutil
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,13 +14,37 @@ from tfbench.errors import ExitCode, OutputError
 from tfbench.records.whole_files import write_output
 from tfbench.wording import one_line
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 _STDOUT = ("-", "/dev/stdout")
 
 
+_spinners: list["Progress"] = []
+
+
 def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Prints lines, each of which stays one whatever is in it; on stderr with `err`."""
+    """Prints lines, each of which stays one whatever is in it; on stderr with `err`, where they end a spinner."""
     for line in lines:
+        if err and _spinners:
+            _spinners[-1].stop()
         click.echo(one_line(line), err=err)
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Shows on a terminal what is done and for how long, where nothing else is shown; elsewhere it does nothing."""
+    if not (sys.stderr and sys.stderr.isatty()):
+        yield
+        return
+    from tfbench.report.waiting_console import make_spinner
+
+    with make_spinner(text) as spinner:
+        _spinners.append(spinner)
+        try:
+            yield
+        finally:
+            _spinners.remove(spinner)
 
 
 def terminal_width() -> int:

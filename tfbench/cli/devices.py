@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_lines
+from tfbench.cli._output import echo_lines, waiting
 
 if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
@@ -24,7 +24,8 @@ def command(output_format: str) -> None:
     """
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
 
-    facts = ask_devices()
+    with waiting("asking TensorFlow for devices"):
+        facts = ask_devices()
     problem = explain_missing_gpu(facts)
     if output_format == "json":
         import json

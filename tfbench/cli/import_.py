@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from tfbench.cli._output import waiting
 from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
 
 
@@ -27,6 +28,7 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
 
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
+    with waiting("importing, and bringing the runs into MLflow"):
+        runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
     show_runs(runs)
     end_with(store, runs)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tfbench.cli._options import format_option
+from tfbench.cli._output import waiting
 from tfbench.cli._store import end_with, make_tracker, named_uri_option, open_store, show_runs, store_option
 from tfbench.errors import InterruptedRunError
 
@@ -53,9 +54,12 @@ def command(
         if dropped:
             runs = recovery.drop_runs(store, dropped)
         else:
-            runs = recovery.recover(
-                store, lambda uri, experiment: make_tracker(uri, experiment, store, named_uri), everything=everything
-            )
+            with waiting("bringing runs into MLflow"):
+                runs = recovery.recover(
+                    store,
+                    lambda uri, experiment: make_tracker(uri, experiment, store, named_uri),
+                    everything=everything,
+                )
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
             f"interrupted. What is in MLflow stays there; `{store.command('recover')}` goes on where it was stopped."

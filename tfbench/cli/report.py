@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._comparison import Selection, read_comparison, selection_options
-from tfbench.cli._output import echo_lines, is_stdout, write_to
+from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
 from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ def command(
     _require_replaceable(output, force=force)
     compared = read_comparison(store, Selection(**selection))
     comparison = compared.comparison
-    contents = gather_contents(store, comparison, compared.plan, created=time.time())
-    page = render_report(contents)
+    with waiting("drawing the report"):
+        contents = gather_contents(store, comparison, compared.plan, created=time.time())
+        page = render_report(contents)
     data, quiet = page.encode(), is_stdout(output)
     write_to(output, data)
     echo_lines([f"{output}: report on {len(comparison.runs)} runs, {len(data) / 1e6:.1f} MB."], err=quiet)
@@ -125,7 +126,8 @@ def _log(
         return
     name, tags = _name(contents)
     try:
-        tracked = make_tracker(uri, experiment, store, named).log_report(name, page, tags, created=contents.created)
+        with waiting("keeping the report in MLflow"):
+            tracked = make_tracker(uri, experiment, store, named).log_report(name, page, tags, created=contents.created)
         yield f"MLflow: run {name} ({tracked.run_id}), file report.html."
         if contents.plan:
             yield f"`{store.command('ui', '--sweep', contents.plan.sweep_id)}` shows it among the runs of the sweep."

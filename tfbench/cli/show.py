@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from tfbench.cli._options import allow_code_option, complete_recipe, format_option, load_named_recipe, set_option
-from tfbench.cli._output import echo_lines, terminal_width
+from tfbench.cli._output import echo_lines, terminal_width, waiting
 from tfbench.cli._store import complete_run, load_run, open_store, store_option
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def _show_layers(recipe: "Recipe", output_format: str, *, allows_code: bool) -> 
             f"dataset.name: only loading the data of {recipe.dataset.name} would tell its shapes, and `tfbench show` "
             "loads none. `tfbench show --toml` prints the recipe."
         )
-    table = _ask(recipe, allows_code=allows_code)
+    with waiting("building the network"):
+        table = _ask(recipe, allows_code=allows_code)
     if output_format == "json":
         import json
 

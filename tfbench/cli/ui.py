@@ -1,10 +1,12 @@
 """`tfbench ui`: look at the runs in MLflow."""
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._output import waiting
 from tfbench.cli._store import make_tracker, named_uri_option, open_store, store_option, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: boo
 
     plan, results = read_sweep(store, find_sweep(store, token))
     warn_of_unreadable_lines(store, plan.sweep_id)
-    shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
+    with waiting("looking for its runs in MLflow"):
+        shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
     if shown.num_missing:
         click.echo(
@@ -103,7 +106,9 @@ def _serve(store: "Store", port: int | None, view: "View", experiment_id: str, o
     chosen = server.choose_port(port)
     try:
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
-        with server.serve(store, chosen) as process:
+        with contextlib.ExitStack() as stack:
+            with waiting("waiting for MLflow"):
+                process = stack.enter_context(server.serve(store, chosen))
             url = view.url(f"http://{server.HOST}:{chosen}", experiment_id)
             click.echo(url)
             click.echo("Ctrl-C ends it.", err=True)

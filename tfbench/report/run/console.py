@@ -82,7 +82,7 @@ class RunConsole:
         server: str | None = None,
         console: Console | None = None,
     ) -> None:
-        self._console = console or _open_console(stderr=quiet_stdout)
+        self._console = console or open_console(stderr=quiet_stdout)
         self._server = server
         self._detail = detail
         self._is_mute = quiet_stdout and detail == "quiet"
@@ -248,7 +248,7 @@ class RunConsole:
     def caution(self, text: str) -> None:
         """Says what the user should know, without stopping the display; on stderr where stdout is kept to a line."""
         if self._detail == "quiet" and not self._is_mute:
-            _open_console(stderr=True).print(shown(f"warning: {text}"), soft_wrap=True)
+            open_console(stderr=True).print(shown(f"warning: {text}"), soft_wrap=True)
             return
         self._print([f"warning: {text}"], style="yellow")
 
@@ -297,7 +297,8 @@ def shown(line: str, style: str | None = None) -> Text:
     return Text(one_line(without_secrets(line)), style=style or "")
 
 
-def _open_console(*, stderr: bool) -> Console:
+def open_console(*, stderr: bool) -> Console:
+    """Returns a console on stdout or stderr; a write that fails costs a warning there, and no run."""
     stream = sys.stderr if stderr else sys.stdout
     stream = getattr(stream, "uncleaned", stream)  # what rich draws with is obeyed; texts are cleaned as they come
     file: Any = _PatientFile(stream) if stream else None  # None: closed by the caller
