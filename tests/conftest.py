@@ -77,6 +77,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith(("MLFLOW_", "TFBENCH_")) or name in ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
 
 
 @pytest.fixture(autouse=True)

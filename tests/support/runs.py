@@ -164,7 +164,11 @@ def clean_environment() -> dict[str, str]:
     dropped = ("MLFLOW_", "TFBENCH_", "TFDS_", "CUDA_", "XLA_", "PYTEST_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _NO_NETWORK)
-    return kept | proxies | {"no_proxy": "127.0.0.1,localhost", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return (
+        kept
+        | proxies
+        | {"no_proxy": "127.0.0.1,localhost", "MLFLOW_DISABLE_TELEMETRY": "true", "XDG_CONFIG_HOME": "/nowhere"}
+    )
 
 
 def journal_of(store: Path) -> list[dict[str, Any]]:

@@ -9,10 +9,12 @@ import signal
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tfbench import __version__
+from tfbench.cli._settings import read_settings
 from tfbench.cli._streams import clean_streams
 from tfbench.errors import ExitCode, OutputError, TfbenchError
 from tfbench.wording import shorten, shorten_lines
@@ -56,7 +58,7 @@ def main() -> None:
     clean_streams()
     try:
         _prepare_process()
-        exit_code = cli.main(prog_name="tfbench", standalone_mode=False)
+        exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         exit_code = ExitCode.INTERRUPTED
@@ -98,6 +100,16 @@ def _prepare_process() -> None:
             f"HOME: must be the path of a folder from / on, where libraries keep data and settings. Received: "
             f"{shorten(ascii(os.environ.get('HOME')))}. Set it, for example HOME=/tmp/me."
         )
+
+
+def _read_defaults() -> dict[str, dict[str, Any]]:
+    """Returns the user's settings for each command.
+
+    Raises:
+        TfbenchError: His file is not valid.
+    """
+    settings = read_settings()
+    return dict.fromkeys(cli.list_commands(click.Context(cli)), settings) if settings else {}
 
 
 def _is_text(text: str) -> bool:

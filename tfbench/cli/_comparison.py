@@ -5,13 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from tfbench.cli._store import (
-    complete_run,
-    end_with_unreadable,
-    store_option,
-    warn_of_damaged_floors,
-    warn_of_unreadable_lines,
-)
+from tfbench.cli._completion import complete_run, complete_sweep
+from tfbench.cli._store import end_with_unreadable, store_option, warn_of_damaged_floors, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.api import ComparedRuns
@@ -21,7 +16,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run),
-    click.option("--sweep", metavar="ID", help="Compare the runs of a sweep; @last is the newest one."),
+    click.option(
+        "--sweep",
+        metavar="ID",
+        shell_complete=complete_sweep,
+        help="Compare the runs of a sweep; @last is the newest one.",
+    ),
     click.option("--all", "takes_all", is_flag=True, help="Compare all runs of the store."),
     click.option("--recipe", metavar="NAME", help="With --all: only runs of this recipe."),
     click.option("--baseline", metavar="ARM", help='The arm to hold others against, such as "default cpu:0".'),

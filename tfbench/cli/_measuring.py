@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
+from tfbench.cli._completion import complete_devices, complete_strategy
 from tfbench.cli._options import allow_code_option, format_option, set_option
 from tfbench.cli._store import open_store, store_option, tracking_uri_option
 from tfbench.cli._units import DURATION, MEMORY
@@ -53,9 +54,14 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
             self.fail(f"{value!r} is not a number", param, ctx)
 
 
-strategy_option = click.option("--strategy", metavar="NAME", help="default, one_device or mirrored.")
+strategy_option = click.option(
+    "--strategy", metavar="NAME", shell_complete=complete_strategy, help="default, one_device or mirrored."
+)
 devices_option = click.option(
-    "--devices", metavar="LIST", help="For example cpu:0 or gpu:0,gpu:2; gpu alone means every GPU."
+    "--devices",
+    metavar="LIST",
+    shell_complete=complete_devices,
+    help="For example cpu:0 or gpu:0,gpu:2; gpu alone means every GPU.",
 )
 global_batch_size_option = click.option(
     "--global-batch-size", metavar="N", type=Number(), help="Samples of a step, over all replicas."

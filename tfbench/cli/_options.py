@@ -4,18 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+from tfbench.cli._completion import complete_key
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
-
-
-def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the recipes whose name begins with what was typed; the shell adds its own file names."""
-    from tfbench.recipe.files import list_recipes
-
-    names = [CompletionItem(name) for name in list_recipes() if name.startswith(incomplete)]
-    return [*names, CompletionItem(incomplete, type="file")]
 
 
 set_option = click.option(
@@ -23,6 +16,7 @@ set_option = click.option(
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
+    shell_complete=complete_key,
     help="Set any key of the recipe, for example model.hidden_units=[4000,4000]. May be given several times.",
 )
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from tfbench.cli._output import echo_lines
 
@@ -38,13 +37,6 @@ named_uri_option = click.option(
     show_envvar=True,
     help="MLflow server that may be sent what was tracked there; the store's own database always may.",
 )
-
-
-def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the runs of the store whose id begins with what was typed, newest first, each with its name."""
-    heads = open_store(ctx.params.get("store_root") or Path("mlruns")).heads()
-    items = [CompletionItem(head.run_id, help=head.name) for head in heads if head.run_id.startswith(incomplete)]
-    return [CompletionItem("@last"), *items] if "@last".startswith(incomplete) else items
 
 
 def open_store(root: Path) -> "Store":

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import (
     Measuring,
     Number,
@@ -12,7 +13,6 @@ from tfbench.cli._measuring import (
     measuring_options,
     strategy_option,
 )
-from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import warn_of_damaged_floors

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import (
     Measuring,
     Number,
@@ -13,10 +14,9 @@ from tfbench.cli._measuring import (
     measuring_options,
     strategy_option,
 )
-from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.cli._runs import ShownRuns
-from tfbench.cli._store import complete_run, warn_of_damaged_floors
+from tfbench.cli._store import warn_of_damaged_floors
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:

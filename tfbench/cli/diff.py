@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
+from tfbench.cli._completion import complete_run
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_lines, text_width
-from tfbench.cli._store import complete_run, load_run, open_store, store_option, warn_of_damaged_floors
+from tfbench.cli._store import load_run, open_store, store_option, warn_of_damaged_floors
 
 
 @click.command()

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
+from tfbench.cli._completion import complete_run
 from tfbench.cli._output import echo_lines, is_stdout, write_to
-from tfbench.cli._store import complete_run, open_store, store_option
+from tfbench.cli._store import open_store, store_option
 
 
 @click.command()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import (
     Limits,
     Measuring,
@@ -14,7 +15,6 @@ from tfbench.cli._measuring import (
     measuring_options,
     strategy_option,
 )
-from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._units import DURATION

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._measuring import (
     Measuring,
     Number,
@@ -12,11 +13,9 @@ from tfbench.cli._measuring import (
     measuring_options,
     strategy_option,
 )
-from tfbench.cli._options import complete_recipe
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._repeats import echo_repeats, read_plan, repeat_options
 from tfbench.cli._runs import ShownRuns
-from tfbench.cli._store import complete_run
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest

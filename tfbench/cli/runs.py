@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._completion import complete_run
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_json, echo_lines, text_width
 from tfbench.cli._runs import show_run
-from tfbench.cli._store import complete_run, open_store, store_option
+from tfbench.cli._store import open_store, store_option
 from tfbench.errors import UnknownNameError
 from tfbench.records.history import STATUSES
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import Limits, Measuring, Number, global_batch_size_option, limit_options, measuring_options
-from tfbench.cli._options import complete_recipe
 from tfbench.cli._sweeping import make_sweep
 from tfbench.cli._units import DURATION
 

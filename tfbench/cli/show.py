@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tfbench.cli._options import allow_code_option, complete_recipe, format_option, load_named_recipe, set_option
+from tfbench.cli._completion import complete_recipe, complete_run
+from tfbench.cli._options import allow_code_option, format_option, load_named_recipe, set_option
 from tfbench.cli._output import echo_lines, terminal_width, waiting
-from tfbench.cli._store import complete_run, load_run, open_store, store_option
+from tfbench.cli._store import load_run, open_store, store_option
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe

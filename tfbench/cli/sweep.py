@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Limits, Measuring, Number, limit_options, measuring_options
-from tfbench.cli._options import complete_recipe
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_sweep
 from tfbench.cli._units import DURATION
@@ -43,7 +43,12 @@ _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
 @click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in two minutes on two processor cores.")
 @click.option("--time-budget", metavar="TIME", type=DURATION, help="Stop in time; the most telling points first.")
-@click.option("--resume", metavar="ID", help="Make the runs that a sweep still lacks; @last is the newest sweep.")
+@click.option(
+    "--resume",
+    metavar="ID",
+    shell_complete=complete_sweep,
+    help="Make the runs that a sweep still lacks; @last is the newest sweep.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and the estimate of its time, and stop.")
 @limit_options
 @measuring_options

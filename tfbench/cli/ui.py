@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._completion import complete_sweep
 from tfbench.cli._output import waiting
 from tfbench.cli._store import make_tracker, named_uri_option, open_store, store_option, warn_of_unreadable_lines
 
@@ -23,7 +24,9 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
     help="Port to listen on, on this machine only. [default: the first free one from 5000 on]",
 )
 @click.option("--experiment", help="MLflow experiment to open. [default: tfbench]")
-@click.option("--sweep", metavar="ID", help="Open the view of a sweep; @last is the newest one.")
+@click.option(
+    "--sweep", metavar="ID", shell_complete=complete_sweep, help="Open the view of a sweep; @last is the newest one."
+)
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser, too.")
 @named_uri_option
 @store_option

@@ -2,7 +2,8 @@
 
 import click
 
-from tfbench.cli._options import complete_recipe, format_option, load_named_recipe
+from tfbench.cli._completion import complete_recipe
+from tfbench.cli._options import format_option, load_named_recipe
 from tfbench.cli._output import echo_lines
 from tfbench.errors import ExitCode, TfbenchError
 from tfbench.wording import shorten_lines

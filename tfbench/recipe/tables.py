@@ -162,6 +162,17 @@ def set_value(tables: dict[str, Any], key: str, value: Any) -> None:
     tables[last] = value
 
 
+def list_values(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns values under the dotted keys by which they are set; lists of whatever are values."""
+    found: dict[str, Any] = {}
+    for key, value in tables.items():
+        if isinstance(value, Mapping) and value and all(re.fullmatch(r"[A-Za-z_][\w-]*", name) for name in value):
+            found |= list_values(value, f"{prefix}{key}.")
+        elif value != {}:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
 def _read_references(tables: object) -> tuple[tuple[Reference, ...], list[str]]:
     if not isinstance(tables, Sequence) or isinstance(tables, str):
         return (), ["reference: must be an array of tables, each written [[reference]]."]

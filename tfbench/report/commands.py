@@ -1,7 +1,6 @@
 """The command lines that make a sweep, or a run, again."""
 
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.tables import list_values
 from tfbench.recipe.toml_text import describe_values
 from tfbench.records.sweep import SweepPlan, Variation, describe_variation, replica_counts
 from tfbench.wording import DEFAULT_STORE, command_line
@@ -30,7 +30,7 @@ def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any
     """
     path = files.shipped_folder() / f"{recipe_name}.toml"
     measured = _measured(tables)
-    leaves = _leaves(measured)
+    leaves = list_values(measured)
     try:
         shipped = files.load_recipe(path)
         # Another network or data set takes more than its own options from the recipe that it is put into.
@@ -38,7 +38,9 @@ def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any
             kind for kind in ("model", "dataset") if measured.get(kind, {}).get("name") != getattr(shipped, kind).name
         ]
         named = {key: value for key, value in leaves.items() if key.partition(".")[0] in others and value is not None}
-        usual_leaves = _leaves(_measured(recipe_tables.to_tables(files.load_recipe(path, named) if named else shipped)))
+        usual_leaves = list_values(
+            _measured(recipe_tables.to_tables(files.load_recipe(path, named) if named else shipped))
+        )
         differing = named | {
             key: value
             for key, value in leaves.items()
@@ -134,7 +136,7 @@ def vary_command(
     Returns:
         None: a value cannot be varied alone, since others depend on it, or the recipe has none to hold it against.
     """
-    own = _leaves(_measured(tables))
+    own = list_values(_measured(tables))
     if "training.optimizer.name" in values or any(own.get(key) is None for key in values):
         return None
     overrides = find_overrides(tables, recipe_name)
@@ -154,17 +156,6 @@ def _measured(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the sections that matter, as they come back from a journal."""
     plain: dict[str, Any] = json.loads(json.dumps({key: tables[key] for key in tables if key not in _BESIDE}))
     return plain
-
-
-def _leaves(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns values under the dotted keys by which they are set; lists of whatever are values."""
-    found: dict[str, Any] = {}
-    for key, value in tables.items():
-        if isinstance(value, Mapping) and value and all(re.fullmatch(r"[A-Za-z_][\w-]*", name) for name in value):
-            found |= _leaves(value, f"{prefix}{key}.")
-        elif value != {}:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def _describe_rest(data_dir: str | None, *, allows_code: bool) -> list[str]:

@@ -1,6 +1,7 @@
 """What `tfbench show` asks for, prints and says when it gets no answer."""
 
 import json
+import shlex
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
+from sweeps import build_plan, write_sweep
 from tfbench.cli import cli
+from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
 
@@ -129,3 +132,26 @@ def test_the_shell_completes_recipes_and_options() -> None:
     completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
     assert "cifar10_convnet" in [item.value for item in completer.get_completions(["show"], "cifar10_c")]
     assert [item.value for item in completer.get_completions(["show", "mnist_mlp"], "--t")] == ["--toml"]
+
+
+def test_the_shell_completes_keys_sweeps_strategies_and_devices(
+    in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
+
+    def complete(*words: str) -> dict[str, str | None]:
+        monkeypatch.setenv("COMP_WORDS", shlex.join(["tfbench", *words]))  # as the shell's function does
+        return {item.value: item.help for item in completer.get_completions(list(words[:-1]), words[-1])}
+
+    assert complete("run", "mnist_mlp", "--set", "model.h") == {"model.hidden_units=": "now [1000, 1000]"}
+    keys = complete("run", "sine_lstm", "--set", "")
+    assert {"training.epochs=", "measurement.seconds=", "model.stateful=", "dataset.order="} <= keys.keys()
+    assert keys["measurement.seconds="] == "now unset"
+    assert not any(key.startswith(("recipe.", "reference", "sweep")) for key in keys)
+    assert "training.epochs=" in complete("sweep", "--set", "training.e")
+    assert complete("run", "no_such.toml", "--set", "training.e") == {}
+    assert list(complete("run", "mnist_mlp", "--strategy", "m")) == ["mirrored"]
+    assert list(complete("run", "mnist_mlp", "--devices", "cpu:0,c")) == ["cpu:0,cpu", "cpu:0,cpu:1"]
+    write_sweep(Store(Path("mlruns")), build_plan(num_rounds=1), lambda cell: 1000.0)
+    assert list(complete("compare", "--sweep", "")) == ["@last", build_plan().sweep_id]
+    assert list(complete("sweep", "--resume", "@")) == ["@last"]

@@ -1,0 +1,59 @@
+"""What a user has set for himself, and what wins over it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def settings(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the settings, not yet there."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(in_tmp_path / "config"))
+    path = in_tmp_path / "config" / "tfbench" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_a_setting_counts_unless_an_option_is_given(tfbench: Cli, settings: Path) -> None:
+    assert tfbench("runs").stdout.startswith("Store mlruns holds no runs.")
+    settings.write_text('store = "~/bench"\n')
+    assert tfbench("runs").stdout.startswith(f"Store {Path.home()}/bench holds no runs.")
+    assert f"--store {Path.home()}/bench" in tfbench("runs").stdout  # what is printed works anywhere
+    assert tfbench("runs", "--store", "other").stdout.startswith("Store other holds no runs.")
+
+
+def test_a_variable_wins_over_a_setting(tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.write_text('data_dir = "/of/settings"\ntracking_uri = "foo"\nprice_per_hour = 0.5\n')
+    refused = tfbench("run", "mnist_mlp", "--data", "synthetic")
+    assert refused.exit_code == 2 and "foo" in refused.stderr  # no address of a server
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "bar")
+    refused = tfbench("run", "mnist_mlp", "--data", "synthetic")
+    assert refused.exit_code == 2 and "bar" in refused.stderr and "foo" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('stor = "x"', "stor: unknown key. Did you mean 'store'?"),
+        ("store = 3", "store: must be a valid string. Received: 3."),
+        ("price_per_hour = -1", "price_per_hour: must be greater than 0"),
+        ("store = ", "is not valid TOML: Invalid value"),
+        (b"\xff", "is not UTF-8 text."),
+    ],
+)
+def test_a_file_that_is_not_valid_is_named_with_what_is_wrong(
+    tfbench: Cli, settings: Path, text: str | bytes, words: str
+) -> None:
+    settings.write_bytes(text if isinstance(text, bytes) else text.encode())
+    refused = tfbench("runs")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"Error: {settings}: ") and words in refused.stderr
+
+
+def test_a_file_that_cannot_be_read_is_named(tfbench: Cli, settings: Path) -> None:
+    settings.mkdir()
+    assert tfbench("runs").stderr == f"Error: {settings}: cannot be read: Is a directory.\n"

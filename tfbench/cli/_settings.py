@@ -1,0 +1,53 @@
+"""A user's own settings, `~/.config/tfbench/config.toml`: what some options are unless they are given."""
+
+import os.path
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tfbench.errors import RecipeError
+
+# The parameters of commands that each stands for.
+_PARAMETERS = {
+    "store": ("store_root",),
+    "data_dir": ("data_dir",),
+    "price_per_hour": ("price_per_hour",),
+    "tracking_uri": ("tracking_uri", "named_uri"),
+}
+
+
+def settings_file() -> Path:
+    """Returns where the settings are, whether or not there are any: in XDG_CONFIG_HOME, else below `~/.config`."""
+    return Path(click.get_app_dir("tfbench")) / "config.toml"
+
+
+def read_settings() -> dict[str, Any]:
+    """Returns the user's settings by the parameters of commands that they are for; nothing where there are none.
+
+    Raises:
+        RecipeError: The file cannot be read, or holds something else.
+    """
+    path = settings_file()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: is not UTF-8 text.") from error
+    from tfbench.recipe.toml_text import parse_toml
+    from tfbench.records.settings import UserSettings
+    from tfbench.schema import find_problems, to_plain
+
+    try:
+        found, problems = find_problems(UserSettings, parse_toml(text), "settings")
+    except RecipeError as error:
+        raise RecipeError(f"{path}: {error}") from error
+    if found is None:
+        raise RecipeError("\n".join(f"{path}: {problem.removeprefix('settings.')}" for problem in problems))
+    given = {name: value for name, value in to_plain(found).items() if value is not None}
+    for name in {"store", "data_dir"} & given.keys():
+        given[name] = os.path.expanduser(given[name])  # noqa: PTH111 - a name that is none stays as it is
+    return {parameter: value for name, value in given.items() for parameter in _PARAMETERS[name]}
