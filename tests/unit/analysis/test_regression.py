@@ -56,6 +56,7 @@ def test_more_speed_is_said_and_is_no_regression() -> None:
     done = check(1.05)
     assert done.judgement == "faster"
     assert judgement_sentence(done) == "faster: 5.0 % faster than the baseline (95 %: 3.8 to 6.2 %)"
+    assert judgement_sentence(check(3.07)) == "faster: 3.07 times as fast as the baseline (95 %: 3.03 to 3.11 times)"
 
 
 def test_what_chance_explains_is_no_difference() -> None:

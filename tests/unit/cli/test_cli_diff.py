@@ -65,7 +65,7 @@ def test_diff_holds_the_speeds_against_the_stored_floors(tfbench: Cli, store: St
     assert written["speedup"]["judgement"] == "faster"  # four times the batch is twice as fast in these journals
     assert written["results"][0]["ratio"] == pytest.approx(2.0)
     assert 0 < written["speedup"]["noise_limit"] < 0.1
-    assert "B is 100 % faster than A (95 %, with the" in tfbench("diff", FIRST, SECOND).stdout
+    assert "B is 2 times as fast as A (95 %, with the" in tfbench("diff", FIRST, SECOND).stdout
 
 
 def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:

@@ -53,7 +53,7 @@ def describe_speed(difference: RunDifference) -> str:
     speedup = difference.speedup
     if speedup is None or speedup.ratio == 1:
         return ""
-    change = f"B is {change_text(speedup.ratio)} than A"
+    change = f"B is {change_text(speedup.ratio, 'A')}"
     if speedup.judgement == "not judged":
         recipes = dict.fromkeys(side.recipe for side in (difference.a, difference.b))
         commands = " and ".join(f"`tfbench calibrate {recipe}`" for recipe in recipes)

@@ -49,7 +49,7 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
 
 def judgement_sentence(check: RegressionCheck) -> str:
     """Returns, for example, "regression: 5.3 % slower than the baseline (95 %: 3.9 to 6.7 %)"."""
-    change = f"{change_text(check.speedup.ratio)} than the baseline{interval_text(check.speedup)}"
+    change = f"{change_text(check.speedup.ratio, 'the baseline')}{interval_text(check.speedup)}"
     return f"{check.judgement}: {change}"
 
 

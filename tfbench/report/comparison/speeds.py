@@ -14,6 +14,7 @@ LEGEND = (
     "1; ? one run each, not judged. Speeds are geometric means over processes, and speed-ups ratios of these; "
     "intervals are 95 % for one setting, those of speed-ups by the scatter of all."
 )
+_MANY = 2.0  # times the speed, from which on nobody thinks in per cent
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
 
@@ -52,22 +53,31 @@ def mark(speedup: Speedup) -> str:
     return SUGGESTED if speedup.is_suggested else MARKS[speedup.judgement]
 
 
-def change_text(ratio: float) -> str:
-    """Returns "5.3 % slower" or "2.0 % faster"."""
+def change_text(ratio: float, other: str) -> str:
+    """Returns "5.3 % slower than A" or "2.0 % faster than A"; from twice the speed on "3.07 times as fast as A"."""
+    return f"{ratio:.3g} times as fast as {other}" if ratio >= _MANY else f"{_share_text(ratio)} than {other}"
+
+
+def _share_text(ratio: float) -> str:
     return f"{format_share(1 - ratio)} slower" if ratio < 1 else f"{format_share(ratio - 1)} faster"
 
 
 def interval_text(speedup: Speedup) -> str:
-    """Returns " (95 %: 3.9 to 6.7 %)" where both ends are slower, or both faster; otherwise says which is which."""
+    """Returns " (95 %: 3.9 to 6.7 %)" where both ends are slower, or both faster; otherwise says which is which.
+
+    What is told as a multiple has an interval of multiples: " (95 %: 2.9 to 3.2 times)".
+    """
     low, high = speedup.low, speedup.high
     if low is None or high is None:
         return ""
-    if low > 1:
+    if speedup.ratio >= _MANY:
+        between = f"{low:.3g} to {high:.3g} times"
+    elif low > 1:
         between = f"{format_share(low - 1).removesuffix(' %')} to {format_share(high - 1)}"
     elif high < 1:
         between = f"{format_share(1 - high).removesuffix(' %')} to {format_share(1 - low)}"
     else:
-        between = f"{change_text(low)} to {change_text(high)}"
+        between = f"{_share_text(low)} to {_share_text(high)}"
     floor = ", with the noise floor" if speedup.uses_floor else ""
     return f" ({100 * speedup.confidence:g} %{floor}: {between})"
 
