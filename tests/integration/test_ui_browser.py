@@ -1,8 +1,11 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +57,18 @@ def speed_of(cell: Cell) -> float:
 
 @pytest.fixture(scope="module")
 def ui(store: Store) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "tfbench", "ui", "--store", str(store.root), "--sweep", "@last"]
+    command = [
+        sys.executable,
+        "-m",
+        "tfbench",
+        "ui",
+        "--store",
+        str(store.root),
+        "--sweep",
+        "@last",
+        "--host",
+        "0.0.0.0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             yield process
@@ -66,7 +80,9 @@ def ui(store: Store) -> Iterator["subprocess.Popen[str]"]:
 @pytest.fixture(scope="module")
 def sweep_url(ui: "subprocess.Popen[str]") -> str:
     assert ui.stdout is not None
-    return ui.stdout.readline().strip()
+    url = ui.stdout.readline().strip()
+    assert url.startswith(f"http://{socket.gethostname()}:")
+    return url.replace(socket.gethostname(), "127.0.0.1", 1)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +117,23 @@ def test_the_view_opens_on_the_charts_of_all_runs(page: Browser, tmp_path: Path)
         assert f"{build_sized_result(index).request.name}-synthetic" in text
     page.screenshot(tmp_path / "view.png")
     assert (tmp_path / "view.png").stat().st_size > 20_000
+
+
+def test_a_server_for_other_machines_answers_to_its_own_names_alone(sweep_url: str) -> None:
+    address = sweep_url.partition("#")[0]
+    port = address.rstrip("/").rpartition(":")[2]
+
+    def ask(host: str) -> int:
+        request = urllib.request.Request(f"{address}ajax-api/3.0/mlflow/server-info", headers={"Host": host})
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert ask(f"{socket.gethostname()}:{port}") != 403
+    assert ask(f"localhost:{port}") != 403
+    assert ask("evil.example") == 403
 
 
 def test_the_scatter_shows_runs_in_the_colour_of_their_batch_size(page: Browser) -> None:

@@ -1,18 +1,21 @@
 """`tfbench ui`: look at the runs in MLflow."""
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tfbench.cli._completion import complete_sweep
-from tfbench.cli._output import waiting
+from tfbench.cli._output import echo_lines, waiting
 from tfbench.cli._store import make_tracker, named_uri_option, open_store, store_option, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.store.store import Store
     from tfbench.tracking.mlflow_view import View
+
+Place = tuple[str, int | None]  # address and port to listen on; None: any that is free
 
 _LOADED_RUNS = 100  # at a time, by MLflow's page
 
@@ -21,7 +24,14 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
-    help="Port to listen on, on this machine only. [default: the first free one from 5000 on]",
+    help="Port to listen on. [default: the first free one from 5000 on]",
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; 0.0.0.0 lets other machines in, and MLflow asks nobody for a password.",
 )
 @click.option("--experiment", help="MLflow experiment to open. [default: tfbench]")
 @click.option(
@@ -32,6 +42,7 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
 @store_option
 def command(
     port: int | None,
+    host: str,
     experiment: str | None,
     sweep: str | None,
     opens_browser: bool,
@@ -41,26 +52,29 @@ def command(
     """Look at the runs in MLflow: speed by network size and batch size.
 
     Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. Of a sweep that is tracked
-    at another server, the view there is opened.
+    at another server, the view there is opened. On a machine without a screen, it prints the ssh command by which your
+    own machine reaches it.
 
     \b
     tfbench ui
     tfbench ui --sweep @last --open
     tfbench ui --port 8080 --store results/mlruns
+    tfbench ui --host 0.0.0.0
     """
     from tfbench.store.store import DEFAULT_EXPERIMENT
     from tfbench.tracking.mlflow_view import OVERVIEW
 
     store = open_store(store_root)
     if sweep is None:
-        _serve(store, port, OVERVIEW, _find_experiment(store, experiment or DEFAULT_EXPERIMENT), opens_browser)
+        experiment_id = _find_experiment(store, experiment or DEFAULT_EXPERIMENT)
+        _serve(store, (host, port), OVERVIEW, experiment_id, opens_browser)
         return
     if experiment:
         raise click.UsageError("--sweep opens the experiment of its runs: leave --experiment out.")
-    _show_sweep(store, sweep, port, opens_browser, named_uri)
+    _show_sweep(store, sweep, (host, port), opens_browser, named_uri)
 
 
-def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: bool, named: str | None) -> None:
+def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, named: str | None) -> None:
     from tfbench.errors import TrackingError
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.view import find_shown_sweep
@@ -87,7 +101,7 @@ def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: boo
             err=True,
         )
     if shown.tracking_uri == store.tracking_uri:
-        _serve(store, port, view, shown.experiment_id, opens_browser)
+        _serve(store, place, view, shown.experiment_id, opens_browser)
     elif is_server(shown.tracking_uri):
         url = view.url(uri, shown.experiment_id)
         click.echo(f"Sweep {plan.sweep_id} is tracked at {uri}: nothing is started here.", err=True)
@@ -102,18 +116,20 @@ def _show_sweep(store: "Store", token: str, port: int | None, opens_browser: boo
         )
 
 
-def _serve(store: "Store", port: int | None, view: "View", experiment_id: str, opens_browser: bool) -> None:
+def _serve(store: "Store", place: Place, view: "View", experiment_id: str, opens_browser: bool) -> None:
     from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
-    chosen = server.choose_port(port)
+    host, port = place
+    chosen = server.choose_port(port, host)
     try:
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
         with contextlib.ExitStack() as stack:
             with waiting("waiting for MLflow"):
-                process = stack.enter_context(server.serve(store, chosen))
-            url = view.url(f"http://{server.HOST}:{chosen}", experiment_id)
+                process = stack.enter_context(server.serve(store, chosen, host))
+            url = view.url(f"http://{server.public_name(host)}:{chosen}", experiment_id)
             click.echo(url)
+            echo_lines(_describe_way(host, chosen), err=True)
             click.echo("Ctrl-C ends it.", err=True)
             if opens_browser:
                 click.launch(url)
@@ -121,6 +137,25 @@ def _serve(store: "Store", port: int | None, view: "View", experiment_id: str, o
             raise TrackingError("MLflow's server has ended. Its database may have been moved or removed; try again.")
     except KeyboardInterrupt:
         click.echo("", err=True)
+
+
+def _describe_way(host: str, port: int) -> "Iterator[str]":
+    """Yields how another machine gets there, where it cannot without a word, and who else can."""
+    import getpass
+    import os
+    import socket
+
+    from tfbench.tracking import server
+
+    if host != server.HOST:
+        yield "Whoever reaches this address can read and change the runs: MLflow asks for no password."
+    elif "SSH_CONNECTION" in os.environ and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        try:
+            user = f"{getpass.getuser()}@"
+        except (KeyError, OSError):  # one without a name
+            user = ""
+        yield "On your own machine, before the address is opened there:"
+        yield f"  ssh -N -L {port}:{host}:{port} {user}{socket.gethostname()}"
 
 
 def _find_experiment(store: "Store", name: str) -> str:

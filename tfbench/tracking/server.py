@@ -1,6 +1,7 @@
 """MLflow's server, started for a user interface and ended with everything that it started."""
 
 import contextlib
+import errno
 import socket
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from tfbench.machine import children
 from tfbench.store.store import Store
 
 HOST = "127.0.0.1"
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only where somebody asks for it
 DEFAULT_PORT = 5000
 TRIED_PORTS = 50
 START_SECONDS = 120.0  # the first start after an installation reads hundreds of megabytes
@@ -27,35 +29,50 @@ _SETTINGS = {
 }
 
 
-def choose_port(wanted: int | None) -> int:
+def choose_port(wanted: int | None, host: str = HOST) -> int:
     """Returns a port to listen on: the one that is wanted, or the first free one from 5000 on.
 
     Raises:
-        TrackingError: The wanted port, or every one that was tried, is in use.
+        TrackingError: The wanted port, or every one that was tried, is in use; or this machine has no such address.
     """
     if wanted is not None:
-        if not _is_free(wanted):
+        if not _is_free(wanted, host):
             raise TrackingError(
-                f"port {wanted} of {HOST} is in use. Name another one with --port, or none to let tfbench choose."
+                f"port {wanted} of {host} is in use. Name another one with --port, or none to let tfbench choose."
             )
         return wanted
     for port in range(DEFAULT_PORT, DEFAULT_PORT + TRIED_PORTS):
-        if _is_free(port):
+        if _is_free(port, host):
             return port
     raise TrackingError(
-        f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED_PORTS - 1} of {HOST} are all in use. Use --port."
+        f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED_PORTS - 1} of {host} are all in use. Use --port."
     )
 
 
+def public_name(host: str) -> str:
+    """Returns by which name another machine finds what listens on an address."""
+    return socket.gethostname() if host == _ALL_ADDRESSES else host
+
+
 @contextlib.contextmanager
-def serve(store: Store, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def serve(store: Store, port: int, host: str = HOST) -> Iterator[subprocess.Popen[bytes]]:
     """Runs MLflow's server on a store for as long as the context lasts; it answers when the context begins.
+
+    Args:
+        store: Whose database it shows.
+        port: To listen on.
+        host: Address to listen on. MLflow answers to no names but those of this machine, whatever the address: a page
+            of somebody else's that a user has open could ask it otherwise.
 
     Raises:
         TrackingError: The server did not start; with what it wrote last. Or the store holds links.
     """
     store.require_plain_database()
-    arguments = ["server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    arguments = ["server", "--host", host, "--port", str(port), "--workers", "1"]
+    if host != HOST:
+        names = [f"{name}:{port}" for name in _own_names(host)]
+        arguments += ["--allowed-hosts", ",".join(names)]
+        arguments += ["--cors-allowed-origins", ",".join(f"http://{name}" for name in names)]
     arguments += ["--backend-store-uri", store.tracking_uri]
     arguments += ["--default-artifact-root", store.artifacts.absolute().as_uri()]
     with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
@@ -64,32 +81,48 @@ def serve(store: Store, port: int) -> Iterator[subprocess.Popen[bytes]]:
             # In a folder of its own: MLflow makes files in the current one, and uvicorn imports from it.
             process = children.start("mlflow", arguments, output=output, folder=folder, settings=_SETTINGS)
         try:
-            _wait_until_it_answers(process, port, log)
+            _wait_until_it_answers(process, HOST if host == _ALL_ADDRESSES else host, port, log)
             yield process
         finally:
             _stop(process)
 
 
-def _is_free(port: int) -> bool:
+def _own_names(host: str) -> list[str]:
+    """Returns what this machine may be called by who looks at what listens on an address of it."""
+    import psutil
+
+    names = ["localhost", HOST, host, socket.gethostname(), socket.getfqdn()]
+    if host == _ALL_ADDRESSES:
+        names += [
+            one.address for found in psutil.net_if_addrs().values() for one in found if one.family == socket.AF_INET
+        ]
+    return list(dict.fromkeys(names))
+
+
+def _is_free(port: int, host: str) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE or isinstance(error, PermissionError):
+                return False
+            raise TrackingError(
+                f"host {host}: is no address of this machine: {error.strerror}. 0.0.0.0 means all of them."
+            ) from error
         return True
 
 
-def _wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+def _wait_until_it_answers(process: "subprocess.Popen[bytes]", host: str, port: int, log: Path) -> None:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a user's proxy does not know this machine
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), direct.open(f"http://{HOST}:{port}/health", timeout=5):
+        with contextlib.suppress(OSError), direct.open(f"http://{host}:{port}/health", timeout=5):
             return
         time.sleep(POLL_SECONDS)
     # It ends with code 0 when the port is in use: somebody took it since it was looked at.
     tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LOG_LINES:])
-    raise TrackingError(f"MLflow's server did not start on port {port} of {HOST}. It wrote last:\n{tail}")
+    raise TrackingError(f"MLflow's server did not start on port {port} of {host}. It wrote last:\n{tail}")
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
