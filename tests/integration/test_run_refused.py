@@ -129,10 +129,9 @@ def test_devices_that_cannot_be_used_together_are_refused_and_nothing_is_stored(
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Finished]]:
     """What TensorFlow must be started for, two at a time: name of a case -> its folder, and what it left behind."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("gpu", "no_folder", "no_data", "damaged", "too_few")}
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("gpu", "no_data", "damaged")}
     (folders["no_data"] / "data").mkdir()
-    _prepare_mnist(folders["damaged"] / "data", 60_000)
-    _prepare_mnist(folders["too_few"] / "data", 3)
+    _prepare_mnist(folders["damaged"] / "data")
     gpu = ("sine_lstm", "--devices", "gpu:7", "--format", "json")
     with ThreadPoolExecutor(max_workers=2) as pool:
         futures = {
@@ -154,7 +153,6 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, F
     ("name", "words"),
     [
         ("gpu", ["gpu:7: not found", "cpu:0", "tfbench devices"]),
-        ("no_folder", ["{folder}/data does not exist", "--data-dir", "--data synthetic"]),
         ("no_data", ["not found in {folder}/data/mnist", "cannot be fetched", "--data-dir", "--data synthetic"]),
         (
             "damaged",
@@ -163,7 +161,6 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, F
                 "Remove it and prepare it again.",
             ],
         ),
-        ("too_few", ["{folder}/data/mnist/3.0.1, split train: expected 60000 samples, found 3"]),
     ],
 )
 def test_what_only_the_worker_can_see_is_refused_and_nothing_is_stored(
@@ -176,14 +173,14 @@ def test_what_only_the_worker_can_see_is_refused_and_nothing_is_stored(
         assert done.stdout == ""  # no half of a JSON object
 
 
-def _prepare_mnist(data_dir: Path, num_train: int) -> Path:
+def _prepare_mnist(data_dir: Path) -> Path:
     """Writes a folder as tensorflow-datasets does, with records that end before they should."""
     folder = data_dir / "mnist" / "3.0.1"
     folder.mkdir(parents=True)
     template = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
     splits = [
         {"name": name, "filepathTemplate": template, "numBytes": "1", "shardLengths": [str(count)]}
-        for name, count in (("train", num_train), ("test", 10_000))
+        for name, count in (("train", 60_000), ("test", 10_000))
     ]
     info = {"name": "mnist", "version": "3.0.1", "fileFormat": "tfrecord", "splits": splits}
     module = "tensorflow_datasets.core.features"

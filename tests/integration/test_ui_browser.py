@@ -232,7 +232,7 @@ def test_a_port_that_is_named_and_in_use_is_an_error(store: Store) -> None:
 
 
 def test_without_a_named_port_the_next_free_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_is_free", lambda port: port == 5003)
+    monkeypatch.setattr(server, "_is_free", lambda port, host: port == 5003)
     assert server.choose_port(None) == 5003
 
 
