@@ -5,6 +5,7 @@ printed of them, byte by byte, and what it sent to MLflow.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +35,6 @@ def store(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("said", "arguments"),
     [
-        ("compare_sweep.txt", ("compare", "--sweep", SWEEP)),
         ("compare_sweep.json", ("compare", "--sweep", SWEEP, "--format", "json")),
         ("compare_all.csv", ("compare", "--all", "--format", "csv")),
         ("diff.txt", ("diff", FIRST, SECOND)),
@@ -50,6 +50,16 @@ def test_says_what_it_said(tfbench: Cli, store: Path, said: str, arguments: tupl
     done = tfbench(*arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == (SAID / said).read_text(encoding="utf-8")
+
+
+def test_the_table_of_a_sweep_says_what_it_said_in_another_layout(tfbench: Cli, store: Path) -> None:
+    """That version's tables did not know the width of the terminal."""
+    table, _, rest = tfbench("compare", "--sweep", SWEEP).stdout.partition("\n\n")
+    said_table, _, said_rest = (SAID / "compare_sweep.txt").read_text(encoding="utf-8").partition("\n\n")
+    assert rest == said_rest
+    figures = re.findall(r"[\d.,]+ (?:\+-[\d.]+%|\(not bounded\))|[\d.]+ \[.+?\] \S", said_table)
+    assert len(figures) == 6
+    assert [figure for figure in figures if figure not in table] == []
 
 
 def test_an_exported_run_is_the_journal(tfbench: Cli, store: Path) -> None:

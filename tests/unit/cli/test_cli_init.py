@@ -1,0 +1,80 @@
+"""`tfbench init`: what it writes is a recipe, with every key explained."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfbench.recipe import registry
+from tfbench.recipe.files import load_recipe
+
+Cli = Callable[..., Any]
+
+MODELS = [name for name in registry.list_names("models") if name != "keras_file"]
+SEQUENCES = {"features", "sine"}  # whose targets are no classes
+
+
+@pytest.mark.parametrize(("model", "dataset"), [*itertools.product(MODELS, registry.list_names("datasets"))])
+def test_every_network_and_data_set_makes_a_recipe(tfbench: Cli, in_tmp_path: Path, model: str, dataset: str) -> None:
+    done = tfbench("init", "mine.toml", "--model", model, "--dataset", dataset)
+    assert (done.exit_code, done.stderr) == (0, "")
+    recipe = load_recipe(Path("mine.toml"))
+    assert (recipe.model.name, recipe.dataset.name) == (model, dataset)
+    assert (recipe.training.loss == "mean_squared_error") == (dataset in SEQUENCES)
+    assert recipe.recipe.title == f"{model} on {dataset}"
+    assert tfbench("validate", "mine.toml").exit_code == 0
+
+
+def test_what_may_be_chosen_stands_as_a_comment_below_its_meaning(tfbench: Cli, in_tmp_path: Path) -> None:
+    done = tfbench("init", "-")
+    lines = done.stdout.splitlines()
+    place = lines.index("#jit_compile = false")
+    assert lines[place - 1] == "# Whether XLA compiles the step; for one replica only."
+    assert "hidden_units = [1000, 1000]" in lines and "learning_rate = 0.001" in lines
+    assert max(map(len, lines)) <= 100
+    Path("all.toml").write_text(done.stdout.replace("#jit_compile = false", "jit_compile = true"))
+    assert load_recipe(Path("all.toml")).training.jit_compile
+
+
+def test_a_file_of_a_network_is_named_from_the_recipe(tfbench: Cli, in_tmp_path: Path) -> None:
+    Path("net.keras").touch()
+    Path("recipes").mkdir()
+    assert tfbench("init", "recipes/own.toml", "--model", "net.keras").exit_code == 0
+    assert load_recipe(Path("recipes/own.toml")).model.options == {"file": str(in_tmp_path / "net.keras")}
+
+
+def test_code_of_ones_own_is_named_and_not_run(tfbench: Cli, in_tmp_path: Path) -> None:
+    code = ("--model", "mine.nets:build_model", "--dataset", "mine.data:load_splits")
+    assert tfbench("init", "own.toml", *code).exit_code == 0
+    assert load_recipe(Path("own.toml")).dataset.name == "mine.data:load_splits"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("mine.txt",), "mine.txt: a recipe's name ends in .toml."),
+        (("there.toml",), "there.toml: is there already. Use --force"),
+        (("new.toml", "--model", "mpl"), "unknown model 'mpl'. Did you mean 'mlp'?"),
+        (("new.toml", "--dataset", "mist"), "Did you mean 'mnist'?"),
+        (("new.toml", "--model", "keras_file"), "name the file itself, such as net.keras."),
+        (("new.toml", "--model", "net.keras"), "--model net.keras: no such file."),
+        (("no/folder/new.toml",), "no/folder/new.toml: cannot be written"),
+    ],
+)
+def test_what_cannot_be_written_is_said(
+    tfbench: Cli, in_tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    Path("there.toml").write_text("mine")
+    done = tfbench("init", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert [path.name for path in in_tmp_path.iterdir()] == ["there.toml"]
+    assert Path("there.toml").read_text() == "mine"
+
+
+def test_a_file_is_replaced_when_asked(tfbench: Cli, in_tmp_path: Path) -> None:
+    Path("there.toml").write_text("mine")
+    assert tfbench("init", "there.toml", "--force").exit_code == 0
+    assert load_recipe(Path("there.toml")).model.name == "mlp"

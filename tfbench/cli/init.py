@@ -1,0 +1,74 @@
+"""`tfbench init`: a recipe to begin with."""
+
+import os.path
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from tfbench.cli._output import echo_lines, is_stdout, write_to
+from tfbench.errors import RecipeError
+
+
+def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from tfbench.recipe import registry
+
+    names = registry.list_names("models" if param.name == "model" else "datasets")
+    return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--model",
+    metavar="NAME",
+    default="mlp",
+    show_default=True,
+    shell_complete=_complete_name,
+    help="A model of `tfbench list`, a .keras file, or a function of your own, my_package.nets:build_model.",
+)
+@click.option(
+    "--dataset",
+    metavar="NAME",
+    default="mnist",
+    show_default=True,
+    shell_complete=_complete_name,
+    help="A data set of `tfbench list`, or a function of your own, my_package.data:load_splits.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def command(file: Path, model: str, dataset: str, force: bool) -> None:
+    """Write a recipe of your own to begin with, every key with what it means.
+
+    What you must choose is set; what you may choose stands as a comment, with its default. The recipe is checked as
+    `tfbench validate` does. Whether network and data fit each other, `tfbench show` finds out. FILE - is stdout.
+
+    \b
+    tfbench init mine.toml
+    tfbench init mine.toml --model lenet5 --dataset cifar10
+    tfbench init mine.toml --model layers
+    """
+    from tfbench.recipe.tables import from_tables
+    from tfbench.recipe.template import write_template
+    from tfbench.recipe.toml_text import parse_toml
+    from tfbench.wording import command_line
+
+    if not is_stdout(file):
+        if file.suffix != ".toml":
+            raise click.UsageError(f"{file}: a recipe's name ends in .toml.")
+        if file.exists() and not force:
+            raise RecipeError(f"{file}: is there already. Use --force to replace it, or another name.")
+    if model.endswith(".keras"):
+        if not os.path.isfile(model):  # noqa: PTH113 - never raises
+            raise RecipeError(f"--model {model}: no such file. model.save(...) writes one.")
+        model = os.path.relpath(model, file.parent)
+    text = write_template(model, dataset)
+    from_tables(parse_toml(text), name=file.stem, source=str(file))
+    write_to(file, text.encode())
+    if not is_stdout(file):
+        echo_lines(
+            [
+                f"{file}: {model} on {dataset}.",
+                f"  {command_line('show', str(file))}",
+                f"  {command_line('run', str(file), '--data', 'synthetic')}",
+            ]
+        )
