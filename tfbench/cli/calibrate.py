@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SECONDS = 5.0
 
 
-@click.command()
+@click.command(short_help="Measure which differences are noise here.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option("--rounds", metavar="N", type=int, help="Rounds of two runs, 3 or more. [default: 6]")
 @click.option(

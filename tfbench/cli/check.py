@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SECONDS = 5.0
 
 
-@click.command()
+@click.command(short_help="Say whether training has become slower; exit code 3 if so.")
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--baseline",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tfbench.store.store import Store
 
 
-@click.command()
+@click.command(short_help="Set stored runs side by side, with a verdict.")
 @selection_options
 @click.option(
     "--format",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SECONDS = 2.0
 
 
-@click.command()
+@click.command(short_help="Find from which size on one arm is faster than another.")
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--vary",

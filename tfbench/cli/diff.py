@@ -10,7 +10,7 @@ from tfbench.cli._output import echo_lines, text_width
 from tfbench.cli._store import load_run, open_store, store_option, warn_of_damaged_floors
 
 
-@click.command()
+@click.command(short_help="Show what differs between two runs, results and causes.")
 @click.argument("first", metavar="RUN", shell_complete=complete_run)
 @click.argument("second", metavar="RUN", shell_complete=complete_run)
 @store_option

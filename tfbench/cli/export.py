@@ -9,7 +9,7 @@ from tfbench.cli._output import echo_lines, is_stdout, write_to
 from tfbench.cli._store import open_store, store_option
 
 
-@click.command()
+@click.command(short_help="Write a run to one file, which `tfbench import` reads.")
 @click.argument("run", shell_complete=complete_run)
 @click.option(
     "-o",

@@ -17,7 +17,7 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
 
 
-@click.command()
+@click.command(short_help="Write a recipe of your own to begin with.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--model",
@@ -37,7 +37,7 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def command(file: Path, model: str, dataset: str, force: bool) -> None:
-    """Write a recipe of your own to begin with, every key with what it means.
+    """Write a recipe of your own to begin with, its keys below what they mean.
 
     What you must choose is set; what you may choose stands as a comment, with its default. The recipe is checked as
     `tfbench validate` does. Whether network and data fit each other, `tfbench show` finds out. FILE - is stdout.

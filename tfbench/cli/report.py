@@ -18,7 +18,7 @@ DEFAULT_OUTPUT = "tfbench-report.html"
 _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 
 
-@click.command()
+@click.command(short_help="Write a comparison as one HTML file.")
 @selection_options
 @click.option(
     "-o",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
 
 
-@click.command("run")
+@click.command("run", short_help="Make one measured run, or several, or go on with one.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
     "--resume",

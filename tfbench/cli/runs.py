@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LIMIT = 20
 
 
-@click.command()
+@click.command(short_help="List what was made, or show all there is of one run.")
 @click.argument("run", required=False, shell_complete=complete_run)
 @click.option("--recipe", metavar="NAME", help="Only what is of this recipe.")
 @click.option(

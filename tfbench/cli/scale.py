@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SECONDS = 5.0
 
 
-@click.command()
+@click.command(short_help="Find out whether more replicas help.")
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--replicas",

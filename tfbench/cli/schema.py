@@ -3,7 +3,7 @@
 import click
 
 
-@click.command()
+@click.command(short_help="Print the JSON schema of recipes, for editors.")
 def command() -> None:
     """Print the JSON schema of recipe files, by which an editor checks, completes and explains them.
 

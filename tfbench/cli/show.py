@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and TensorFlow a minute on a cold disk
 
 
-@click.command()
+@click.command(short_help="Print a network layer by layer, or the settings of a run.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
     "--effective",

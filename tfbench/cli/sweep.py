@@ -21,7 +21,7 @@ _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
 
 
-@click.command()
+@click.command(short_help="Run a recipe over sizes and devices: which is faster?")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
     "--vary",

@@ -20,7 +20,7 @@ Place = tuple[str, int | None]  # address and port to listen on; None: any that 
 _LOADED_RUNS = 100  # at a time, by MLflow's page
 
 
-@click.command()
+@click.command(short_help="Look at the runs in MLflow.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),

@@ -9,7 +9,7 @@ from tfbench.errors import ExitCode, TfbenchError
 from tfbench.wording import shorten_lines
 
 
-@click.command()
+@click.command(short_help="Check recipes without running them.")
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=complete_recipe)
 @click.option(
     "--allow-code", "allows_code", is_flag=True, help="Accept recipes that name functions of your own; none is called."
