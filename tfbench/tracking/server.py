@@ -103,12 +103,13 @@ def _is_free(port: int, host: str) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE or isinstance(error, PermissionError):
+            probe.bind((host or "no address", port))  # "" would be all of them
+        except (OSError, TypeError, ValueError) as error:  # the latter two of what can be no name
+            if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EADDRINUSE:
                 return False
+            why = getattr(error, "strerror", error)
             raise TrackingError(
-                f"host {host}: is no address of this machine: {error.strerror}. 0.0.0.0 means all of them."
+                f"host {host}: is no address of this machine: {why}. 0.0.0.0 means all of them."
             ) from error
         return True
 
