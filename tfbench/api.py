@@ -271,7 +271,8 @@ def compare(
         run_ids = kept.run_ids() if runs is None else [kept.find_training(token) for token in runs]
         comparison = compare_stored(kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
     if not comparison.rows and not comparison.unreadable:
-        raise UnknownNameError(f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some")
+        command = kept.command("sweep", "RECIPE")
+        raise UnknownNameError(f"store {kept.root}: no runs to compare. `{command}` makes some.")
     if comparison.rows and baseline and baseline not in comparison.arms:
         near = did_you_mean(baseline, comparison.arms)
         raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")

@@ -30,8 +30,8 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
 
     RUN is an id, its beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals;
     a speed-up is compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what
-    must be equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. Runs of
-    several recipes make a table a recipe; CSV and JSON hold all of them in one.
+    must be equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a
+    store with several recipes makes a table a recipe; CSV and JSON hold all of them in one.
 
     \b
     tfbench compare --sweep @last
@@ -56,13 +56,17 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
 
 
 def _list_recipes(store: "Store", selected: Selection, compared: "ComparedRuns") -> "list[Comparison]":
-    """Returns a comparison for each recipe: what varies in one is not set in another."""
+    """Returns a comparison for each recipe of a whole store, since what varies in one is not set in another.
+
+    Runs that a user named are meant to stand side by side, whatever their recipes.
+    """
     from tfbench.sweeps.comparison import compare_each_recipe
 
-    if len(compared.comparison.recipes) < 2:
+    if not selected.takes_all or len(compared.comparison.recipes) < 2:
         return [compared.comparison]
-    run_ids = [store.find_training(token) for token in selected.runs] or store.run_ids()
-    return compare_each_recipe(store, run_ids, baseline=selected.baseline, allows_unequal=selected.allow_unequal)
+    return compare_each_recipe(
+        store, store.run_ids(), baseline=selected.baseline, allows_unequal=selected.allow_unequal
+    )
 
 
 def _show_text(comparisons: "list[Comparison]") -> None:

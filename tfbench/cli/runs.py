@@ -91,14 +91,15 @@ def _show(store: "Store", token: str, output_format: str) -> None:
 
 
 def _name_series(store: "Store", token: str) -> str:
-    """Says what several runs are meant by an id, and how they are shown; "" if none are."""
+    """Says which series or sweep is meant by an id, and how its runs are shown; "" if not just one is."""
     from tfbench.store.sweep_log import list_sweeps
 
-    members = [head for head in store.heads() if head.group.startswith(token)]
+    heads = store.heads()
+    members = [head for head in heads if head.group.startswith(token)]
     sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id.startswith(token)]
-    if members:
-        ids = "".join(f"\n  {head.run_id}  {head.name}" for head in reversed(members))
-        return f"'{token}' is a series of runs. Name one of them:{ids}"
+    if len({*sweeps, *(head.group for head in members)}) != 1 or any(head.run_id.startswith(token) for head in heads):
+        return ""
     if sweeps:
         return f"'{token}' is a sweep. `{store.command('compare', '--sweep', sweeps[0])}` shows its runs."
-    return ""
+    ids = "".join(f"\n  {head.run_id}  {head.name}" for head in reversed(members))
+    return f"'{token}' is a series of runs. Name one of them:{ids}"

@@ -147,7 +147,7 @@ def _describe_way(host: str, port: int) -> "Iterator[str]":
 
     from tfbench.tracking import server
 
-    if host != server.HOST:
+    if not server.is_loopback(host):
         yield "Whoever reaches this address can read and change the runs: MLflow asks for no password."
     elif "SSH_CONNECTION" in os.environ and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         try:

@@ -44,9 +44,9 @@ def load(kind: Kind, name: str) -> ModuleType:
     return importlib.import_module(f"tfbench.{kind}.{known[name].stem}")
 
 
-def is_code(name: str) -> bool:
-    """Says whether a name stands for a function outside of tfbench."""
-    return ":" in name
+def is_code(name: object) -> bool:
+    """Says whether a name, if it is one, stands for a function outside of tfbench."""
+    return isinstance(name, str) and ":" in name
 
 
 def is_code_name(name: str) -> bool:

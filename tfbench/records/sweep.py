@@ -202,7 +202,7 @@ def _arguments_of_both(tables: Mapping[str, Any], values: Mapping[str, Any]) -> 
     return {
         f"{kind}.{key}"
         for kind in ("model", "dataset")
-        if all(registry.is_code(name) for name in (tables[kind]["name"], values.get(f"{kind}.name", "")))
+        if all(map(registry.is_code, (tables[kind].get("name"), values.get(f"{kind}.name"))))
         for key in tables[kind]
     }
 

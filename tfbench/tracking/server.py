@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import ipaddress
 import socket
 import subprocess
 import tempfile
@@ -33,7 +34,7 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     """Returns a port to listen on: the one that is wanted, or the first free one from 5000 on.
 
     Raises:
-        TrackingError: The wanted port, or every one that was tried, is in use; or this machine has no such address.
+        TrackingError: The wanted port, or every one that was tried, is in use; or it cannot be listened on.
     """
     if wanted is not None:
         if not _is_free(wanted, host):
@@ -47,6 +48,11 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     raise TrackingError(
         f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED_PORTS - 1} of {host} are all in use. Use --port."
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Says whether nobody but this machine reaches what listens on an address, or name, of it."""
+    return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
 
 
 def public_name(host: str) -> str:
@@ -105,11 +111,12 @@ def _is_free(port: int, host: str) -> bool:
         try:
             probe.bind((host or "no address", port))  # "" would be all of them
         except (OSError, TypeError, ValueError) as error:  # the latter two of what can be no name
-            if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EADDRINUSE:
+            if getattr(error, "errno", None) == errno.EADDRINUSE:
                 return False
-            why = getattr(error, "strerror", error)
+            why = getattr(error, "strerror", None) or error
             raise TrackingError(
-                f"host {host}: is no address of this machine: {why}. 0.0.0.0 means all of them."
+                f"host {host}, port {port}: cannot be listened on: {why}. A host is an IPv4 address or a name of this "
+                "machine; 0.0.0.0 means all of them."
             ) from error
         return True
 

@@ -48,3 +48,9 @@ def test_a_baseline_counts_where_a_recipe_has_it(tfbench: Cli, store: Store) -> 
     done = tfbench("compare", "--all", "--baseline", "mirrored cpu:0")
     assert (done.exit_code, done.stderr) == (0, "")
     assert tfbench("compare", "--all", "--baseline", "mirrored gpu:7").exit_code == 2
+
+
+def test_runs_that_are_named_stand_side_by_side_whatever_their_recipes(tfbench: Cli, store: Store) -> None:
+    document = json.loads(tfbench("compare", *store.run_ids(), "--format", "json").stdout)
+    lines = tfbench("compare", *store.run_ids()).stdout.splitlines()
+    assert document["recipes"] == ["first", "second"] and not {"first", "second"} & set(lines)

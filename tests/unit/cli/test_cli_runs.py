@@ -189,3 +189,10 @@ def test_the_id_of_several_runs_leads_to_what_shows_them(tfbench: Cli, store: St
         f"\n  {'2' * 32}  " in tfbench("runs", "fade").stderr and f"\n  {'5' * 32}  " in tfbench("runs", "cafe").stderr
     )
     assert "not in store" in tfbench("runs", "nothing").stderr
+
+
+def test_an_id_that_several_series_begin_with_names_none(tfbench: Cli, store: Store) -> None:
+    write_run(store, 14, created=OLD, tags={"tfbench.group": "fake"})
+    assert "is a series" in tfbench("runs", "fad").stderr
+    done = tfbench("runs", "fa")
+    assert done.exit_code == 2 and "not in store" in done.stderr and "is a series" not in done.stderr

@@ -229,6 +229,13 @@ def test_code_at_any_point_is_refused_before_the_first_is_measured(
     assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
 
 
+def test_a_name_that_is_none_in_place_of_code_is_said(tfbench: Cli, in_tmp_path: Path) -> None:
+    own = ("--set", "model.name=nets:build", "--allow-code", "--vary", "model.name=1,2")
+    done = tfbench("sweep", "mnist_mlp", *own, "--dry-run")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "model.name: must be a string. Received: 1." in done.stderr
+
+
 def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)

@@ -1,10 +1,26 @@
+import errno
+
 import pytest
 
 from tfbench.errors import TrackingError
 from tfbench.tracking import server
 
 
-@pytest.mark.parametrize("host", ["", "a..b", "\u00e9..\u00fc", "x" * 300, "with blank", "a\0b", "203.0.113.9"])
-def test_what_is_no_address_of_this_machine_is_said(host: str) -> None:
-    with pytest.raises(TrackingError, match="is no address of this machine"):
+@pytest.mark.parametrize("host", ["", "a..b", "\u00e9..\u00fc", "x" * 300, "with blank", "a\0b", "203.0.113.9", "::1"])
+def test_an_address_that_cannot_be_listened_on_is_said(host: str) -> None:
+    with pytest.raises(TrackingError, match="port 5000: cannot be listened on"):
         server.choose_port(None, host)
+
+
+def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(server.socket.socket, "bind", refuse)
+    with pytest.raises(TrackingError, match=r"host 127.0.0.1, port 80: cannot be listened on: Permission denied\."):
+        server.choose_port(80)
+
+
+@pytest.mark.parametrize(("host", "expected"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
+def test_only_this_machine_reaches_a_loopback_address(host: str, expected: bool) -> None:
+    assert server.is_loopback(host) is expected

@@ -9,6 +9,7 @@ from tfbench.metrics import METRICS
 from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json
 from tfbench.report.formats import format_bytes, format_flops, format_number, format_time, wrap
 from tfbench.report.run.tables import caution_lines
+from tfbench.report.text_table import table_lines
 
 FORMAT_VERSION = 1
 
@@ -100,10 +101,10 @@ def difference_json(difference: RunDifference) -> dict[str, Any]:
 
 
 def format_value(value: object) -> str:
-    """Returns a plain value as TOML would have it, but for quotes; "-" for what does not exist or is not known."""
+    """Returns a plain value as TOML would have it, but for quotes; "none" for what does not exist or is not known."""
     match value:
         case None:
-            return "-"
+            return "none"
         case "":
             return "not set"
         case bool():
@@ -131,25 +132,16 @@ def _describe_unequal(unequal: Sequence[Difference]) -> str:
 
 def _result_lines(results: Sequence[ResultDifference]) -> list[str]:
     rows = [
-        _RESULT_HEAD,
-        *(
-            (
-                entry.name,
-                _format_figure(entry.a, entry.name),
-                _format_figure(entry.b, entry.name),
-                "-" if entry.ratio is None else f"{entry.ratio:.4g}",
-                METRICS[entry.name].better.value,
-            )
-            for entry in results
-        ),
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_RESULT_HEAD))]
-    return [
-        _GAP.join(
-            [f"{row[0]:{widths[0]}}", *(f"{cell:>{size}}" for cell, size in zip(row[1:], widths[1:], strict=True))]
+        (
+            entry.name,
+            _format_figure(entry.a, entry.name),
+            _format_figure(entry.b, entry.name),
+            "-" if entry.ratio is None else f"{entry.ratio:.4g}",
+            METRICS[entry.name].better.value,
         )
-        for row in rows
+        for entry in results
     ]
+    return table_lines(_RESULT_HEAD, rows, left=_RESULT_HEAD[:1])
 
 
 def _format_figure(value: float | None, name: str) -> str:

@@ -16,6 +16,7 @@ from tfbench.report.comparison.references import format_ratio
 from tfbench.report.comparison.speeds import milliseconds_text
 from tfbench.report.formats import format_number, wrap
 from tfbench.report.profile.published_layers import published_json, published_lines
+from tfbench.report.text_table import table_lines
 from tfbench.wording import count, format_share
 
 _GAP = "  "
@@ -108,15 +109,8 @@ def _table(found: VariantComparison, width: int) -> Iterator[str]:
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    cells = (
-        [
-            cell.ljust(width) if place else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in rows
-    )
-    return [_GAP.join(row).rstrip() for row in cells]
+    head, *others = rows
+    return table_lines(head, others, left=head[1:])
 
 
 def _losses(found: VariantComparison) -> list[LossEffect]:

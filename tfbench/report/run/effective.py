@@ -49,4 +49,6 @@ def effective_json(result: RunResult, values: Sequence[EffectiveValue]) -> dict[
 
 def _describe(value: EffectiveValue) -> str:
     is_own_choice = value.name in ("intra_op_threads", "inter_op_threads") and value.effective == 0
-    return "0: one a core" if is_own_choice else format_value(value.effective)
+    if is_own_choice:
+        return "0: one a core"
+    return "-" if value.effective is None else format_value(value.effective)

@@ -6,6 +6,7 @@ from typing import Any
 from tfbench.analysis.comparison.spread import RepeatsSummary, Spread
 from tfbench.report import formats
 from tfbench.report.run import tables
+from tfbench.report.text_table import table_lines
 from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
@@ -80,15 +81,13 @@ def to_json(summary: RepeatsSummary, documents: Sequence[dict[str, Any]]) -> dic
 
 def _table(summary: RepeatsSummary) -> list[str]:
     confidences = {f"{100 * spread.interval.confidence:g} %" for spread in summary.spreads if spread.interval}
-    rows = [("", "mean", " ".join([*sorted(confidences), "interval"]), "range", "n")]
+    header, rows = ("", "mean", " ".join([*sorted(confidences), "interval"]), "range", "n"), []
     for spread in summary.spreads:
         label, show = _scale(spread)
         interval = f"{show(spread.interval.low)} to {show(spread.interval.high)}" if spread.interval else "-"
         spanned = f"{show(min(spread.values))} to {show(max(spread.values))}"
         rows.append((label, show(spread.center), interval, spanned, str(len(spread.values))))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    return [f"{_GAP}{_GAP.join(row)}".rstrip() for row in cells]
+    return [f"{_GAP}{line}" for line in table_lines(header, rows, left=header)]
 
 
 def _scale(spread: Spread) -> tuple[str, Callable[[float], str]]:
