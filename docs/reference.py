@@ -210,6 +210,7 @@ def _metrics() -> Iterator[str]:
         ("Of runs", metrics.METRICS),
         ("Of profiles", metrics.PROFILE_METRICS),
         ("Of runs in sweeps", metrics.SWEEP_METRICS),
+        ("Of an arm of a sweep, in MLflow: `by_batch_size/...` with a step for each size", metrics.CURVE_METRICS),
     ):
         yield from ("", f"## {title}", "")
         rows = [(f"`{name}`", one.unit, one.better.value, one.meaning) for name, one in found.items()]

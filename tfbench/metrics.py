@@ -135,6 +135,13 @@ SWEEP_METRICS: dict[str, Metric] = {
     "sweep/speedup": Metric("", _HIGHER, "samples_per_second over that of the sweep's first arm in the same round"),
 }
 
+# Of an arm of a sweep, at a step for each size, "by_batch_size/samples_per_second"; see `curve_metric`
+CURVE_METRICS: dict[str, Metric] = {
+    "samples_per_second": Metric("samples/s", _HIGHER, "geometric mean over the runs of an arm"),
+    "speedup": Metric("", _HIGHER, "over the sweep's first arm, compared round by round"),
+    "step_time_seconds": Metric("s", _LOWER, "mean time of a step at that speed"),
+}
+
 LEARNING_METRICS = (
     "loss",
     "accuracy",
@@ -153,3 +160,13 @@ EPOCH_METRICS = (
     "inference_seconds",
     *LEARNING_METRICS,
 )
+
+
+def curve_metric(name: str, over: str) -> str:
+    """Returns under which name one of `CURVE_METRICS` is tracked.
+
+    Args:
+        name: Of the metric.
+        over: What was varied, in words: "batch size".
+    """
+    return f"by_{over.replace(' ', '_')}/{name}"

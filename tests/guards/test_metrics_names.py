@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from tfbench.metrics import EPOCH_METRICS, METRICS, PROFILE_METRICS, SWEEP_METRICS
+from tfbench.metrics import CURVE_METRICS, EPOCH_METRICS, METRICS, PROFILE_METRICS, SWEEP_METRICS, curve_metric
 
-ALL = METRICS | PROFILE_METRICS | SWEEP_METRICS
+CURVES = {curve_metric(name, "parameters of the network"): metric for name, metric in CURVE_METRICS.items()}
+ALL = METRICS | PROFILE_METRICS | SWEEP_METRICS | CURVES
 
 
 @pytest.mark.parametrize("name", ALL)

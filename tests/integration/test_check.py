@@ -8,7 +8,7 @@ from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
 
-CHECK = ("check", "sine_lstm", "--steps", "2", "--repeats", "2", *NO_CHECKS)
+CHECK = ("check", "sine_lstm", "--steps", "2", "--repeats", "2", "--no-mlflow", *NO_CHECKS)
 
 
 def test_a_check_against_a_file_and_against_the_runs_of_it_is_the_same(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import logging
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +13,25 @@ import pytest
 
 from builders import build_epoch
 from journals import build_sized_result, make_database, write_journal
-from sweeps import build_cell_result, build_plan
+from sweeps import TWO_ARMS, build_cell_result, build_plan
 from tfbench.analysis.run.summary import summarize, summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.run import RunExit, RunResult, TrackedRun
 from tfbench.records.sweep import Variation, list_cells
+from tfbench.report.figures import ARM_COLORS
 from tfbench.runs import projection
 from tfbench.store.store import Store
 from tfbench.tracking import database, fields
 from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.mlflow_view import OVERVIEW
-from tfbench.tracking.tracker import TrackedSweep
+from tfbench.tracking.tracker import Curve, SweepFigures, TrackedSweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+NO_FIGURES = SweepFigures(speedups={}, curves=(), verdict=())
 FINISH = """
 import os, sys
 from pathlib import Path
@@ -142,7 +144,7 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
     tags = run.data.tags
     assert tags["tfbench.run_id"] == result.request.run_id
     assert tags["tfbench.cpu"] == "Example CPU 3000"
-    assert tags["mlflow.runColor"] == fields.color_of(32)
+    assert tags["mlflow.runColor"] == fields.color_of("mirrored", ["cpu:0"])
 
 
 def test_every_epoch_is_a_step_of_the_metrics(store: Store) -> None:
@@ -286,46 +288,85 @@ def test_a_report_that_cannot_be_kept_says_how_to_try_again(store: Store) -> Non
         new_tracker(store).log_report("report-abc", "", {}, created=1.0)
 
 
-def test_a_sweep_gets_its_view_its_speedups_and_colours_that_differ_once(store: Store) -> None:
+def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
+    """Builds what a sweep of two batch sizes under two arms says."""
+    curves = tuple(
+        Curve(
+            name=arm.label,
+            place=place,
+            over="batch size",
+            points={size: {"samples_per_second": speed * size} for size in (96, 128)},
+            run_ids=tuple(run_ids[place::2]),
+        )
+        for place, arm in enumerate(TWO_ARMS)
+    )
+    return SweepFigures(speedups={run_ids[1]: 0.5}, curves=curves, verdict=("Use this.", "Not that."))
+
+
+def test_a_sweep_gets_its_view_and_a_run_a_curve_once_and_its_runs_their_speedups(store: Store) -> None:
     plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
-    cells = list_cells(plan)
-    results = [build_cell_result(plan, cell, 100.0 * (1 + cell.number)) for cell in cells]
+    results = [build_cell_result(plan, cell, 100.0 * (1 + cell.number)) for cell in list_cells(plan)]
     tracker = new_tracker(store, "mine")
     for result in results:
         finish(store, result, tracker)
     tracker.log_report("report-abc", "", {"tfbench.sweep": "abc"}, created=1_700_000_000.0)
     finish(store, build_sized_result(9), tracker)  # of no sweep
     run_ids = [result.request.run_id for result in results]
-    shown = tracker.show_sweep(plan, {run_ids[1]: 0.5})
+    figures = figures_of(run_ids)
+    (chosen,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.run_id") == run_ids[3]]
+    client_of(store).set_tag(chosen.info.run_id, "mlflow.runColor", "#123456")
+    shown = tracker.show_sweep(plan, figures)
     (experiment,) = [one for one in client_of(store).search_experiments() if one.name == "mine"]
     assert shown == TrackedSweep(experiment_id=experiment.experiment_id, run_ids=frozenset(run_ids))
-    key, value = sweep_view(plan).tag
+    key, value = sweep_view(plan, figures.curves).tag
     assert experiment.tags[key] == value
     tracked = {run.data.tags.get("tfbench.run_id", ""): run for run in runs_of(store)}
     assert {
         id_: run.data.metrics["sweep/speedup"] for id_, run in tracked.items() if "sweep/speedup" in run.data.metrics
     } == {run_ids[1]: 0.5}
-    batches = {run_id: tracked[run_id].data.params["training.global_batch_size"] for run_id in run_ids}
-    colors = {(batches[run_id], tracked[run_id].data.tags["mlflow.runColor"]) for run_id in run_ids}
-    assert colors == {("96", fields.BATCH_SIZE_COLORS[0]), ("128", fields.BATCH_SIZE_COLORS[1])}
-    assert fields.color_of(96) == fields.color_of(128)
+    by_time = sorted(runs_of(store), key=lambda run: run.info.start_time)
+    drawn = {run.info.run_name: run for run in by_time if run.data.tags.get("tfbench.curve")}
+    assert list(drawn) == [arm.label for arm in TWO_ARMS]
+    for place, (run, color) in enumerate(zip(drawn.values(), ARM_COLORS, strict=False)):
+        history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/samples_per_second")
+        assert [(point.step, point.value) for point in history] == [(96, 9600.0), (128, 12800.0)]
+        assert run.data.tags["mlflow.note.content"] == "Use this.\n\nNot that."
+        assert run.data.tags["mlflow.runColor"] == color
+        members = [tracked[run_id].data.tags for run_id in run_ids[place::2]]
+        assert [tags["mlflow.parentRunId"] for tags in members] == [run.info.run_id] * 2
+        assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]
     before = count_rows(store)
-    new_tracker(store, "mine").show_sweep(plan, {run_ids[1]: 0.5})
+    new_tracker(store, "mine").show_sweep(plan, figures)
     finish(store, results[0])
     assert count_rows(store) == before
-    assert (
-        client_of(store).get_run(tracked[run_ids[0]].info.run_id).data.tags["mlflow.runColor"] in dict(colors).values()
-    )
+
+
+def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: Store) -> None:
+    plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
+    results = [build_cell_result(plan, cell, 100.0) for cell in list_cells(plan)]
+    for result in results:
+        finish(store, result)
+    run_ids = [result.request.run_id for result in results]
+    new_tracker(store).show_sweep(plan, figures_of(run_ids))
+    half = next(run for run in runs_of(store) if run.data.tags.get("tfbench.curve"))
+    client_of(store).set_tag(half.info.run_id, "tfbench.curve", "")
+    new_tracker(store).show_sweep(plan, figures_of(run_ids))
+    new_tracker(store).show_sweep(plan, figures_of(run_ids, speed=200.0))
+    drawn = [run for run in runs_of(store) if "tfbench.curve" in run.data.tags]
+    assert len(drawn) == 2 and half.info.run_id not in {run.info.run_id for run in drawn}
+    assert {run.data.metrics["by_batch_size/samples_per_second"] for run in drawn} == {200.0 * 128}
+    parents = {run.data.tags["mlflow.parentRunId"] for run in runs_of(store) if "tfbench.run_id" in run.data.tags}
+    assert parents == {run.info.run_id for run in drawn}
 
 
 def test_a_sweep_that_is_not_there_is_not_shown_and_leaves_nothing(new_store: Store) -> None:
     nothing = TrackedSweep(experiment_id="", run_ids=frozenset())
-    assert new_tracker(new_store).show_sweep(build_plan(), {}) == nothing
+    assert new_tracker(new_store).show_sweep(build_plan(), NO_FIGURES) == nothing
     assert not new_store.root.exists()
     make_database(new_store)
-    assert new_tracker(new_store).show_sweep(build_plan(), {}) == nothing
+    assert new_tracker(new_store).show_sweep(build_plan(), NO_FIGURES) == nothing
     tracked = finish(new_store, build_sized_result(0))
-    assert new_tracker(new_store).show_sweep(build_plan(), {}).run_ids == frozenset()
+    assert new_tracker(new_store).show_sweep(build_plan(), NO_FIGURES).run_ids == frozenset()
     tags = client_of(new_store).get_experiment(tracked.experiment_id).tags
     assert set(tags) == {OVERVIEW.tag[0]}
 
@@ -335,7 +376,7 @@ def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> Non
     with pytest.raises(
         TrackingError, match=r"Nothing measured is lost; `tfbench ui --sweep abc --store \S*/mlruns` tries again"
     ):
-        new_tracker(store).show_sweep(build_plan(), {})
+        new_tracker(store).show_sweep(build_plan(), NO_FIGURES)
 
 
 def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(store: Store) -> None:

@@ -92,11 +92,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Fini
     import keras
 
     commands = {
-        "code": ("mine.toml", "--allow-code", "--format", "json", *NO_CHECKS),
+        "code": ("mine.toml", "--allow-code", "--format", "json", "--no-mlflow", *NO_CHECKS),
         "too_large": ("mine.toml", "--allow-code", "--global-batch-size", "41"),
         "file": (
             *("mnist_mlp", "--data", "synthetic", "--steps", "2", "--set", "model.file=nets/net.keras"),
-            *("--strategy", "mirrored", "--devices", "cpu:0,cpu:1", *NO_CHECKS),
+            *("--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--no-mlflow", *NO_CHECKS),
         ),
     }
     folders = {name: tmp_path_factory.mktemp(name) for name in commands}

@@ -7,7 +7,7 @@ import pytest
 
 from runs import NO_CHECKS, Command, of_kind, run
 
-LENGTH = ("--steps", "12", *NO_CHECKS)
+LENGTH = ("--steps", "12", "--no-mlflow", *NO_CHECKS)
 
 
 def test_arms_under_another_niceness_are_recorded_cautioned_and_refused(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finis
     """The folder of a run on one device that came to its end, and what it printed."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "small.toml").write_text(RECIPE)
-    return folder, run("run", "small.toml", "--format", "json", cwd=folder)
+    return folder, run("run", "small.toml", "--no-mlflow", "--format", "json", cwd=folder)
 
 
 @pytest.mark.parametrize("placement", [(), ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")])
@@ -61,7 +61,9 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     (tmp_path / "small.toml").write_text(RECIPE)
     whole = uninterrupted[1]
     if placement:
-        whole = run("run", "small.toml", *placement, "--store", "whole", "--format", "json", cwd=tmp_path)
+        whole = run(
+            "run", "small.toml", *placement, "--no-mlflow", "--store", "whole", "--format", "json", cwd=tmp_path
+        )
     assert whole.exit_code == 0, whole.stderr
     expected = losses(whole.document["epochs"])
     assert len(set(expected)) == 4

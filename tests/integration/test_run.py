@@ -8,6 +8,8 @@ import pytest
 
 from runs import NO_CHECKS, Command, Finished, of_kind, run, tracked_files, tracked_runs
 from tfbench.recipe.files import find_recipe
+from tfbench.report.run.run_json import to_json
+from tfbench.runs.stored import read_stored
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 
@@ -42,18 +44,24 @@ EPOCH_KEYS = {
     "val_accuracy",
 }
 _DIVERGING = "optimizer={name='sgd',learning_rate=1000.0}"
+STORED = ("--no-mlflow", *NO_CHECKS)
 TWO_CPUS = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
 
 
 class Done:
-    """A run that is over: what it printed, what it stored."""
+    """A run that is over: what it printed, what it stored, in MLflow where it was tracked there."""
 
     def __init__(self, finished: Finished, store: Path, name: str) -> None:
         self.finished = finished
         self.store = store
-        (self.tracked,) = [run for run in tracked_runs(store) if run.info.run_name.startswith(name)]
-        self.document: dict[str, Any] = _read_json(tracked_files(self.tracked) / "result.json")
-        self.journal = _read_lines(tracked_files(self.tracked) / "journal.jsonl")
+        self.tracked: Any = next((run for run in tracked_runs(store) if run.info.run_name.startswith(name)), None)
+        found = read_stored(Store(store), name)
+        journal = found.journal
+        self.document: dict[str, Any] = to_json(found.result, found.summary, found.tracked)
+        if self.tracked:
+            self.document = _read_json(tracked_files(self.tracked) / "result.json")
+            journal = tracked_files(self.tracked) / "journal.jsonl"
+        self.journal = _read_lines(journal)
         self.spans = [span for record in of_kind(self.journal, "spans") for span in record["spans"]]
 
 
@@ -92,8 +100,8 @@ def mirrored(plain_and_mirrored: tuple[Done, Done]) -> Done:
 def three_at_a_time_and_second_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Done]:
     return run_two(
         tmp_path_factory.mktemp("three_at_a_time_and_second_cpu"),
-        ("sine_lstm", *TWO_CPUS, "--set", "training.steps_per_execution=3", "--epochs", "2", *NO_CHECKS),
-        ("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--clock", "step", "--epochs", "2", *NO_CHECKS),
+        ("sine_lstm", *TWO_CPUS, "--set", "training.steps_per_execution=3", "--epochs", "2", *STORED),
+        ("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--clock", "step", "--epochs", "2", *STORED),
     )
 
 
@@ -101,8 +109,8 @@ def three_at_a_time_and_second_cpu(tmp_path_factory: pytest.TempPathFactory) -> 
 def compiled_and_diverging(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Done]:
     return run_two(
         tmp_path_factory.mktemp("compiled_and_diverging"),
-        ("sine_lstm", "--set", "training.jit_compile=true", "--steps", "5", *NO_CHECKS),
-        ("sine_lstm", "--epochs", "3", "--format", "json", *NO_CHECKS, *_set(_DIVERGING, "deterministic=true")),
+        ("sine_lstm", "--set", "training.jit_compile=true", "--steps", "5", *STORED),
+        ("sine_lstm", "--epochs", "3", "--format", "json", *STORED, *_set(_DIVERGING, "deterministic=true")),
     )
 
 

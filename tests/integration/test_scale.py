@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 SCALE = (
     *("scale", "mnist_hidden100_mlp", "--data", "synthetic", "--replicas", "1,2", "--devices", "cpu"),
-    *("--weak", "--per-replica-batch-size", "32", "--repeats", "1", "--set", "measurement.steps=5"),
+    *("--weak", "--per-replica-batch-size", "32", "--repeats", "1", "--no-mlflow", "--set", "measurement.steps=5"),
 )
 
 

@@ -92,7 +92,17 @@ def test_a_sweep_is_compared_again_in_every_format(folder: Path) -> None:
 
 
 def test_a_run_that_takes_too_long_or_too_much_stands_in_the_table_as_what_it_is(tmp_path: Path) -> None:
-    common = ("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--arm", "default cpu:0", "--repeats", "1")
+    common = (
+        "sweep",
+        "mnist_hidden100_mlp",
+        "--data",
+        "synthetic",
+        "--arm",
+        "default cpu:0",
+        "--repeats",
+        "1",
+        "--no-mlflow",
+    )
     late = run(*common, "--run-timeout", "1s", cwd=tmp_path)
     assert late.exit_code == 1
     assert "timed out" in late.stdout

@@ -136,11 +136,11 @@ def test_a_server_for_other_machines_answers_to_its_own_names_alone(sweep_url: s
     assert ask("evil.example") == 403
 
 
-def test_the_scatter_shows_runs_in_the_colour_of_their_batch_size(page: Browser) -> None:
+def test_the_scatter_shows_runs_in_the_colour_of_their_arm(page: Browser) -> None:
     script = """
         return [...new Set([...document.querySelectorAll('.scatterlayer .point')].map(
             point => getComputedStyle(point).fill))].length"""
-    assert wait_for(lambda: page.run(script), "the points") == 2
+    assert wait_for(lambda: page.run(script), "the points") == 2  # one device, mirrored
 
 
 def test_the_table_shows_sizes_and_speeds(page: Browser, url: str) -> None:
@@ -157,20 +157,18 @@ def test_the_view_of_a_sweep_opens_on_its_own_runs_and_leads_to_its_report(
 ) -> None:
     page.open("about:blank")
     page.open(sweep_url)
-    wait_for(lambda: "9 matching runs" in page.text(), "the runs of the sweep and its report")
-    # Eight runs in each of two charts of speed and one of arms, the half of them in each of two of speed-ups.
-    wait_for(lambda: page.run("return document.querySelectorAll('.scatterlayer .point').length") >= 32, "the points")
+    wait_for(lambda: "13 matching runs" in page.text(), "the runs of the sweep, its curves and its report")
+    # A line for each of two arms and two networks; speed-ups have those of the second arm.
+    script = """
+        return [...document.querySelectorAll('.scatterlayer .trace path.js-line')].map(
+            line => getComputedStyle(line).stroke)"""
+    colors = wait_for(lambda: (found := page.run(script)) and len(found) >= 4 + 2 and found, "the lines")
+    assert len(set(colors)) == 2
     text = page.text()
     assert "Sweep abc of test" in text
-    for title in (
-        "summary/log2_global_batch_size vs. summary/log10_samples_per_second",
-        "summary/log10_num_parameters vs. sweep/speedup",
-        "arm vs. summary/log10_samples_per_second",
-        "summary/log2_global_batch_size vs. summary/log10_num_parameters vs. sweep/speedup",
-    ):
+    for title in ("by_batch_size/samples_per_second", "by_batch_size/speedup"):
         assert title in text
-    colors = "return [...document.querySelectorAll('.scatterlayer .point')].map(p => getComputedStyle(p).fill)"
-    assert len(set(page.run(colors))) == 2
+    assert "default cpu:0 hidden_units=[100]" in text
     page.screenshot(tmp_path / "sweep.png")
     page.run("[...document.querySelectorAll('a')].find(a => a.textContent == 'report-abc').click()")
     find = "return [...document.querySelectorAll('a')].find(a => a.textContent == 'Open the report')?.href"

@@ -83,6 +83,9 @@ _MEASURING_OPTIONS = (
     store_option,
     tracking_uri_option,
     click.option("--experiment", help="MLflow experiment. [default: tfbench]"),
+    click.option(
+        "--no-mlflow", is_flag=True, help="Keep runs in the store alone, seconds sooner; `tfbench recover` tracks them."
+    ),
     format_option,
 )
 _LIMIT_OPTIONS = (
@@ -101,6 +104,7 @@ class Measuring(NamedTuple):
     store_root: Path
     tracking_uri: str | None
     experiment: str | None
+    no_mlflow: bool
     output_format: str
 
     @property

@@ -25,8 +25,9 @@ def open_maker(measuring: "Measuring", before: "TrackingState | None" = None) ->
 
     store = measuring.store
     state = choose_place(store, tracking_uri=measuring.tracking_uri, experiment=measuring.experiment, before=before)
-    tracker = make_tracker(state.tracking_uri, state.experiment, store, measuring.tracking_uri)
-    return RunMaker(store, state, tracker)
+    if measuring.no_mlflow:
+        return RunMaker(store, state, None)
+    return RunMaker(store, state, make_tracker(state.tracking_uri, state.experiment, store, measuring.tracking_uri))
 
 
 class ShownRuns:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.records.whole_files import write_output
 
 if TYPE_CHECKING:
@@ -17,8 +18,23 @@ T = TypeVar("T")
 WIDTH_INCHES = 8.0
 DOTS_PER_INCH = 150
 MAX_PANELS = 6
-HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO")
 
+# Told apart by people who see red and green alike: of Okabe and Ito (2008), and three that are as far from those as
+# they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
+ARM_COLORS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#332233",
+    "#3333dd",
+    "#662200",
+)
+
+# One for each entry of the ledger, and one for what is in none.
+_HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO", "/o", "-.", "\\\\.")
 _PANEL_INCHES = 3.1  # height
 _LEGEND_INCHES = 0.9
 _LINES = ("-", "--", "-.", ":")
@@ -63,11 +79,17 @@ def new_panels(num: int, title: str) -> "tuple[Figure, list[Axes]]":
 def arm_style(place: int) -> dict[str, Any]:
     """Returns how the lines of an arm are drawn: told apart by dashes and markers, not by colour alone."""
     return {
-        "color": f"C{place % 10}",
+        "color": ARM_COLORS[place % len(ARM_COLORS)],
         "linestyle": _LINES[place % len(_LINES)],
         "marker": _MARKERS[place % len(_MARKERS)],
         "markersize": 5,
     }
+
+
+def ledger_style(name: str) -> dict[str, Any]:
+    """Returns how an entry of the ledger is drawn in every plot: told apart by hatching as well as by colour."""
+    place = [*LEDGER_ENTRIES, "unaccounted"].index(name)
+    return {"color": f"C{place % 10}", "edgecolor": "white", "hatch": _HATCHES[place % len(_HATCHES)]}
 
 
 def add_legend(figure: "Figure", panels: "Sequence[Axes]", *, columns: int = 2) -> None:

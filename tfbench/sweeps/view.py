@@ -5,11 +5,13 @@ import dataclasses
 from collections.abc import Callable
 
 from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
 from tfbench.records.sweep import ROUND_TAG, CellResult, SweepPlan
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.tracking.tracker import TrackedSweep, Tracker
+from tfbench.sweeps.curves import find_curves
+from tfbench.tracking.tracker import SweepFigures, TrackedSweep, Tracker
 
 MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
 
@@ -27,12 +29,16 @@ class ShownSweep:
 
 
 def show_sweep(store: Store, plan: SweepPlan, results: dict[int, CellResult], tracker: Tracker) -> TrackedSweep:
-    """Writes the view of a sweep, and the speed-ups of its runs, into the experiment of a tracker.
+    """Writes the view of a sweep, its curves, verdict and speed-ups, into the experiment of a tracker.
 
     Raises:
         TrackingError: The tracking server cannot take it.
     """
-    return tracker.show_sweep(plan, find_speedups(compare_sweep(store, plan, results)))
+    comparison = compare_sweep(store, plan, results)
+    figures = SweepFigures(
+        speedups=find_speedups(comparison), curves=find_curves(plan, comparison), verdict=find_verdict(comparison)
+    )
+    return tracker.show_sweep(plan, figures)
 
 
 def try_to_show(store: Store, plan: SweepPlan, results: dict[int, CellResult], tracker: Tracker | None) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.profile.summary import summarize_profile
@@ -10,6 +10,7 @@ from tfbench.metrics import EPOCH_METRICS
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import ARM_TAG, SWEEP_TAG
+from tfbench.report.figures import ARM_COLORS
 from tfbench.schema import to_plain
 from tfbench.wording import cut, markdown_text
 
@@ -18,20 +19,8 @@ MAX_TAG_CHARACTERS = 8000
 MAX_CAUTION_CHARACTERS = 5000
 COLOR_TAG = "mlflow.runColor"
 
-# One colour a power of two, told apart by people who see red and green alike: of Okabe and Ito (2008), and three that
-# are as far from those as they are from each other, in CIELAB as seen with either deficiency (Machado et al. 2009).
-BATCH_SIZE_COLORS = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#d55e00",
-    "#332233",
-    "#3333dd",
-    "#662200",
-)
-REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no batch size
+REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no arm
+_STRATEGIES = ("default", "one_device", "mirrored")
 
 
 def params(result: RunResult) -> dict[str, str]:
@@ -110,7 +99,6 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     values: dict[str, str | None] = {
         **request.tags,
         "mlflow.runName": run_name(result),
-        COLOR_TAG: color_of(request.recipe.training.global_batch_size),
         "mlflow.source.name": "tfbench",
         "mlflow.source.type": "LOCAL",
         "tfbench.run_id": request.run_id,
@@ -122,6 +110,7 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     if request.recipe.cost.price_per_hour is not None:
         values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
     if result.placement:
+        values[COLOR_TAG] = color_of(result.placement.strategy, result.placement.devices)
         values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:
         values["tfbench.data"] = data_source(result)
@@ -163,9 +152,11 @@ def data_source(result: RunResult) -> str:
     return f"synthetic, {source}" if result.is_synthetic and "synthetic" not in source else source
 
 
-def color_of(global_batch_size: int) -> str:
-    """Returns the colour that stands for a batch size in MLflow's tables and charts."""
-    return BATCH_SIZE_COLORS[round(math.log2(global_batch_size)) % len(BATCH_SIZE_COLORS)]
+def color_of(strategy: str, devices: Sequence[str]) -> str:
+    """Returns the colour of an arm in MLflow's tables and charts; a sweep sees to it that its arms differ."""
+    if strategy not in _STRATEGIES or len(devices) > 2:
+        return ARM_COLORS[min(4 + len(devices).bit_length(), 8)]
+    return ARM_COLORS[2 * _STRATEGIES.index(strategy) + any(device.startswith("gpu") for device in devices)]
 
 
 def describe(result: RunResult, summary: Summary) -> str:

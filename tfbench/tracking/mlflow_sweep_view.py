@@ -1,12 +1,11 @@
 """The view of one sweep in MLflow: its runs alone, and charts of what it varied."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tfbench.metrics import SWEEP_METRICS
+from tfbench.metrics import CURVE_METRICS, SWEEP_METRICS, curve_metric
 from tfbench.recipe.tables import THREADS
 from tfbench.records.sweep import ARM_TAG, BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
-from tfbench.tracking.fields import BATCH_SIZE_COLORS, COLOR_TAG, color_of
 from tfbench.tracking.mlflow_view import (
     BATCH_SIZE,
     LOG_SPEED,
@@ -16,12 +15,14 @@ from tfbench.tracking.mlflow_view import (
     View,
     bars,
     contour,
+    curve_chart,
     line,
     metric_axis,
     parallel,
     param_axis,
     scatter,
 )
+from tfbench.tracking.tracker import Curve
 
 (SPEEDUP,) = SWEEP_METRICS
 NUM_REPLICAS = "summary/num_replicas"
@@ -33,8 +34,8 @@ def search_filter(sweep_id: str) -> str:
     return f"tags.`{SWEEP_TAG}` = '{sweep_id}'"
 
 
-def sweep_view(plan: SweepPlan) -> View:
-    """Returns the view of a sweep, the same each time. A report on the sweep is among its runs, by its tag."""
+def sweep_view(plan: SweepPlan, curves: Sequence[Curve] = ()) -> View:
+    """Returns the view of a sweep, whose address needs the plan alone. A report on it is among its runs, by its tag."""
     keys = [variation.key for variation in plan.variations if len(variation.values) > 1]
     has_arms = len(plan.arms) > 1
     sizes = ["metrics.`summary/num_parameters`"] if _size_keys(plan) else []
@@ -52,43 +53,10 @@ def sweep_view(plan: SweepPlan) -> View:
             f"metrics.`{STEP_TIME}`",
             "tags.`tfbench.reason`",
         ),
-        charts=_charts(plan, keys),
+        charts=[*_curve_charts(curves), *_charts(plan, keys)],
+        is_nested=bool(curves),
         made_at=round(plan.created * 1000),
     )
-
-
-def changed_color(plan: SweepPlan, tags: Mapping[str, str], params: Mapping[str, str]) -> dict[str, str]:
-    """Returns the tag of a run whose colour must be another one for the sweep's batch sizes to be told apart.
-
-    Where a sweep has a single batch size, the colours stand for the arms. A colour that a user chose stays.
-
-    Args:
-        plan: Of the sweep.
-        tags: Of the run, in MLflow.
-        params: Of the run, in MLflow.
-    """
-    batch = int(params.get(BATCH_KEY, 0))
-    if not batch or tags.get(COLOR_TAG, color_of(batch)) != color_of(batch):
-        return {}
-    batches = _batch_sizes(plan)
-    colors: dict[Hashable, str] = {size: color_of(size) for size in batches}
-    if len(batches) == 1:
-        colors = _colors([arm.label for arm in plan.arms])
-    elif len(set(colors.values())) < len(batches):
-        colors = _colors(sorted(batches))
-    color = colors.get(tags.get(ARM_TAG, "") if len(batches) == 1 else batch)
-    return {COLOR_TAG: color} if color and color != tags.get(COLOR_TAG) else {}
-
-
-def _colors(things: Sequence[Hashable]) -> dict[Hashable, str]:
-    return {thing: BATCH_SIZE_COLORS[index % len(BATCH_SIZE_COLORS)] for index, thing in enumerate(things)}
-
-
-def _batch_sizes(plan: SweepPlan) -> list[int]:
-    if plan.per_replica_batch_size is not None:
-        return [plan.per_replica_batch_size * max(1, len(arm.devices)) for arm in plan.arms]
-    varied = [variation.values for variation in plan.variations if variation.key == BATCH_KEY]
-    return list(varied[0]) if varied else [plan.tables["training"]["global_batch_size"]]
 
 
 def _charts(plan: SweepPlan, keys: Sequence[str]) -> list[Chart]:
@@ -109,6 +77,16 @@ def _charts(plan: SweepPlan, keys: Sequence[str]) -> list[Chart]:
     if not any(plan.tables.get("measurement", {}).get(name) for name in ("seconds", "steps")):
         charts += [line(name, over="elapsed_seconds") for name in ("val_accuracy", "val_loss")]
     return charts
+
+
+def _curve_charts(curves: Sequence[Curve]) -> list[Chart]:
+    """Returns what answers first: the means of each arm, a line over what was varied, or a bar where nothing was."""
+    points = [(curve.over, point) for curve in curves for point in curve.points.values()]
+    names = [name for name in CURVE_METRICS if any(name in figures for _, figures in points)]
+    tracked = [curve_metric(name, points[0][0]) for name in names]
+    if all(len(curve.points) == 1 for curve in curves):
+        return [bars(name) for name in tracked]
+    return [curve_chart(name, scale="log") for name in tracked]
 
 
 def _axes(plan: SweepPlan, keys: Sequence[str]) -> list[dict[str, str]]:

@@ -15,19 +15,17 @@ from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking import database, fields, mlflow_sweep_view, mlflow_view
+from tfbench.tracking import database, fields, mlflow_sweep, mlflow_view
 from tfbench.tracking.address import database_of, require_address, require_artifact_place
 from tfbench.tracking.mlflow_calls import Calls
 from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.mlflow_writes import end_of, log_whole, make_template, metrics_at, milliseconds, write_view
-from tfbench.tracking.tracker import TrackedSweep
+from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Experiment, Metric, Run
-
-MAX_FOUND = 50_000  # runs of a search
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -141,14 +139,10 @@ class MlflowTracker:
             client.set_terminated(run_id, status="FINISHED", end_time=at)
             return TrackedRun(tracking_uri=without_secrets(self._uri), experiment_id=experiment_id, run_id=str(run_id))
 
-    def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
-        """Writes the view of a sweep into the experiment, and to its runs what is known since all of them are made.
+    def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
+        """Writes the view of a sweep into the experiment, and what is known since all of its runs are made.
 
         Nothing is written where no run of it is.
-
-        Args:
-            plan: Of the sweep.
-            speedups: Over the sweep's first arm, by tfbench's ids of the runs.
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
         with self._lock, self._errors(f"Nothing measured is lost; `{again}` tries again."):
@@ -159,24 +153,8 @@ class MlflowTracker:
             if experiment is None:
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
             experiment_id = str(experiment.experiment_id)
-            found = self._connected().search_runs(
-                [experiment_id], mlflow_sweep_view.search_filter(plan.sweep_id), max_results=MAX_FOUND
-            )
-            runs = {run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags}
-            if runs:
-                write_view(self._connected(), experiment, mlflow_sweep_view.sweep_view(plan))
-            for run_id, run in runs.items():
-                name, value = mlflow_sweep_view.SPEEDUP, speedups.get(run_id)
-                metrics = {} if value is None or run.data.metrics.get(name) == value else {name: value}
-                tags = mlflow_sweep_view.changed_color(plan, run.data.tags, run.data.params)
-                if metrics or tags:
-                    log_whole(
-                        self._connected(),
-                        run.info.run_id,
-                        metrics=metrics_at(metrics, timestamp=run.info.end_time or 0),
-                        tags=tags,
-                    )
-            return TrackedSweep(experiment_id=experiment_id, run_ids=frozenset(runs))
+            run_ids = mlflow_sweep.write_sweep(self._connected(), experiment, plan, figures)
+            return TrackedSweep(experiment_id=experiment_id, run_ids=run_ids)
 
     def _prepare(self) -> None:
         if self._client or self._template:

@@ -34,6 +34,7 @@ class View:
     columns: Sequence[str]
     charts: Sequence[Chart]
     search: str = ""
+    is_nested: bool = False  # runs below their parents, folded away with their points until somebody opens them
     made_at: int = MADE_AT  # ms since 1970
 
     @property
@@ -57,8 +58,9 @@ class View:
     def _state(self) -> dict[str, Any]:
         return {
             "searchFilter": self.search,
-            "orderByKey": f"metrics.`{SPEED}`",
-            "orderByAsc": False,
+            # MLflow nests what is ordered by time alone, and shows the fastest first of what is not.
+            "orderByKey": "attributes.start_time" if self.is_nested else f"metrics.`{SPEED}`",
+            "orderByAsc": self.is_nested,
             "startTime": "ALL",
             "lifecycleFilter": "Active",
             "datasetsFilter": [],
@@ -149,6 +151,11 @@ def line(metric: str, *, over: str | None = None, scale: str = "linear") -> Char
         "yAxisExpressions": [],
         "useGlobalXaxisKey": False,
     }
+
+
+def curve_chart(metric: str, *, scale: str = "linear") -> Chart:
+    """Returns a chart of a line with points a run: a metric over its steps, which are sizes on a logarithmic axis."""
+    return line(metric, scale=scale) | {"xAxisScaleType": "log", "displayPoints": True}
 
 
 # Of all runs of an experiment.

@@ -22,6 +22,26 @@ class TrackedSweep:
     run_ids: frozenset[str]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """Figures of one arm of a sweep over what was varied, for one network."""
+
+    name: str
+    place: int  # of its colour
+    over: str  # what was varied, in words
+    points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
+    run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class SweepFigures:
+    """What is known of a sweep once its runs are made."""
+
+    speedups: Mapping[str, float]  # over the sweep's first arm, by tfbench's ids of the runs
+    curves: tuple[Curve, ...]
+    verdict: tuple[str, ...]
+
+
 class Tracker(Protocol):
     """Brings a tracking server up to what a run's journal says. Every method raises `TrackingError` only."""
 
@@ -34,5 +54,5 @@ class Tracker(Protocol):
     def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
         """Brings the tracked run up to `result`, adds all files below `files`, and notes how the run ended."""
 
-    def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
-        """Writes what shows a sweep by itself, speed-ups by run id included; a second call changes nothing."""
+    def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
+        """Writes what shows a sweep by itself, and what its runs say together; a second call changes nothing."""

@@ -369,8 +369,8 @@ def test_the_report_has_the_table_and_says_which_scaling_it_is() -> None:
     title = "Weak scaling: 48 samples a step for each replica, so that the global batch grows with them"
     assert f"<dt>scaling</dt><dd>{title}</dd>" in text
     assert f"<h2>Scaling</h2>\n<p>{title}.</p>" in text
-    assert "<td>80 % [80, 80]</td>" in text
-    assert '<td class="faster">1.60 [1.60, 1.60] +</td>' in text
+    assert ">80 % [80, 80]</td>" in text
+    assert '<td class="faster" data-name="speed-up">1.60 [1.60, 1.60] +</td>' in text
 
 
 def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_an_arm() -> None:

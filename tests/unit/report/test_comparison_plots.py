@@ -133,6 +133,7 @@ def test_an_arm_that_is_not_alike_is_said_to_be_unequal() -> None:
     )
     axes = plot_comparison(compare(briefs, no_floor, keys=[BATCH]))[SPEEDUP].figure.axes[0]
     assert texts_of(axes) == ["2.00 ?", "unequal"]
+    assert {cell.get_facecolor()[:3] for cell in axes.patches} == {(0.93, 0.93, 0.93)}  # neither is judged
 
 
 def test_of_many_networks_the_ends_are_kept_and_a_note_says_so() -> None:

@@ -99,6 +99,7 @@ def test_a_run_without_validation_shows_no_line_for_it(tmp_path: Path, figures: 
 def test_accuracy_on_synthetic_data_is_marked(tmp_path: Path, figures: dict[str, Figure]) -> None:
     draw(build_trained_run(synthetic=True), tmp_path)
     assert "accuracy on synthetic data" in figures["accuracy.png"].axes[0].get_title()
+    assert labels_of(figures["accuracy.png"]) == ["training", "validation"]  # published ones are of another task
     draw(build_trained_run(), tmp_path)
     assert "synthetic" not in figures["accuracy.png"].axes[0].get_title()
 
@@ -173,6 +174,16 @@ def test_every_entry_of_the_ledger_can_be_told_from_the_others(tmp_path: Path, f
     draw(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=21.0)), tmp_path)
     bars = figures["ledger.png"].axes[0].patches
     assert len({bar.get_hatch() for bar in bars}) == len(bars) == len(LEDGER_ENTRIES) + 1
+
+
+def test_an_entry_of_the_ledger_looks_the_same_in_every_plot(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    styles = []
+    for entries in ({"startup": 3.0, "steady": 4.0}, {"data": 1.0, "first_step": 1.0, "steady": 4.0}):
+        ledger = LedgerRecord(entries=entries, elapsed_seconds=7.0)
+        draw(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=7.0)), tmp_path)
+        (steady,) = [bar for bar in figures["ledger.png"].axes[0].patches if bar.get_width() == 4.0]
+        styles.append((steady.get_facecolor(), steady.get_hatch()))
+    assert styles[0] == styles[1]
 
 
 def test_a_text_of_the_users_is_drawn_as_it_is_and_never_read_as_mathematics(tmp_path: Path) -> None:

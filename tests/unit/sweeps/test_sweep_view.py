@@ -1,6 +1,6 @@
 """Which view `tfbench ui --sweep` opens, where it is, and what is said when it cannot be."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import view
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.view import ShownSweep, find_shown_sweep, find_speedups, show_sweep, try_to_show
-from tfbench.tracking.tracker import TrackedSweep
+from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 
 Cli = Callable[..., Any]
 
@@ -29,14 +29,14 @@ class Tracker:
     def __init__(self, *run_ids: str) -> None:
         self.run_ids = frozenset(run_ids)
         self.addresses: list[tuple[str, str]] = []
-        self.speedups: dict[str, float] = {}
+        self.figures: SweepFigures
 
     def at(self, uri: str, experiment: str, *rest: Any) -> Any:
         self.addresses.append((uri, experiment))
         return self
 
-    def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
-        self.speedups = dict(speedups)
+    def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
+        self.figures = figures
         return TrackedSweep(experiment_id="7", run_ids=self.run_ids)
 
 
@@ -84,7 +84,7 @@ def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> No
     tracker = Tracker(*store.run_ids()[2:6])
     shown = find(store, tracker)
     assert tracker.addresses == [("http://bench:5000", "other")]
-    assert len(tracker.speedups) == 3
+    assert len(tracker.figures.speedups) == 3
     assert shown == ShownSweep(
         tracking_uri="http://bench:5000",
         experiment="other",
@@ -180,7 +180,7 @@ def test_a_sweep_whose_view_cannot_be_written_ends_with_a_warning(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Down(Tracker):
-        def show_sweep(self, plan: SweepPlan, speedups: Mapping[str, float]) -> TrackedSweep:
+        def show_sweep(self, plan: SweepPlan, figures: SweepFigures) -> TrackedSweep:
             raise TrackingError("MLflow at http://bench: no answer.")
 
     warn_of_missing_view(try_to_show(store, *read_sweep(store, "abc"), Down()))

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
-from tfbench.metrics import EPOCH_METRICS, METRICS, SWEEP_METRICS
+from tfbench.metrics import CURVE_METRICS, EPOCH_METRICS, METRICS, SWEEP_METRICS
 from tfbench.records.sweep import SweepPlan, Variation, replica_arms
+from tfbench.report.figures import ARM_COLORS
 from tfbench.tracking import fields
-from tfbench.tracking.mlflow_sweep_view import changed_color, sweep_view
+from tfbench.tracking.mlflow_sweep_view import sweep_view
 from tfbench.tracking.mlflow_view import MAX_TAG_CHARACTERS, OVERVIEW, View
+from tfbench.tracking.tracker import Curve
 
 SIZES = Variation(key="model.hidden_units", values=([100], [1000, 1000]))
 BATCH, PARAMETERS = "summary/log2_global_batch_size", "summary/log10_num_parameters"
@@ -156,42 +158,35 @@ def test_only_a_sweep_of_whole_trainings_has_curves_of_learning() -> None:
     assert lines == [("elapsed_seconds", "val_accuracy"), ("elapsed_seconds", "val_loss")]
 
 
-def color(plan: SweepPlan, batch: int, arm: str = "default cpu:0", own: str | None = None) -> str:
-    """Returns the colour of a run of a sweep, which MLflow has with the colour of its batch size or one's own."""
-    tags = {"tfbench.arm": arm, "mlflow.runColor": own or fields.color_of(batch)}
-    changed = changed_color(plan, tags, {"training.global_batch_size": str(batch)})
-    return (tags | changed)["mlflow.runColor"]
+def test_arms_that_are_usual_differ_in_their_colours() -> None:
+    cpu, gpu = (tuple(f"{kind}:{index}" for index in range(16)) for kind in ("cpu", "gpu"))
+    arms = [("default", cpu[:1]), ("default", gpu[:1]), ("one_device", cpu[:1]), ("one_device", gpu[:1])]
+    arms += [("mirrored", cpu[:2]), *(("mirrored", gpu[:count]) for count in (2, 4, 8))]
+    assert len({fields.color_of(*arm) for arm in arms}) == len(arms)
+    assert fields.color_of("another", gpu) in ARM_COLORS
 
 
-def batches_plan(*sizes: int) -> SweepPlan:
-    return build_plan(variations=(Variation(key="training.global_batch_size", values=sizes),))
+def build_curve(*sizes: int, names: tuple[str, ...] = tuple(CURVE_METRICS)) -> Curve:
+    """Builds a curve over batch sizes."""
+    points = {size: dict.fromkeys(names, 1.0) for size in sizes}
+    return Curve(name="default cpu:0", place=0, over="batch size", points=points, run_ids=())
 
 
-def test_a_sweep_keeps_the_colours_of_powers_of_two() -> None:
-    sizes = [2**power for power in range(5, 14)]
-    plan = batches_plan(*sizes)
-    assert [color(plan, size) for size in sizes] == [fields.color_of(size) for size in sizes]
-    assert len({color(plan, size) for size in sizes}) == 9
+def test_the_curves_of_a_sweep_come_first_with_its_runs_folded_below_them() -> None:
+    state = read_state(sweep_view(BOTH, [build_curve(32, 64), build_curve(32)]))
+    charts = [(chart["type"], chart.get("metricKey")) for chart in state["compareRunCharts"][:4]]
+    assert charts[:3] == [("LINE", f"by_batch_size/{name}") for name in CURVE_METRICS]
+    assert charts[3][0] == "SCATTER"
+    assert (state["orderByKey"], state["orderByAsc"]) == ("attributes.start_time", True)
+    assert read_state(sweep_view(BOTH))["orderByKey"] == "metrics.`summary/samples_per_second`"
 
 
-def test_batch_sizes_that_would_share_a_colour_get_one_each() -> None:
-    sizes = (200, 96, 100, 104, 112, 128, 150, 175)
-    plan = batches_plan(*sizes)
-    assert len({fields.color_of(size) for size in sizes}) < 8
-    colors = {size: color(plan, size) for size in sizes}
-    assert len(set(colors.values())) == 8
-    assert {size: color(plan, size, own=colors[size]) for size in sizes} == colors
-
-
-def test_a_colour_that_a_user_chose_stays() -> None:
-    assert color(batches_plan(96, 100), 96, own="#123456") == "#123456"
-
-
-def test_a_single_batch_size_leaves_the_colours_to_the_arms() -> None:
-    plan = build_plan(variations=(SIZES,))
-    assert color(plan, 32) != color(plan, 32, arm="mirrored cpu:0,cpu:1")
-    weak = build_plan(variations=(), arms=replica_arms("gpu", (1, 2)), per_replica_batch_size=32)
-    assert [color(weak, size) for size in (32, 64)] == [fields.color_of(size) for size in (32, 64)]
+def test_curves_of_a_single_size_are_bars_and_only_what_is_known_is_drawn() -> None:
+    state = read_state(sweep_view(BOTH, [build_curve(32, names=("samples_per_second",)), build_curve(32, names=())]))
+    assert [chart.get("metricKey") for chart in state["compareRunCharts"] if chart["type"] in ("LINE", "BAR")] == [
+        "by_batch_size/samples_per_second",
+        "summary/samples_per_second",
+    ]
 
 
 # From linear RGB as one with normal sight sees it to that with protanopia, and with deuteranopia (Machado et al. 2009).
@@ -226,7 +221,7 @@ def lab(text: str, sight: str) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_colours_are_told_apart_by_whoever_looks(sight: str) -> None:
-    colors = [*fields.BATCH_SIZE_COLORS, fields.REPORT_COLOR, "#ffffff"]
+    colors = [*ARM_COLORS, fields.REPORT_COLOR, "#ffffff"]
     for a, b in itertools.combinations(colors, 2):
         distance = sum((p - q) ** 2 for p, q in zip(lab(a, sight), lab(b, sight), strict=True)) ** 0.5
         assert distance > 15, f"{a} and {b}"

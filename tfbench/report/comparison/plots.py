@@ -13,13 +13,13 @@ from tfbench.report.comparison.layout import Layout, Panel, lay_out
 from tfbench.report.comparison.scaling_plot import plot_scaling
 from tfbench.report.comparison.speeds import MARKS, mark, outcome_word
 from tfbench.report.figures import (
-    HATCHES,
     MAX_PANELS,
     Plot,
     add_legend,
     arm_style,
     format_tick,
     keep_ends,
+    ledger_style,
     left_out_note,
     new_figure,
     new_panels,
@@ -196,8 +196,9 @@ class _Paint:
         color: Any = "0.93"
         ink = "0.25"
         if entry.speedup:
-            color = self._colors(self._norm(math.log2(entry.speedup.ratio)))
-            ink = "black" if 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 0.5 else "white"
+            if entry.speedup.judgement != "not judged":  # a colour would judge it
+                color = self._colors(self._norm(math.log2(entry.speedup.ratio)))
+                ink = "black" if 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 0.5 else "white"
             text = f"{entry.speedup.ratio:.2f} {mark(entry.speedup)}"
         else:
             words = "unequal" if entry.unequal else outcome_word(entry) if entry.speed is None else "no baseline"
@@ -228,15 +229,10 @@ def _plot_ledger(comparison: Comparison) -> Plot | None:
     places = range(len(ledgers))[::-1]  # the baseline on top
     left = [0.0] * len(ledgers)
     longest = max(sum(ledger.values()) for ledger in ledgers.values())
-    for index, name in enumerate(next(iter(ledgers.values()))):
+    for name in next(iter(ledgers.values())):
         seconds = [max(0.0, ledger[name]) for ledger in ledgers.values()]
         if max(seconds) >= _SHOWN_SHARE * longest:
-            style: dict[str, Any] = {
-                "color": f"C{index % 10}",
-                "edgecolor": "white",
-                "hatch": HATCHES[index % len(HATCHES)],
-            }
-            axes.barh(places, seconds, left=left, height=0.6, label=name.replace("_", " "), **style)
+            axes.barh(places, seconds, left=left, height=0.6, label=name.replace("_", " "), **ledger_style(name))
             left = [before + more for before, more in zip(left, seconds, strict=True)]
     axes.set_yticks(places, ["\n".join(textwrap.wrap(arm, 26)) for arm in ledgers], fontsize="small")
     axes.set_xlabel("time (s)")

@@ -19,7 +19,8 @@ class Table:
     """A table that scrolls within its own box; one without a row is left out.
 
     `label` says what it holds to those who hear the page. Numbers stand to the right, `text_columns` to the left, and
-    the texts of `long_columns` may take several lines.
+    the texts of `long_columns` may take several lines. On a phone, a row of a table that `is_stacked` is a list of its
+    cells with their names.
     """
 
     label: str
@@ -27,6 +28,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     text_columns: Collection[int] = ()
     long_columns: Collection[int] = ()
+    is_stacked: bool = False
 
     def class_of(self, place: int, words: str) -> str:
         """Returns the class of a cell, "" for none."""

@@ -128,6 +128,7 @@ def _speeds(comparison: Comparison) -> Table:
         header=header,
         rows=_with_signs(rows),
         text_columns=[place for place, key in enumerate(comparison.keys) if not _is_numeric(comparison, key)],
+        is_stacked=True,
     )
 
 
@@ -136,7 +137,7 @@ def _scaling(comparison: Comparison) -> dict[str, Any] | None:
     if not scaling:
         return None
     header, rows = scaling_cells(scaling)
-    table = Table(label="speed by number of replicas", header=header, rows=_with_signs(rows))
+    table = Table(label="speed by number of replicas", header=header, rows=_with_signs(rows), is_stacked=True)
     return {"title": scaling_title(scaling), "table": table, "notes": scaling_notes(scaling)}
 
 
@@ -198,8 +199,10 @@ def _ledger(comparison: Comparison) -> Table:
         for name in next(iter(ledgers.values()), {})
         if any(abs(ledger[name]) >= _SHOWN_SECONDS for ledger in ledgers.values())
     ]
-    header = ["entry", *(f"{arm}, s" for arm in ledgers), "meaning"]
-    return Table(label="ledger of each arm", header=header, rows=rows, long_columns=(0, len(header) - 1))
+    header = ["entry", *ledgers, "meaning"]
+    return Table(
+        label="ledger of each arm", header=header, rows=rows, text_columns=(0,), long_columns=(len(header) - 1,)
+    )
 
 
 def _differing(contents: ReportContents) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.figures import DOTS_PER_INCH, blank_figure
+from tfbench.report.figures import DOTS_PER_INCH, blank_figure, ledger_style
 from tfbench.report.profile import profiles
 from tfbench.report.run import limits
 
@@ -22,8 +22,6 @@ _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would fl
 _TRAINING: dict[str, Any] = {"color": "C0", "linestyle": "-", "marker": "o"}
 _VALIDATION: dict[str, Any] = {"color": "C1", "linestyle": "--", "marker": "s"}
 _INFERENCE: dict[str, Any] = {"color": "C2", "linestyle": "-.", "marker": "d"}
-# One for each entry of the ledger, and one for what is in none.
-_HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO", "/o", "-.", "\\\\.")
 _REFERENCE_MARKERS = ("^", "v", "D", "x", "+", "*")
 
 
@@ -88,7 +86,8 @@ def _plot_accuracy(result: RunResult) -> "Figure | None":
         axes, result, [r.inference_accuracy for r in result.epochs], "training samples, inference mode", _INFERENCE
     )
     _plot_epochs(axes, result, validation, "validation", _VALIDATION)
-    _plot_reference_accuracies(axes, result)
+    if not result.is_synthetic:  # whose accuracies are of another task
+        _plot_reference_accuracies(axes, result)
     _finish_epoch_axes(axes, "accuracy (share of samples)")
     return figure
 
@@ -148,12 +147,9 @@ def _plot_ledger(result: RunResult, summary: Summary) -> "Figure | None":
     figure, axes = _new_figure(result, f"{wall:.1f} s of the measuring process")
     shares = [(name, seconds) for name, seconds in limits.ledger_shares(summary.metrics) if seconds >= 0.005]
     left = 0.0
-    for index, (name, seconds) in enumerate(shares):
+    for name, seconds in shares:
         label = f"{name.replace('_', ' ')}: {seconds:.2f} s, {seconds / wall:.1%}"
-        hatch = _HATCHES[index % len(_HATCHES)]
-        axes.barh(
-            0, seconds, left=left, height=0.5, label=label, color=f"C{index % 10}", edgecolor="white", hatch=hatch
-        )
+        axes.barh(0, seconds, left=left, height=0.5, label=label, **ledger_style(name))
         left += seconds
     axes.set_yticks([])
     axes.set_ylim(-0.6, 0.6)

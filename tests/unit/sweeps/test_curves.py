@@ -1,0 +1,75 @@
+"""What a sweep says in MLflow as lines: each arm's figures over what was varied."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps import BATCHES, TWO_ARMS, build_plan, write_sweep
+from tfbench.records.sweep import Cell, SweepPlan, Variation, replica_arms
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.curves import find_curves
+from tfbench.tracking.tracker import Curve
+
+SIZES = Variation(key="model.hidden_units", values=([100], [1000]))
+
+
+def curves_of(folder: Path, plan: SweepPlan, speed: Callable[[Cell], float | str]) -> tuple[Curve, ...]:
+    store = Store(folder / "mlruns")
+    write_sweep(store, plan, speed)
+    return find_curves(plan, compare_sweep(store, *read_sweep(store, plan.sweep_id)))
+
+
+def speeds(curve: Curve) -> dict[int, Any]:
+    return {x: pytest.approx(figures["samples_per_second"]) for x, figures in curve.points.items()}
+
+
+def test_each_arm_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path) -> None:
+    plan = build_plan(variations=(BATCHES, SIZES))
+    curves = curves_of(tmp_path, plan, lambda cell: 100.0 * (1 + cell.setting + 10 * cell.arm))
+    one, two = (arm.label for arm in TWO_ARMS)
+    assert [(curve.name, curve.place, curve.over) for curve in curves] == [
+        (f"{one} hidden_units=[100]", 0, "batch size"),
+        (f"{two} hidden_units=[100]", 1, "batch size"),
+        (f"{one} hidden_units=[1000]", 0, "batch size"),
+        (f"{two} hidden_units=[1000]", 1, "batch size"),
+    ]
+    assert speeds(curves[0]) == {32: 100.0, 64: 300.0}
+    assert speeds(curves[3]) == {32: 1200.0, 64: 1400.0}
+    assert [len(curve.run_ids) for curve in curves] == [4] * 4
+    assert curves[0].points[64] == {
+        "samples_per_second": pytest.approx(300.0),
+        "step_time_seconds": pytest.approx(64 / 300.0),
+    }
+    assert curves[1].points[32]["speedup"] == pytest.approx(11.0)
+
+
+def test_what_failed_and_what_is_not_there_yet_has_no_point(tmp_path: Path) -> None:
+    first, second = curves_of(tmp_path, build_plan(), lambda cell: "killed" if cell.arm and cell.setting else 100.0)
+    assert (list(first.points), list(second.points)) == ([32, 64], [32])
+    assert curves_of(tmp_path / "none", build_plan(), lambda cell: "killed") == ()
+
+
+def test_of_one_arm_networks_differ_in_their_colour(tmp_path: Path) -> None:
+    plan = build_plan(variations=(BATCHES, SIZES), arms=TWO_ARMS[:1])
+    assert [curve.place for curve in curves_of(tmp_path, plan, lambda cell: 100.0)] == [0, 1]
+
+
+def test_networks_without_another_size_are_told_apart_by_their_parameters(tmp_path: Path) -> None:
+    first, _ = curves_of(tmp_path, build_plan(variations=(SIZES,)), lambda cell: 100.0)
+    assert (first.over, list(first.points)) == ("parameters of the network", [79_510, 795_010])
+
+
+def test_numbers_of_replicas_make_one_curve(tmp_path: Path) -> None:
+    plan = build_plan(variations=(), arms=replica_arms("cpu", (1, 2, 4)), per_replica_batch_size=32)
+    (curve,) = curves_of(tmp_path, plan, lambda cell: 100.0 * (1 + cell.arm))
+    assert (curve.over, speeds(curve), len(curve.run_ids)) == ("replicas", {1: 100.0, 2: 200.0, 4: 300.0}, 6)
+
+
+def test_a_value_that_is_not_whole_has_no_point(tmp_path: Path) -> None:
+    rates = Variation(key="training.optimizer.learning_rate", values=(0.5, 1.0, 2.0))
+    first, _ = curves_of(tmp_path, build_plan(variations=(rates,)), lambda cell: 100.0)
+    assert (first.over, list(first.points)) == ("learning rate", [1, 2])

@@ -1,0 +1,96 @@
+"""What MLflow is told of a sweep once its runs are made: its view, a run a curve, what the runs say of each other."""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from tfbench.metrics import curve_metric
+from tfbench.records.sweep import SWEEP_TAG, SweepPlan
+from tfbench.report.figures import ARM_COLORS
+from tfbench.schema import to_plain
+from tfbench.tracking.fields import COLOR_TAG, color_of
+from tfbench.tracking.mlflow_sweep_view import SPEEDUP, search_filter, sweep_view
+from tfbench.tracking.mlflow_writes import log_whole, metrics_at, milliseconds, write_view
+from tfbench.tracking.tracker import Curve, SweepFigures
+from tfbench.wording import markdown_text
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment, Run
+
+MAX_FOUND = 50_000  # runs of a search
+CURVE_TAG = "tfbench.curve"  # what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
+_PARENT_TAG = "mlflow.parentRunId"
+
+
+def write_sweep(
+    client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, figures: SweepFigures
+) -> frozenset[str]:
+    """Writes all that shows a sweep, only what is not there yet; nothing where none of its runs is.
+
+    Returns:
+        tfbench's own ids of the sweep's runs that are there.
+    """
+    found = client.search_runs([experiment.experiment_id], search_filter(plan.sweep_id), max_results=MAX_FOUND)
+    runs = {run.data.tags["tfbench.run_id"]: run for run in found if "tfbench.run_id" in run.data.tags}
+    if not runs:
+        return frozenset()
+    write_view(client, experiment, sweep_view(plan, figures.curves))
+    drawn = {run.info.run_id: run for run in found if CURVE_TAG in run.data.tags}
+    by_mark = {run.data.tags[CURVE_TAG]: run for run in drawn.values()}
+    for place, curve in enumerate(figures.curves):
+        at = milliseconds(plan.created) + place  # MLflow lists them by time
+        parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
+        drawn.pop(parent.info.run_id, None)
+        _describe(client, parent, figures)
+        for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
+            speedup = figures.speedups.get(run.data.tags["tfbench.run_id"])
+            _complete(client, run, curve, parent.info.run_id, speedup)
+    for outdated in drawn:
+        client.delete_run(outdated)
+    return frozenset(runs)
+
+
+def _mark(curve: Curve) -> str:
+    plain = json.dumps(to_plain(curve), sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
+
+
+def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, curve: Curve, at: int) -> "Run":
+    tags = {
+        SWEEP_TAG: plan.sweep_id,
+        "tfbench.recipe": plan.recipe_name,
+        "mlflow.source.name": "tfbench",
+        COLOR_TAG: _color(curve),
+        CURVE_TAG: "",
+    }
+    run = client.create_run(experiment.experiment_id, at, tags, run_name=curve.name)
+    client.set_terminated(run.info.run_id, status="FINISHED", end_time=at)  # it is no measurement under way
+    for x, figures in curve.points.items():
+        metrics = {curve_metric(name, curve.over): value for name, value in figures.items()}
+        log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
+    client.set_tag(run.info.run_id, CURVE_TAG, _mark(curve))  # last: one that was begun and not ended is made anew
+    return run
+
+
+def _describe(client: "MlflowClient", run: "Run", figures: SweepFigures) -> None:
+    note = "\n\n".join(map(markdown_text, figures.verdict))
+    if run.data.tags.get("mlflow.note.content") != note:
+        client.set_tag(run.info.run_id, "mlflow.note.content", note)
+
+
+def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str, speedup: float | None) -> None:
+    """Adds to a run of a sweep what is known since the others are made; a colour that a user chose stays."""
+    metrics = {} if speedup is None or run.data.metrics.get(SPEEDUP) == speedup else {SPEEDUP: speedup}
+    strategy, devices = (run.data.params.get(name, "") for name in ("strategy", "devices"))
+    tags = {_PARENT_TAG: parent}
+    if run.data.tags.get(COLOR_TAG) == color_of(strategy, devices.split(",")):
+        tags[COLOR_TAG] = _color(curve)
+    tags = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
+    if metrics or tags:
+        at = run.info.end_time or 0
+        log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at), tags=tags)
+
+
+def _color(curve: Curve) -> str:
+    return ARM_COLORS[curve.place % len(ARM_COLORS)]
