@@ -1,25 +1,45 @@
 """`tfbench devices`: what a run can be placed on."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_lines, waiting
+from tfbench.cli._output import echo_lines, text_width, waiting
 
 if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
 
 
+CHECK_SECONDS = 2.0  # of steady steps on each device
+
+
+class Check(NamedTuple):
+    """What came of a short training on a device."""
+
+    device: str
+    samples_per_second: float | None
+    cautions: tuple[str, ...]  # about what was measured there
+    problem: str  # why nothing could be trained; "" if it could
+
+
 @click.command()
+@click.option(
+    "--check", is_flag=True, help="Train for seconds on each device, and say what disturbs a measurement there."
+)
 @format_option
-def command(output_format: str) -> None:
+@click.pass_context
+def command(context: click.Context, check: bool, output_format: str) -> None:
     """Show the devices that TensorFlow sees.
 
-    If a GPU is in the machine but not seen, it says why, and how to mend it.
+    If a GPU is in the machine but not seen, it says why, and how to mend it. --check trains a small network on each
+    device, keeps nothing of it, and says what speaks against measuring there: other load, stolen time, a quota, the
+    governor, memory, XLA flags, steps that scatter or drift. Exit code 1: a device cannot train.
 
     \b
     tfbench devices
+    tfbench devices --check
     tfbench devices --format json
     """
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
@@ -27,16 +47,67 @@ def command(output_format: str) -> None:
     with waiting("asking TensorFlow for devices"):
         facts = ask_devices()
     problem = explain_missing_gpu(facts)
+    if output_format == "text":
+        echo_lines(_describe(facts))
+        if problem:
+            click.echo(f"\nNot seen: {problem}")
+    devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
+    checks = []
+    for device in devices:
+        checks.append(_check(device))
+        if output_format == "text":
+            echo_lines(_describe_check(checks[-1], text_width()))
     if output_format == "json":
         import json
 
         from tfbench.schema import to_plain
 
-        click.echo(json.dumps(to_plain(facts) | {"problem": problem}, indent=2))
+        document = to_plain(facts) | {"problem": problem}
+        if check:
+            document["checks"] = [one._asdict() for one in checks]
+        click.echo(json.dumps(document, indent=2))
+    context.exit(1 if any(one.problem for one in checks) else 0)
+
+
+def _check(device: str) -> Check:
+    import tempfile
+
+    from tfbench import api
+    from tfbench.analysis.run.checks import find_requested_cautions
+    from tfbench.errors import TfbenchError
+
+    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, waiting(f"training on {device}"):
+        try:
+            run = api.run(
+                "mnist_hidden100_mlp",
+                overrides={"measurement.seconds": CHECK_SECONDS, "measurement.checks": False},
+                devices=device,
+                synthetic=True,
+                store=folder,
+                track=False,
+            )
+        except TfbenchError as error:
+            return Check(device, None, (), str(error))
+    asked_for = find_requested_cautions(run.result)
+    cautions = tuple(caution for caution in run.summary.cautions if caution not in asked_for)
+    problem = "" if run.status == "FINISHED" else run.reason or run.status
+    return Check(device, run.metrics.get("samples_per_second"), cautions, problem)
+
+
+def _describe_check(check: Check, width: int) -> Iterator[str]:
+    from tfbench.report.formats import format_number, wrap
+
+    yield ""
+    if check.problem:
+        yield from wrap(f"{check.device} cannot train: {check.problem}", width)
         return
-    echo_lines(_describe(facts))
-    if problem:
-        click.echo(f"\nNot seen: {problem}")
+    what = f"{check.device} trains a small network at {format_number(check.samples_per_second)} samples/s"
+    if not check.cautions:
+        yield from wrap(f"{what}. Nothing was found that disturbs a measurement.", width)
+        return
+    yield from wrap(f"{what}, but what is measured there is to be read with care:", width)
+    for caution in check.cautions:
+        yield from wrap(caution, width, first="- ")
 
 
 def _describe(facts: "DeviceFacts") -> list[str]:

@@ -61,7 +61,7 @@ def public_name(host: str) -> str:
 
 
 @contextlib.contextmanager
-def serve(store: Store, port: int, host: str = HOST) -> Iterator[subprocess.Popen[bytes]]:
+def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Popen[bytes]]":
     """Runs MLflow's server on a store for as long as the context lasts; it answers when the context begins.
 
     Args:

@@ -1,5 +1,6 @@
 """What `list`, `show`, `validate` and `devices` print, and the one message that a mistake gets."""
 
+import dataclasses
 import json
 import os
 import re
@@ -14,8 +15,14 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
+from builders import build_result
+from tfbench import api
+from tfbench.analysis.run.checks import find_requested_cautions
+from tfbench.analysis.run.summary import summarize
 from tfbench.cli import cli
+from tfbench.errors import DeviceError
 from tfbench.recipe import files
+from tfbench.runs.stored import Run
 
 Cli = Callable[..., Any]
 
@@ -182,6 +189,38 @@ def test_devices_says_why_a_gpu_is_not_seen(tfbench: Cli, monkeypatch: pytest.Mo
     assert (done.exit_code, done.stderr) == (0, "")
     assert "gpu    none\nTensorFlow 2.21.0, built without CUDA\n\nNot seen: an NVIDIA GPU is in" in done.stdout
     assert "driver is not loaded" in json.loads(tfbench("devices", "--format", "json").stdout)["problem"]
+
+
+def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
+    tfbench: Cli, monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path
+) -> None:
+    answer(monkeypatch, {"gpus": [{"name": "Titan X"}, {"name": "Titan X"}], "built_with_cuda": True})
+
+    def train(recipe: str, *, devices: str, store: str, **options: Any) -> Run:
+        assert Path(store).is_dir() and options["synthetic"] and not options["track"]
+        if devices == "gpu:1":
+            raise DeviceError("gpu:1: is busy.")
+        result = build_result()
+        cautions = (*find_requested_cautions(result), *(["drifting: too warm."] if devices == "gpu:0" else []))
+        summary = dataclasses.replace(summarize(result, warmup_steps=1), cautions=cautions)
+        return Run(result=result, summary=summary, tracked=None, journal=Path(store))
+
+    monkeypatch.setattr(api, "run", train)
+    done = tfbench("devices", "--check")
+    assert (done.exit_code, done.stderr) == (1, "")
+    _, cpu, first, second = done.stdout.split("\n\n")
+    assert cpu.startswith("cpu:0 trains a small network at ")
+    assert cpu.endswith("Nothing was found that disturbs a measurement.")
+    assert first.endswith("is to be read with care:\n- drifting: too warm.")
+    assert second == "gpu:1 cannot train: gpu:1: is busy.\n"
+    document = json.loads(tfbench("devices", "--check", "--format", "json").stdout)
+    assert [(one["device"], one["cautions"], one["problem"]) for one in document["checks"]] == [
+        ("cpu:0", [], ""),
+        ("gpu:0", ["drifting: too warm."], ""),
+        ("gpu:1", [], "gpu:1: is busy."),
+    ]
+    assert "checks" not in json.loads(tfbench("devices", "--format", "json").stdout)
+    assert list(in_tmp_path.iterdir()) == []
 
 
 def test_devices_says_when_tensorflow_does_not_answer(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
