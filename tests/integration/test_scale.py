@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runs import run
+from runs import run, tracked_runs
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +28,10 @@ def test_weak_scaling_is_measured_compared_and_reported(tmp_path: Path) -> None:
     assert two["efficiency"] is None  # of replicas that share cores
     assert two["judgement"] == "not judged"
     assert two["input_share"] > 0
+    assert tracked_runs(tmp_path / "mlruns") == []  # until somebody asks for it
+    assert "tfbench recover" in done.stderr and "tfbench ui" not in done.stderr
+    assert run("recover", cwd=tmp_path).exit_code == 0
+    assert len(tracked_runs(tmp_path / "mlruns")) == 2
     again = run("compare", "--sweep", "@last", cwd=tmp_path)
     assert again.stdout.startswith("Weak scaling: 32 samples a step for each replica")
     report = run("report", "--sweep", "@last", "--no-mlflow", "--plots", "plots", cwd=tmp_path)

@@ -108,7 +108,12 @@ def _read_defaults() -> dict[str, dict[str, Any]]:
     Raises:
         TfbenchError: His file is not valid.
     """
-    settings = read_settings()
+    try:
+        settings = read_settings()
+    except TfbenchError:
+        if "_TFBENCH_COMPLETE" in os.environ or {"-h", "--help", "--version"}.intersection(sys.argv):
+            return {}  # neither a press of the tab key nor help needs them
+        raise
     return dict.fromkeys(cli.list_commands(click.Context(cli)), settings) if settings else {}
 
 

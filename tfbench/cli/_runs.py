@@ -61,7 +61,13 @@ class ShownRuns:
 
         if self.as_json and self.detail == "quiet":
             return self.make(request, None, limits)
-        console = BriefConsole(label, self._warned, quiet_stdout=self.as_json, server=self.maker.server)
+        console = BriefConsole(
+            label,
+            self._warned,
+            quiet_stdout=self.as_json,
+            server=self.maker.server,
+            is_tracked=self.maker.tracker is not None,
+        )
         return self.make(request, console, limits)
 
     def show(self, outcome: "RunOutcome") -> None:

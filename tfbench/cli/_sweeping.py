@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import SweepPlan
-    from tfbench.store.store import Store
     from tfbench.store.sweep_log import SweepLog
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.compared import Swept
@@ -52,10 +51,14 @@ def make_sweep(
     return exit_code(has_failed=made.end.num_failed > 0, was_interrupted=made.end.was_interrupted)
 
 
-def look_again_lines(store: "Store", sweep_id: str) -> list[str]:
-    """Returns the commands that show a sweep again."""
-    commands = [store.command(name, "--sweep", sweep_id) for name in ("compare", "report", "ui")]
-    return [f"Sweep {sweep_id}: the table again, all of it as one file, in MLflow", *(f"  {one}" for one in commands)]
+def look_again_lines(measuring: "Measuring", sweep_id: str) -> list[str]:
+    """Returns the commands that show a sweep again, or bring it to where it is shown."""
+    store = measuring.store
+    commands = [store.command(name, "--sweep", sweep_id) for name in ("compare", "report")]
+    commands.append(store.command("recover") if measuring.no_mlflow else store.command("ui", "--sweep", sweep_id))
+    way = "into" if measuring.no_mlflow else "in"
+    head = f"Sweep {sweep_id}: the table again, all of it as one file, {way} MLflow"
+    return [head, *(f"  {one}" for one in commands)]
 
 
 def _show(made: "Swept", measuring: "Measuring") -> None:
@@ -72,7 +75,7 @@ def _show(made: "Swept", measuring: "Measuring") -> None:
         why = "interrupted" if end.was_interrupted else "the time budget is used up"
         lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id)}"]
-    lines += ["", *look_again_lines(measuring.store, plan.sweep_id)]
+    lines += ["", *look_again_lines(measuring, plan.sweep_id)]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
         document = {

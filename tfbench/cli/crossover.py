@@ -87,7 +87,7 @@ def command(
     runs = ShownRuns(measuring)
     result = _search(plan, store, runs)
     warn_of_missing_view(try_to_show(store, result.plan, result.results, runs.maker.tracker))
-    _show(plan, result, store, width, as_json=measuring.as_json)
+    _show(plan, result, measuring, width)
     context.exit(exit_code(has_failed=False, was_interrupted=result.found.was_stopped))
 
 
@@ -168,7 +168,7 @@ def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResul
         return search(plan, execute, watcher, keep, lambda result: find_noise_floor(store, result))
 
 
-def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int, *, as_json: bool) -> None:
+def _show(plan: "SearchPlan", result: "SearchResult", measuring: "Measuring", width: int) -> None:
     from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.comparison.comparison import comparison_json
     from tfbench.report.sweep.crossover import crossover_lines, crossover_to_json, model_lines
@@ -177,12 +177,13 @@ def _show(plan: "SearchPlan", result: "SearchResult", store: "Store", width: int
 
     labels = (plan.sweep.arms[0].label, plan.sweep.arms[1].label)
     sweep_id, models = plan.sweep.sweep_id, result.models
+    store, as_json = measuring.store, measuring.as_json
     comparison = compare_sweep(store, result.plan, result.results)
     lines = result_lines(comparison, width)
     lines += ["", *crossover_lines(result.found, plan.key, labels, width, result.unequal)]
     if models:
         lines += ["", *model_lines(models.arms, models.crossings, plan.key, labels, width)]
-    lines += ["", *look_again_lines(store, sweep_id)]
+    lines += ["", *look_again_lines(measuring, sweep_id)]
     echo_lines(lines, err=as_json)
     if as_json:
         document = {"sweep_id": sweep_id, "recipe": plan.sweep.recipe_name} | crossover_to_json(

@@ -14,6 +14,7 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     from tfbench.recipe import registry
 
     names = registry.list_names("models" if param.name == "model" else "datasets")
+    names.pop("keras_file", None)  # named by its file
     return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
 
 
@@ -40,13 +41,15 @@ def command(file: Path, model: str, dataset: str, force: bool) -> None:
     """Write a recipe of your own to begin with, its keys below what they mean.
 
     What you must choose is set; what you may choose stands as a comment, with its default. The recipe is checked as
-    `tfbench validate` does. Whether network and data fit each other, `tfbench show` finds out. FILE - is stdout.
+    `tfbench validate` does. Whether network and data fit each other, `tfbench show` finds out, and with data of your
+    own the first run. FILE - is stdout.
 
     \b
     tfbench init mine.toml
     tfbench init mine.toml --model lenet5 --dataset cifar10
     tfbench init mine.toml --model layers
     """
+    from tfbench.recipe.registry import is_code
     from tfbench.recipe.tables import from_tables
     from tfbench.recipe.template import write_template
     from tfbench.recipe.toml_text import parse_toml
@@ -60,15 +63,14 @@ def command(file: Path, model: str, dataset: str, force: bool) -> None:
     if model.endswith(".keras"):
         if not os.path.isfile(model):  # noqa: PTH113 - never raises
             raise RecipeError(f"--model {model}: no such file. model.save(...) writes one.")
-        model = os.path.relpath(model, file.parent)
+        model = os.path.relpath(model, "." if is_stdout(file) else file.parent)
     text = write_template(model, dataset)
     from_tables(parse_toml(text), name=file.stem, source=str(file))
     write_to(file, text.encode())
     if not is_stdout(file):
-        echo_lines(
-            [
-                f"{file}: {model} on {dataset}.",
-                f"  {command_line('show', str(file))}",
-                f"  {command_line('run', str(file), '--data', 'synthetic')}",
-            ]
-        )
+        trusted = ("--allow-code",) if is_code(model) or is_code(dataset) else ()
+        lines = [f"{file}: {model} on {dataset}."]
+        if not is_code(dataset):  # only loading it would tell its shapes
+            lines.append(f"  {command_line('show', str(file), *trusted)}")
+        data = () if is_code(dataset) else ("--data", "synthetic")
+        echo_lines([*lines, f"  {command_line('run', str(file), *data, *trusted)}"])

@@ -52,8 +52,8 @@ def command(
     """Look at the runs in MLflow: speed by network size and batch size.
 
     Starts MLflow's own server on the store and prints the address to open. Ctrl-C ends it. Of a sweep that is tracked
-    at another server, the view there is opened. On a machine without a screen, it prints the ssh command by which your
-    own machine reaches it.
+    at another server, the view there is opened. Over ssh, without a screen, it prints the command by which your own
+    machine reaches it.
 
     \b
     tfbench ui
@@ -120,7 +120,7 @@ def _serve(store: "Store", place: Place, view: "View", experiment_id: str, opens
     from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
-    host, port = place
+    host, port = server.normal_host(place[0]), place[1]
     chosen = server.choose_port(port, host)
     try:
         click.echo(f"Starting MLflow on {store.database} ...", err=True)

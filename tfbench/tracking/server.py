@@ -19,6 +19,7 @@ HOST = "127.0.0.1"
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only where somebody asks for it
 DEFAULT_PORT = 5000
 TRIED_PORTS = 50
+HTTP_PORT = 80
 START_SECONDS = 120.0  # the first start after an installation reads hundreds of megabytes
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.2
@@ -50,6 +51,14 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
     )
 
 
+def normal_host(host: str) -> str:
+    """Returns an address to listen on as it is known here: "0" and others like it mean all of them."""
+    with contextlib.suppress(OSError, ValueError):
+        if socket.gethostbyname(host or "no address") == _ALL_ADDRESSES:
+            return _ALL_ADDRESSES
+    return host
+
+
 def is_loopback(host: str) -> bool:
     """Says whether nobody but this machine reaches what listens on an address, or name, of it."""
     return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
@@ -77,6 +86,7 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
     arguments = ["server", "--host", host, "--port", str(port), "--workers", "1"]
     if host != HOST:
         names = [f"{name}:{port}" for name in _own_names(host)]
+        names += _own_names(host) if port == HTTP_PORT else []  # which browsers leave out
         arguments += ["--allowed-hosts", ",".join(names)]
         arguments += ["--cors-allowed-origins", ",".join(f"http://{name}" for name in names)]
     arguments += ["--backend-store-uri", store.tracking_uri]
@@ -102,7 +112,7 @@ def _own_names(host: str) -> list[str]:
         names += [
             one.address for found in psutil.net_if_addrs().values() for one in found if one.family == socket.AF_INET
         ]
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(name.lower() for name in names))  # as browsers send them
 
 
 def _is_free(port: int, host: str) -> bool:

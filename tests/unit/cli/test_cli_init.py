@@ -47,7 +47,17 @@ def test_a_file_of_a_network_is_named_from_the_recipe(tfbench: Cli, in_tmp_path:
 
 def test_code_of_ones_own_is_named_and_not_run(tfbench: Cli, in_tmp_path: Path) -> None:
     code = ("--model", "mine.nets:build_model", "--dataset", "mine.data:load_splits")
-    assert tfbench("init", "own.toml", *code).exit_code == 0
+    done = tfbench("init", "own.toml", *code)
+    assert done == (
+        0,
+        "own.toml: mine.nets:build_model on mine.data:load_splits.\n  tfbench run own.toml --allow-code\n",
+        "",
+    )
+    shipped = tfbench("init", "shipped.toml", *code[:2])
+    assert shipped.stdout.splitlines()[1:] == [
+        "  tfbench show shipped.toml --allow-code",
+        "  tfbench run shipped.toml --data synthetic --allow-code",
+    ]
     assert load_recipe(Path("own.toml")).dataset.name == "mine.data:load_splits"
 
 

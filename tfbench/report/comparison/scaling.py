@@ -5,7 +5,7 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Entry
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, ScalingPoint
 from tfbench.report.comparison.speeds import LEGEND, outcome_word, speed_text, speedup_text
-from tfbench.report.formats import wrap
+from tfbench.report.formats import TEXT_WIDTH, wrap
 from tfbench.report.text_table import fitting_lines
 
 _COLUMNS = (
@@ -60,11 +60,12 @@ def scaling_notes(scaling: Scaling) -> list[str]:
     ]
 
 
-def scaling_lines(scaling: Scaling, width: int) -> list[str]:
-    """Returns title, table and what must be known to read it."""
+def scaling_lines(scaling: Scaling, width: int, *, has_legend: bool = True) -> list[str]:
+    """Returns title, table, which may be as wide as it must, and what must be known to read it."""
     table = fitting_lines(*scaling_cells(scaling), width, drop=_LESS_IMPORTANT)
-    notes = [line for note in (*scaling_notes(scaling), LEGEND) for line in wrap(note, width)]
-    return [*wrap(scaling_title(scaling), width), *table, "", *notes]
+    width = min(width, TEXT_WIDTH)
+    notes = [*scaling_notes(scaling), *([LEGEND] if has_legend else [])]
+    return [*wrap(scaling_title(scaling), width), *table, "", *(line for note in notes for line in wrap(note, width))]
 
 
 def scaling_json(scaling: Scaling) -> dict[str, Any]:

@@ -55,7 +55,11 @@ def mark(speedup: Speedup) -> str:
 
 def change_text(ratio: float, other: str) -> str:
     """Returns "5.3 % slower than A" or "2.0 % faster than A"; from twice the speed on "3.07 times as fast as A"."""
-    return f"{ratio:.3g} times as fast as {other}" if ratio >= _MANY else f"{_share_text(ratio)} than {other}"
+    return f"{_times(ratio)} times as fast as {other}" if ratio >= _MANY else f"{_share_text(ratio)} than {other}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
 
 
 def _share_text(ratio: float) -> str:
@@ -71,7 +75,7 @@ def interval_text(speedup: Speedup) -> str:
     if low is None or high is None:
         return ""
     if speedup.ratio >= _MANY:
-        between = f"{low:.3g} to {high:.3g} times"
+        between = f"{_times(low)} to {_times(high)} times"
     elif low > 1:
         between = f"{format_share(low - 1).removesuffix(' %')} to {format_share(high - 1)}"
     elif high < 1:

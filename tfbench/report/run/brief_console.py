@@ -30,9 +30,11 @@ class BriefConsole(RunConsole):
         *,
         quiet_stdout: bool,
         server: str | None = None,
+        is_tracked: bool = True,
         console: Console | None = None,
     ) -> None:
         super().__init__(quiet_stdout=quiet_stdout, server=server, console=console)
+        self._is_tracked = is_tracked
         self._label = label
         self._warned = warned
 
@@ -67,7 +69,7 @@ class BriefConsole(RunConsole):
         parts = [tables.status_line(result)]
         if result.status == "FINISHED" and speed is not None:
             parts = [f"{formats.format_number(speed)} samples/s"]
-        if tracked is None:
+        if tracked is None and self._is_tracked:
             parts.append(
                 f"not in MLflow; `{tables.bring_it_there(store_of(store_hint), self._server)}` brings it there"
             )

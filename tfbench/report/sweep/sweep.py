@@ -88,7 +88,7 @@ def result_lines(comparison: Comparison, width: int, *, has_legend: bool = True)
     """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ."""
     scaling, table_width, width = find_scaling(comparison), width, min(width, TEXT_WIDTH)
     if scaling:
-        table = scaling_lines(scaling, width)
+        table = scaling_lines(scaling, table_width, has_legend=has_legend)
     else:
         table = comparison_lines(comparison, table_width)
         table += ["", *wrap(LEGEND, width)] if has_legend else []
