@@ -208,11 +208,11 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
     monkeypatch.setattr(api, "run", train)
     done = tfbench("devices", "--check")
     assert (done.exit_code, done.stderr) == (1, "")
-    _, cpu, first, second = done.stdout.split("\n\n")
+    _, cpu, first, second = (" ".join(part.split()) for part in done.stdout.split("\n\n"))
     assert cpu.startswith("cpu:0 trains a small network at ")
     assert cpu.endswith("Nothing was found that disturbs a measurement.")
-    assert first.endswith("is to be read with care:\n- drifting: too warm.")
-    assert second == "gpu:1 cannot train: gpu:1: is busy.\n"
+    assert first.endswith("is to be read with care: - drifting: too warm.")
+    assert second == "gpu:1 cannot train: gpu:1: is busy."
     document = json.loads(tfbench("devices", "--check", "--format", "json").stdout)
     assert [(one["device"], one["cautions"], one["problem"]) for one in document["checks"]] == [
         ("cpu:0", [], ""),
