@@ -59,7 +59,8 @@ def test_a_killed_sweep_goes_on_to_the_same_set_of_points(folder: Path) -> None:
 
 def test_every_run_of_a_sweep_is_tagged_in_mlflow(folder: Path) -> None:
     sweep_id = list_sweeps(Store(folder / "mlruns"))[0]
-    done = [run for run in tracked_runs(folder / "mlruns") if run.info.status == "FINISHED"]
+    measured = [run for run in tracked_runs(folder / "mlruns") if "tfbench.run_id" in run.data.tags]
+    done = [run for run in measured if run.info.status == "FINISHED"]
     assert {run.data.tags["tfbench.sweep"] for run in done} == {sweep_id}
     assert sorted((run.data.tags["tfbench.point"], run.data.tags["tfbench.arm"]) for run in done) == [
         ("0", "default cpu:0"),
@@ -74,6 +75,10 @@ def test_a_sweep_leaves_its_view_and_its_speedups_in_mlflow(folder: Path) -> Non
     with contextlib.closing(sqlite3.connect(store.database)) as connection:
         keys = {key for (key,) in connection.execute("SELECT key FROM experiment_tags")}
     assert f"mlflow.sharedViewState.tfbench-sweep-{list_sweeps(store)[0]}" in keys
+    assert [run.info.run_name for run in tracked_runs(folder / "mlruns") if "tfbench.curve" in run.data.tags] == [
+        "default cpu:0",
+        "mirrored cpu:0,cpu:1",
+    ]
     runs = [run for run in tracked_runs(folder / "mlruns") if "sweep/speedup" in run.data.metrics]
     assert [run.data.tags["tfbench.arm"] for run in runs] == ["mirrored cpu:0,cpu:1"] * 2
 
