@@ -42,6 +42,7 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
     tfbench devices --check
     tfbench devices --format json
     """
+    from tfbench.errors import ExitCode
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
 
     with waiting("asking TensorFlow for devices"):
@@ -66,7 +67,7 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
         if check:
             document["checks"] = [one._asdict() for one in checks]
         click.echo(json.dumps(document, indent=2))
-    context.exit(1 if any(one.problem for one in checks) else 0)
+    context.exit(ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE)
 
 
 def _check(device: str) -> Check:

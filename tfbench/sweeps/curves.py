@@ -8,12 +8,14 @@ from tfbench.report.comparison.layout import lay_out
 from tfbench.tracking.tracker import Curve
 
 Point = tuple[float, Entry]
+_LAST_STEP = 2**53
 
 
 def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
     """Returns a curve for each arm and network, as the report draws them; one alone if arms are numbers of replicas.
 
-    Places on the x axis that are not whole have no curve: a tracking server counts in whole steps.
+    Places on the x axis that are not whole, or beyond what a float counts exactly, have no point: a tracking server
+    counts in whole steps.
     """
     if counts := replica_counts(plan):
         entries = [row.entries for row in comparison.rows[:1]]
@@ -35,12 +37,16 @@ def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str) -> tuple[C
             name=name,
             place=place,
             over=over,
-            points={int(x): _figures(entry) for x, entry in points if entry.speed and x == int(x)},
+            points={int(x): _figures(entry) for x, entry in points if entry.speed and _is_step(x)},
             run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
         )
         for name, place, points in found
         if any(entry.runs for _, entry in points)
     )
+
+
+def _is_step(x: float) -> bool:
+    return x.is_integer() and abs(x) <= _LAST_STEP
 
 
 def _figures(entry: Entry) -> Mapping[str, float]:

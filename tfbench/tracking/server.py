@@ -53,7 +53,7 @@ def choose_port(wanted: int | None, host: str = HOST) -> int:
 
 def normal_host(host: str) -> str:
     """Returns an address to listen on as it is known here: "0" and others like it mean all of them."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, TypeError, ValueError):  # what can be no name is said when it is listened on
         if socket.gethostbyname(host or "no address") == _ALL_ADDRESSES:
             return _ALL_ADDRESSES
     return host

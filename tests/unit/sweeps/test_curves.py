@@ -1,5 +1,6 @@
 """What a sweep says in MLflow as lines: each arm's figures over what was varied."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from sweeps import BATCHES, TWO_ARMS, build_plan, write_sweep
 from tfbench.records.sweep import Cell, SweepPlan, Variation, replica_arms
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
+from tfbench.sweeps import curves
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.curves import find_curves
 from tfbench.tracking.tracker import Curve
@@ -29,22 +31,22 @@ def speeds(curve: Curve) -> dict[int, Any]:
 
 def test_each_arm_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path) -> None:
     plan = build_plan(variations=(BATCHES, SIZES))
-    curves = curves_of(tmp_path, plan, lambda cell: 100.0 * (1 + cell.setting + 10 * cell.arm))
+    found = curves_of(tmp_path, plan, lambda cell: 100.0 * (1 + cell.setting + 10 * cell.arm))
     one, two = (arm.label for arm in TWO_ARMS)
-    assert [(curve.name, curve.place, curve.over) for curve in curves] == [
+    assert [(curve.name, curve.place, curve.over) for curve in found] == [
         (f"{one} hidden_units=[100]", 0, "batch size"),
         (f"{two} hidden_units=[100]", 1, "batch size"),
         (f"{one} hidden_units=[1000]", 0, "batch size"),
         (f"{two} hidden_units=[1000]", 1, "batch size"),
     ]
-    assert speeds(curves[0]) == {32: 100.0, 64: 300.0}
-    assert speeds(curves[3]) == {32: 1200.0, 64: 1400.0}
-    assert [len(curve.run_ids) for curve in curves] == [4] * 4
-    assert curves[0].points[64] == {
+    assert speeds(found[0]) == {32: 100.0, 64: 300.0}
+    assert speeds(found[3]) == {32: 1200.0, 64: 1400.0}
+    assert [len(curve.run_ids) for curve in found] == [4] * 4
+    assert found[0].points[64] == {
         "samples_per_second": pytest.approx(300.0),
         "step_time_seconds": pytest.approx(64 / 300.0),
     }
-    assert curves[1].points[32]["speedup"] == pytest.approx(11.0)
+    assert found[1].points[32]["speedup"] == pytest.approx(11.0)
 
 
 def test_what_failed_and_what_is_not_there_yet_has_no_point(tmp_path: Path) -> None:
@@ -73,3 +75,10 @@ def test_a_value_that_is_not_whole_has_no_point(tmp_path: Path) -> None:
     rates = Variation(key="training.optimizer.learning_rate", values=(0.5, 1.0, 2.0))
     first, _ = curves_of(tmp_path, build_plan(variations=(rates,)), lambda cell: 100.0)
     assert (first.over, list(first.points)) == ("learning rate", [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"), [(32.0, True), (-1.0, True), (0.5, False), (1e30, False), (math.inf, False)]
+)
+def test_a_step_is_a_whole_number_that_a_tracking_server_can_hold(x: float, expected: bool) -> None:
+    assert curves._is_step(x) is expected

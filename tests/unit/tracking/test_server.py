@@ -9,7 +9,7 @@ from tfbench.tracking import server
 @pytest.mark.parametrize("host", ["", "a..b", "\u00e9..\u00fc", "x" * 300, "with blank", "a\0b", "203.0.113.9", "::1"])
 def test_an_address_that_cannot_be_listened_on_is_said(host: str) -> None:
     with pytest.raises(TrackingError, match="port 5000: cannot be listened on"):
-        server.choose_port(None, host)
+        server.choose_port(None, server.normal_host(host))
 
 
 def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +24,14 @@ def test_a_port_that_is_not_this_users_is_no_port_in_use(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("host", "expected"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
 def test_only_this_machine_reaches_a_loopback_address(host: str, expected: bool) -> None:
     assert server.is_loopback(host) is expected
+
+
+@pytest.mark.parametrize("host", ["0", "0x0", "0.0.0.0"])
+def test_all_addresses_have_several_names(host: str) -> None:
+    assert server.normal_host(host) == "0.0.0.0"
+    assert server.normal_host("localhost") == "localhost"
+
+
+def test_a_machine_is_asked_for_by_its_names_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server.socket, "gethostname", lambda: "BENCH-1")
+    assert {"bench-1", "localhost", "127.0.0.1"} <= set(server._own_names("0.0.0.0"))
