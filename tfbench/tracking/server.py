@@ -10,10 +10,14 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfbench.errors import TrackingError
 from tfbench.machine import children
 from tfbench.store.store import Store
+
+if TYPE_CHECKING:
+    import psutil
 
 HOST = "127.0.0.1"
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only where somebody asks for it
@@ -136,21 +140,37 @@ def _wait_until_it_answers(process: "subprocess.Popen[bytes]", host: str, port: 
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), direct.open(f"http://{host}:{port}/health", timeout=5):
-            return
+            if _listens(process, port):  # and not another that took the port at the same moment
+                return
         time.sleep(POLL_SECONDS)
     # It ends with code 0 when the port is in use: somebody took it since it was looked at.
     tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LOG_LINES:])
     raise TrackingError(f"MLflow's server did not start on port {port} of {host}. It wrote last:\n{tail}")
 
 
+def _family(process: "subprocess.Popen[bytes]") -> "list[psutil.Process]":
+    """Returns a server that runs, and its descendants."""
+    import psutil
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    return []
+
+
+def _listens(process: "subprocess.Popen[bytes]", port: int) -> bool:
+    import psutil
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        sockets = [one for relative in _family(process) for one in relative.net_connections(kind="tcp")]
+        return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in sockets)
+    return False
+
+
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """Ends the server and its descendants, whom a killed server would leave behind."""
     import psutil
 
-    try:
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        family = []
+    family = _family(process)
     process.terminate()
     _, alive = psutil.wait_procs(family, timeout=STOP_SECONDS)
     for relative in alive:
