@@ -268,7 +268,7 @@ def compare(
         plan, results = read_sweep(kept, find_sweep(kept, sweep))
         comparison = compare_sweep(kept, plan, results, baseline=baseline)
     else:
-        run_ids = kept.run_ids() if runs is None else [kept.find_training(token) for token in runs]
+        run_ids = None if runs is None else [kept.find_training(token) for token in runs]
         comparison = compare_stored(kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
     if not comparison.rows and not comparison.unreadable:
         command = kept.command("sweep", "RECIPE")

@@ -16,6 +16,7 @@ import pytest
 from runs import tracked_runs
 from tfbench.runs.baseline import read_baseline
 from tfbench.store.store import Store
+from tfbench.wording import format_share
 
 DATA = Path(__file__).parents[1] / "data" / "store_0.1.0"
 SAID = DATA / "said"
@@ -53,11 +54,12 @@ def test_says_what_it_said(tfbench: Cli, store: Path, said: str, arguments: tupl
 
 
 def test_the_table_of_a_sweep_says_what_it_said_in_another_layout(tfbench: Cli, store: Path) -> None:
-    """That version's tables did not know the width of the terminal."""
+    """That version's tables did not know the width of the terminal, and wrote "+-2.1%"."""
     table, _, rest = tfbench("compare", "--sweep", SWEEP).stdout.partition("\n\n")
     said_table, _, said_rest = (SAID / "compare_sweep.txt").read_text(encoding="utf-8").partition("\n\n")
     assert rest == said_rest
-    figures = re.findall(r"[\d.,]+ (?:\+-[\d.]+%|\(not bounded\))|[\d.]+ \[.+?\] \S", said_table)
+    said_table = re.sub(r"\+-([\d.]+)%", lambda found: f"± {format_share(float(found[1]) / 100)}", said_table)
+    figures = re.findall(r"[\d.,]+ (?:± [\d.]+ %|\(not bounded\))|[\d.]+ \[.+?\] \S", said_table)
     assert len(figures) == 6
     assert [figure for figure in figures if figure not in table] == []
 

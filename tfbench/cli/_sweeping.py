@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import SweepPlan
+    from tfbench.runs.maker import RunMaker
     from tfbench.store.sweep_log import SweepLog
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.compared import Swept
@@ -44,24 +45,30 @@ def make_sweep(
     echo_lines(plan_lines(plan, len(list_cells(plan)) - num_made, text_width()), err=measuring.as_json)
     if is_dry:
         return ExitCode.DONE
-    console = open_sweep_console(plan, quiet_stdout=measuring.as_json)
-    made = making.make_sweep(plan, opened, open_maker(measuring, before), console)
+    maker = open_maker(measuring, before)
+    is_tracked = maker.tracker is not None
+    console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
+    made = making.make_sweep(plan, opened, maker, console)
     warn_of_missing_view(made.view_problem)
-    _show(made, measuring)
+    _show(made, maker, measuring)
     return exit_code(has_failed=made.end.num_failed > 0, was_interrupted=made.end.was_interrupted)
 
 
-def look_again_lines(measuring: "Measuring", sweep_id: str) -> list[str]:
+def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     """Returns the commands that show a sweep again, or bring it to where it is shown."""
-    store = measuring.store
+    from tfbench.report.run.tables import bring_it_there
+
+    store, is_tracked = maker.store, maker.tracker is not None
     commands = [store.command(name, "--sweep", sweep_id) for name in ("compare", "report")]
-    commands.append(store.command("recover") if measuring.no_mlflow else store.command("ui", "--sweep", sweep_id))
-    way = "into" if measuring.no_mlflow else "in"
+    commands.append(
+        store.command("ui", "--sweep", sweep_id) if is_tracked else bring_it_there(store.root, maker.server)
+    )
+    way = "in" if is_tracked else "into"
     head = f"Sweep {sweep_id}: the table again, all of it as one file, {way} MLflow"
     return [head, *(f"  {one}" for one in commands)]
 
 
-def _show(made: "Swept", measuring: "Measuring") -> None:
+def _show(made: "Swept", maker: "RunMaker", measuring: "Measuring") -> None:
     from tfbench.report.comparison.comparison import comparison_json
     from tfbench.report.sweep.sweep import result_lines, taste_lines
 
@@ -75,7 +82,7 @@ def _show(made: "Swept", measuring: "Measuring") -> None:
         why = "interrupted" if end.was_interrupted else "the time budget is used up"
         lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
         lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id)}"]
-    lines += ["", *look_again_lines(measuring, plan.sweep_id)]
+    lines += ["", *look_again_lines(maker, plan.sweep_id)]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
         document = {

@@ -111,6 +111,7 @@ def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) 
 def _check(
     request: "RunRequest", baseline: "Baseline", num_repeats: int, measuring: Measuring, *, allows_unequal: bool
 ) -> ExitCode:
+    from tfbench.report.commands import calibrate_command
     from tfbench.report.comparison.regression import check_lines, check_to_json
     from tfbench.report.run.run_json import to_json as run_to_json
     from tfbench.runs.baseline import check
@@ -121,7 +122,8 @@ def _check(
     warn_of_damaged_floors(measuring.store)
     num_failed = repeats.series.num_failed
     width = text_width()
-    echo_lines(check_lines(done, baseline.source, num_failed, width), err=measuring.as_json)
+    calibrate = calibrate_command(request, measuring.store_root)
+    echo_lines(check_lines(done, baseline.source, num_failed, width, calibrate), err=measuring.as_json)
     if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         document = check_to_json(done, baseline.source, num_failed, documents)

@@ -64,9 +64,7 @@ def _list_recipes(store: "Store", selected: Selection, compared: "ComparedRuns")
 
     if not selected.takes_all or len(compared.comparison.recipes) < 2:
         return [compared.comparison]
-    return compare_each_recipe(
-        store, store.run_ids(), baseline=selected.baseline, allows_unequal=selected.allow_unequal
-    )
+    return compare_each_recipe(store, baseline=selected.baseline, allows_unequal=selected.allow_unequal)
 
 
 def _show_text(comparisons: "list[Comparison]") -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
     from tfbench.records.sweep import Arm
     from tfbench.runs.limits import RunLimits, RunOutcome
+    from tfbench.runs.maker import RunMaker
     from tfbench.store.store import Store
     from tfbench.sweeps.crossover import SearchResult
     from tfbench.sweeps.search_plan import SearchPlan
@@ -87,7 +88,7 @@ def command(
     runs = ShownRuns(measuring)
     result = _search(plan, store, runs)
     warn_of_missing_view(try_to_show(store, result.plan, result.results, runs.maker.tracker))
-    _show(plan, result, measuring, width)
+    _show(plan, result, runs.maker, measuring, width)
     context.exit(exit_code(has_failed=False, was_interrupted=result.found.was_stopped))
 
 
@@ -168,7 +169,7 @@ def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResul
         return search(plan, execute, watcher, keep, lambda result: find_noise_floor(store, result))
 
 
-def _show(plan: "SearchPlan", result: "SearchResult", measuring: "Measuring", width: int) -> None:
+def _show(plan: "SearchPlan", result: "SearchResult", maker: "RunMaker", measuring: "Measuring", width: int) -> None:
     from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.comparison.comparison import comparison_json
     from tfbench.report.sweep.crossover import crossover_lines, crossover_to_json, model_lines
@@ -183,7 +184,7 @@ def _show(plan: "SearchPlan", result: "SearchResult", measuring: "Measuring", wi
     lines += ["", *crossover_lines(result.found, plan.key, labels, width, result.unequal)]
     if models:
         lines += ["", *model_lines(models.arms, models.crossings, plan.key, labels, width)]
-    lines += ["", *look_again_lines(measuring, sweep_id)]
+    lines += ["", *look_again_lines(maker, sweep_id)]
     echo_lines(lines, err=as_json)
     if as_json:
         document = {"sweep_id": sweep_id, "recipe": plan.sweep.recipe_name} | crossover_to_json(

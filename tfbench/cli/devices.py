@@ -96,13 +96,13 @@ def _check(device: str) -> Check:
 
 
 def _describe_check(check: Check, width: int) -> Iterator[str]:
-    from tfbench.report.formats import format_number, wrap
+    from tfbench.report.formats import format_speed, wrap
 
     yield ""
-    if check.problem:
-        yield from wrap(f"{check.device} cannot train: {check.problem}", width)
+    if check.problem or check.samples_per_second is None:
+        yield from wrap(f"{check.device} cannot train: {check.problem or 'no step was timed.'}", width)
         return
-    what = f"{check.device} trains a small network at {format_number(check.samples_per_second)} samples/s"
+    what = f"{check.device} trains a small network at {format_speed(check.samples_per_second)} samples/s"
     if not check.cautions:
         yield from wrap(f"{what}. Nothing was found that disturbs a measurement.", width)
         return

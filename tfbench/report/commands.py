@@ -1,8 +1,7 @@
 """The command lines that make a sweep, or a run, again."""
 
 import json
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.tables import list_values
 from tfbench.recipe.toml_text import describe_values
+from tfbench.records.run import RunRequest
 from tfbench.records.sweep import SweepPlan, Variation, describe_variation, replica_counts
 from tfbench.wording import DEFAULT_STORE, command_line
 
@@ -58,9 +58,7 @@ def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any
 
 def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
     """Returns the command that makes a sweep again; one whose recipe is not shipped takes it from a file NAME.toml."""
-    overrides = find_overrides(plan.tables, plan.recipe_name)
-    values = {} if overrides is None else dict(overrides)
-    name = plan.recipe_name if overrides is not None else f"{plan.recipe_name}.toml"
+    name, values = _name_and_values(plan.recipe_name, plan.tables, plan.overrides)
     measurement = plan.tables.get("measurement", {})
     is_limited = measurement.get("seconds") is not None or measurement.get("steps") is not None
     counts = replica_counts(plan) if is_limited else None
@@ -76,7 +74,8 @@ def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
         for arm in plan.arms:
             words += ["--arm", arm.label]
     words += ["--repeats", str(plan.num_rounds)]
-    if (seconds := values.pop(_MEASURED_SECONDS, None)) is not None:
+    values.pop(_MEASURED_SECONDS, None)
+    if (seconds := measurement.get("seconds")) is not None:
         words += ["--seconds", f"{seconds:g}"]
     elif not is_limited:
         words.append("--full")
@@ -105,51 +104,76 @@ def run_command(
     values = find_overrides(tables, recipe_name)
     if values is None:
         return None
-    words = ["tfbench", "run", recipe_name]
-    if (strategy := values.pop("distribution.strategy", None)) is not None:
-        words += ["--strategy", strategy]
-    if devices := values.pop("distribution.devices", None):
-        words += ["--devices", ",".join(devices)]
-    words += describe_values(values)
+    words = ["run", recipe_name, *_take_placement(values), *describe_values(values)]
     if repeats > 1:
         words += ["--repeats", str(repeats)]
-    return shlex.join([*words, *_describe_rest(data_dir, allows_code=allows_code)])
+    return command_line(*words, *_describe_rest(data_dir, allows_code=allows_code))
 
 
 def vary_command(
-    recipe_name: str,
-    tables: Mapping[str, Any],
-    values: Mapping[str, Sequence[Any]],
-    *,
-    data_dir: str | None,
-    allows_code: bool,
+    request: RunRequest, values: Mapping[str, Sequence[Any]], store: Path | str = DEFAULT_STORE
 ) -> str | None:
     """Returns the command that holds values of a recipe against others, each in processes of their own.
 
     Args:
-        recipe_name: Under which it is run; one that is not shipped is taken from a file NAME.toml.
-        tables: Of the recipe, defaults written out.
-        values: By dotted key, each to be held against that of `tables`.
-        data_dir: Folder of its data.
-        allows_code: Whether it calls functions from outside of tfbench.
+        request: The run whose recipe it is; one that is not shipped is taken from a file NAME.toml.
+        values: By dotted key, each to be held against that of the recipe.
+        store: Where the runs go.
 
     Returns:
         None: a value cannot be varied alone, since others depend on it, or the recipe has none to hold it against.
     """
+    tables = recipe_tables.to_tables(request.recipe)
     own = list_values(_measured(tables))
     if "training.optimizer.name" in values or any(own.get(key) is None for key in values):
         return None
-    overrides = find_overrides(tables, recipe_name)
-    name = recipe_name if overrides is not None else f"{recipe_name}.toml"
-    kept = {key: value for key, value in (overrides or {}).items() if key not in values}
-    words = ["tfbench", "sweep", name]
+    name, overrides = _name_and_values(request.recipe.name, tables, request.overrides)
+    kept = {key: value for key, value in overrides.items() if key not in values}
+    words = ["sweep", name]
     for key, others in values.items():
         words += ["--vary", describe_variation(Variation(key=key, values=(own[key], *others)))]
     strategy, devices = (kept.pop(f"distribution.{part}", None) for part in ("strategy", "devices"))
     words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
     kept = {key: value for key, value in kept.items() if key.partition(".")[0] in recipe_tables.VARIABLE_SECTIONS}
     kept.pop(_MEASURED_SECONDS, None)
-    return shlex.join([*words, *describe_values(kept), *_describe_rest(data_dir, allows_code=allows_code)])
+    rest = [*describe_values(kept), *_describe_rest(request.data_dir, allows_code=request.allows_code)]
+    return command_line(*words, *rest, store=store)
+
+
+def calibrate_command(request: RunRequest, store: Path | str) -> str:
+    """Returns the command that measures the noise floor of such runs; a recipe that is not shipped is NAME.toml."""
+    name, values = _name_and_values(request.recipe.name, recipe_tables.to_tables(request.recipe), request.overrides)
+    words = ["calibrate", name, *_take_placement(values), *describe_values(values)]
+    return command_line(*words, *_describe_rest(request.data_dir, allows_code=request.allows_code), store=store)
+
+
+def _name_and_values(
+    recipe_name: str, tables: Mapping[str, Any], set_keys: Iterable[str]
+) -> tuple[str, dict[str, Any]]:
+    """Returns how a recipe is named on a command line, and what must be set for it to be the one that was measured.
+
+    Args:
+        recipe_name: Under which it was run.
+        tables: Of it, defaults written out.
+        set_keys: Keys, or whole tables, that the command line had set; all that is known of one that is not shipped.
+    """
+    overrides = find_overrides(tables, recipe_name)
+    if overrides is not None:
+        return recipe_name, dict(overrides)
+    leaves, prefixes = list_values(_measured(tables)), tuple(f"{key}." for key in set_keys)
+    return f"{recipe_name}.toml", {
+        key: value for key, value in leaves.items() if value is not None and f"{key}.".startswith(prefixes)
+    }
+
+
+def _take_placement(values: dict[str, Any]) -> list[str]:
+    """Returns strategy and devices as options, and takes them out of what is set."""
+    words = []
+    if (strategy := values.pop("distribution.strategy", None)) is not None:
+        words += ["--strategy", strategy]
+    if devices := values.pop("distribution.devices", None):
+        words += ["--devices", ",".join(devices)]
+    return words
 
 
 def _measured(tables: Mapping[str, Any]) -> dict[str, Any]:

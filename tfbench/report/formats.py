@@ -21,10 +21,15 @@ def format_number(value: float | None) -> str:
     return f"{float(text):.0f}" if abs(value) >= 1e5 and "e" in text else text
 
 
-def format_time(seconds: float) -> str:
-    """Returns a time in the unit that suits its size: "812 us", "8.1 ms", "12.3 s"."""
+def format_speed(samples_per_second: float) -> str:
+    """Returns a speed in four significant digits, which is more than a run carries: "601.4", "1,788", "53,122"."""
+    return f"{samples_per_second:,.4g}" if samples_per_second < 1000 else f"{samples_per_second:,.0f}"
+
+
+def format_time(seconds: float, digits: int = 4) -> str:
+    """Returns a time in so many significant digits, and the unit that suits its size: "812 us", "8.1 ms", "12.34 s"."""
     scale, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")
-    return f"{format_number(seconds * scale)} {unit}"
+    return f"{format_number(float(f'{seconds * scale:.{digits}g}'))} {unit}"
 
 
 def format_flops(flops_per_second: float) -> str:

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Sequence
 
 from tfbench.records.history import HistoryEntry
-from tfbench.report.formats import format_number, wrap
+from tfbench.report.formats import format_speed, wrap
 from tfbench.wording import count, cut
 
 _HEADINGS = ("made", "kind", "id", "recipe", "result", "arms")
@@ -40,5 +40,5 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
     made = f"{datetime.datetime.fromtimestamp(entry.created):%Y-%m-%d %H:%M}" if entry.created else ""
     result = entry.status if entry.status != "FINISHED" else count(entry.num_runs, "run")
     if entry.samples_per_second is not None:
-        result = f"{format_number(entry.samples_per_second)} samples/s"
+        result = f"{format_speed(entry.samples_per_second)} samples/s"
     return made, entry.kind, entry.id[:_ID_CHARACTERS], entry.recipe, result, ", ".join(entry.arms)

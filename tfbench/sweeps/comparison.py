@@ -15,7 +15,7 @@ from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.sweep import CellResult, SweepPlan, list_cells, list_settings
 from tfbench.schema import build
-from tfbench.store.briefs import read_briefs
+from tfbench.store.briefs import Briefs, read_briefs
 from tfbench.store.noise_floors import newest_noise_floors
 from tfbench.store.store import Store
 
@@ -67,37 +67,48 @@ def compare_sweep(
 
 def compare_stored(
     store: Store,
-    run_ids: Sequence[str],
+    run_ids: Sequence[str] | None = None,
     *,
     recipe: str | None = None,
     baseline: str | None = None,
     allows_unequal: bool = False,
 ) -> Comparison:
-    """Sets any runs of a store side by side, of one recipe if it is named; not profiles, nor what still runs."""
-    found, unreadable = read_briefs(store, run_ids)
+    """Sets runs of a store side by side, of one recipe if it is named; not profiles, nor what still runs.
+
+    Args:
+        store: Where they are.
+        run_ids: In the order in which their arms are to stand; None: all, oldest first.
+        recipe: Runs of others are left out.
+        baseline: The arm that others are held against; None: the first.
+        allows_unequal: Whether to compare runs that differ in what must be equal all the same.
+    """
+    found, unreadable = _read_oldest_first(store) if run_ids is None else read_briefs(store, run_ids)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
     comparison = compare(briefs, floors_of(store), baseline=baseline, allows_unequal=allows_unequal)
     return dataclasses.replace(comparison, own_settings=_own_settings(briefs, None), unreadable=unreadable)
 
 
-def compare_each_recipe(
-    store: Store, run_ids: Sequence[str], *, baseline: str | None = None, allows_unequal: bool = False
-) -> list[Comparison]:
-    """Sets any runs of a store side by side, those of each recipe by themselves.
+def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_unequal: bool = False) -> list[Comparison]:
+    """Sets all runs of a store side by side, those of each recipe by themselves.
 
     Args:
         store: Where they are.
-        run_ids: Of the runs.
         baseline: The arm that others are held against, of a recipe that has it; else, and with None, its first.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
-    briefs = [brief for brief in read_briefs(store, run_ids).found if not brief.profile]
+    briefs = [brief for brief in _read_oldest_first(store).found if not brief.profile]
     find_floor, comparisons = floors_of(store), []
     for recipe in dict.fromkeys(brief.recipe for brief in briefs):
         own = [brief for brief in briefs if brief.recipe == recipe]
         comparison = compare(own, find_floor, baseline=baseline, allows_unequal=allows_unequal)
         comparisons.append(dataclasses.replace(comparison, own_settings=_own_settings(own, None)))
     return comparisons
+
+
+def _read_oldest_first(store: Store) -> Briefs:
+    briefs = read_briefs(store, store.run_ids())
+    briefs.found.sort(key=lambda brief: brief.created)
+    return briefs
 
 
 def floors_of(store: Store) -> FindFloor:

@@ -12,7 +12,7 @@ from tfbench.records.run import EpochRecord, RunResult, Summary
 from tfbench.records.sweep import ARM_TAG, SWEEP_TAG
 from tfbench.report.figures import ARM_COLORS
 from tfbench.schema import to_plain
-from tfbench.wording import cut, markdown_text
+from tfbench.wording import cut, format_share, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
@@ -203,7 +203,7 @@ def _describe_profile(result: RunResult) -> list[str]:
     bottleneck = step.bottleneck
     return [
         f"Profile of a step, no training. Bottleneck: {bottleneck.name}, {1e3 * bottleneck.seconds:.3g} ms of "
-        f"{1e3 * step.full_seconds:.3g} ms ({bottleneck.share:.0%}).",
+        f"{1e3 * step.full_seconds:.3g} ms ({format_share(bottleneck.share)}).",
         "",
     ]
 

@@ -83,7 +83,7 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
     done = tfbench(*CHECK, "--save", "baseline.json")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
-        "Baseline of sine_lstm: 99.9975 samples/s +- 0.98 %, 5 processes",
+        "Baseline of sine_lstm: 100 samples/s ± 0.98 %, 5 processes",
         "  stored as baseline.json",
     ]
     document = json.loads(Path("baseline.json").read_text(encoding="utf-8"))

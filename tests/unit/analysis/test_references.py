@@ -249,7 +249,7 @@ def test_a_sweeps_plan_tells_the_recipes_own_values(tmp_path: Path) -> None:
     own = compare_sweep(store, plan, results).own_settings
     assert own is not None
     assert (own[BATCH], own["model.hidden_units"], own["training.seed"]) == (64, [4], 0)
-    assert compare_stored(store, store.run_ids()).own_settings is None  # the recipe "test" is none that is shipped
+    assert compare_stored(store).own_settings is None  # the recipe "test" is none that is shipped
 
 
 def test_what_the_command_line_set_is_not_the_recipes_own(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_shipped_recipe_tells_its_own_values_whatever_was_set(tmp_path: Path) 
     store = Store(tmp_path)
     recipe = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 512, "training.epochs": 1})
     write_real_sweep(store, tables=to_tables(recipe), recipe_name="mnist_mlp", overrides=(BATCH, "training.epochs"))
-    for found in (compare_sweep(store, *read_sweep(store, "abc")), compare_stored(store, store.run_ids())):
+    for found in (compare_sweep(store, *read_sweep(store, "abc")), compare_stored(store)):
         assert found.own_settings is not None
         assert (found.own_settings[BATCH], found.own_settings["training.epochs"]) == (100, 20)
         cpu, *_ = (describe_match(match) for match in match_references(found))

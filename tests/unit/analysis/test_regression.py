@@ -123,7 +123,7 @@ def test_versions_and_commit_may_change_and_are_named() -> None:
         ("tensorflow", "2.20.0", "2.21.0"),
         ("git_commit", None, "def"),
     }
-    text = " ".join(check_lines(done, "baseline.json", 0, 300))
+    text = " ".join(check_lines(done, "baseline.json", 0, 300, ""))
     assert "Changed since: tfbench 0.1.0 -> 0.2.0; tensorflow 2.20.0 -> 2.21.0; git_commit none -> def." in text
 
 
@@ -205,14 +205,15 @@ def test_a_gpu_driver_is_a_circumstance() -> None:
 def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
     done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other), (None, None))
-    assert check_lines(done, "baseline.json", 2, 200) == [
+    assert check_lines(done, "baseline.json", 2, 200, "tfbench calibrate test") == [
         "Check of test against baseline.json, of 2023-11-14 22:13 UTC",
-        "  baseline  99.9975 samples/s +- 0.98 %, 5 processes",
-        "  now       99.9975 samples/s +- 0.98 %, 5 processes, group now",
+        "  baseline  100 samples/s ± 0.98 %, 5 processes",
+        "  now       100 samples/s ± 0.98 %, 5 processes, group now",
         "  Not like with like: hostname bench -> other.",
         "  Changed since: driver [] -> [550.1].",
         "  Runs that failed: 2; they are left out.",
-        "  No noise floor is stored for this; `tfbench calibrate test`, with the same options, measures one.",
+        "  No noise floor is stored for this. This measures one:",
+        "    tfbench calibrate test",
         "no measurable difference: 0.00 % faster than the baseline (95 %: 1.1 % slower to 1.2 % faster)",
     ]
 
@@ -234,6 +235,6 @@ def test_a_check_is_one_json_object() -> None:
 
 def test_a_baseline_is_told_in_two_lines(tmp_path: Any) -> None:
     assert baseline_lines(build_sample(*BASE), tmp_path / "b.json") == [
-        "Baseline of test: 99.9975 samples/s +- 0.98 %, 5 processes",
+        "Baseline of test: 100 samples/s ± 0.98 %, 5 processes",
         f"  stored as {tmp_path / 'b.json'}",
     ]

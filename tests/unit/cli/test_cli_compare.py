@@ -60,3 +60,14 @@ def test_runs_that_are_named_stand_side_by_side_whatever_their_recipes(tfbench: 
     document = json.loads(tfbench("compare", *store.run_ids(), "--format", "json").stdout)
     lines = tfbench("compare", *store.run_ids()).stdout.splitlines()
     assert document["recipes"] == ["first", "second"] and not {"first", "second"} & set(lines)
+
+
+def test_others_are_held_against_the_arm_that_was_measured_first(tfbench: Cli, in_tmp_path: Path) -> None:
+    store = Store(Path("mlruns"))
+    for run_id, index, created in (("f" * 32, 0, 1.0), ("0" * 32, 3, 2.0)):  # one_device, and mirrored
+        result = build_sized_result(index)
+        request = dataclasses.replace(result.request, run_id=run_id, created=created)
+        write_journal(store, dataclasses.replace(result, request=request))
+    assert json.loads(tfbench("compare", "--all", "--format", "json").stdout)["baseline"] == "one_device cpu:0"
+    document = json.loads(tfbench("compare", "0" * 32, "f" * 32, "--format", "json").stdout)
+    assert document["baseline"] == "mirrored cpu:0"  # the user's order

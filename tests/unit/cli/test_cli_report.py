@@ -187,7 +187,7 @@ def test_any_runs_make_a_report_with_a_command_each(in_tmp_path: Path) -> None:
     for index in (0, 2, 6):
         environment = build_environment(keras="3.13.0" if index == 6 else "3.12.0", load_average=0.1 * index)
         write_journal(store, build_sized_result(index, environment=environment))
-    comparison = compare_stored(store, store.run_ids())
+    comparison = compare_stored(store)
     contents = gather_contents(store, comparison, None, created=1.0)
     assert contents.environment is not None
     assert contents.environment.keras == "3.13.0"  # of the newest run

@@ -3,19 +3,25 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_request
 from sweeps import BATCHES, build_limited_plan, build_plan
 from tfbench.recipe.files import load_recipe, shipped_folder
+from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import parse_override, to_tables
 from tfbench.records.sweep import SweepPlan, Variation
-from tfbench.report.commands import find_overrides, run_command, sweep_command, vary_command
+from tfbench.report.commands import calibrate_command, find_overrides, run_command, sweep_command, vary_command
 from tfbench.sweeps.plan import parse_arm, parse_variation
 
 
-def shipped(name: str = "mnist_mlp", **values: Any) -> dict[str, Any]:
-    """Returns a shipped recipe's tables, with values of keys such as training__epochs laid over it."""
+def shipped_recipe(name: str = "mnist_mlp", **values: Any) -> Recipe:
+    """Returns a shipped recipe, with values of keys such as training__epochs laid over it."""
     overrides = {key.replace("__", "."): value for key, value in values.items()}
-    return to_tables(load_recipe(shipped_folder() / f"{name}.toml", overrides))
+    return load_recipe(shipped_folder() / f"{name}.toml", overrides)
+
+
+def shipped(name: str = "mnist_mlp", **values: Any) -> dict[str, Any]:
+    """Returns the tables of the same."""
+    return to_tables(shipped_recipe(name, **values))
 
 
 def options_of(command: str, name: str) -> list[str]:
@@ -108,6 +114,12 @@ def test_the_command_of_a_recipe_that_is_not_shipped_names_a_file() -> None:
     plan = build_limited_plan(5.0, recipe_name="mine")
     assert sweep_command(plan).startswith("tfbench sweep mine.toml --vary ")
     assert "--set" not in sweep_command(plan)  # the file has all values
+    plan = build_limited_plan(5.0, recipe_name="mine", overrides=("dataset.data", "training.optimizer"))
+    assert options_of(sweep_command(plan), "--seconds") == ["5"]
+    assert {word.partition("=")[0].rpartition(".")[0] for word in options_of(sweep_command(plan), "--set")} == {
+        "dataset",
+        "training.optimizer",
+    }
 
 
 def test_the_command_of_a_run_sets_what_its_recipe_has_not() -> None:
@@ -121,15 +133,20 @@ def test_the_command_of_a_run_sets_what_its_recipe_has_not() -> None:
     assert run_command("mine", tables, repeats=1, data_dir=None, allows_code=False) is None
 
 
-def varied(tables: dict[str, Any], name: str = "mnist_mlp", **values: Any) -> str | None:
+def varied(recipe: Recipe, **values: Any) -> str | None:
     wanted = {key.replace("__", "."): [value] for key, value in values.items()}
-    return vary_command(name, tables, wanted, data_dir=None, allows_code=False)
+    return vary_command(build_request(recipe=recipe), wanted)
 
 
 def test_values_are_held_against_those_of_the_recipe_as_it_was_changed() -> None:
-    tables = shipped(training__epochs=3, measurement__seconds=5.0, training__jit_compile=True)
-    tables["distribution"] |= {"strategy": "one_device", "devices": ["cpu:0"]}
-    command = varied(tables, training__jit_compile=False, model__hidden_units=[10])
+    recipe = shipped_recipe(
+        training__epochs=3,
+        measurement__seconds=5.0,
+        training__jit_compile=True,
+        distribution__strategy="one_device",
+        distribution__devices=["cpu:0"],
+    )
+    command = varied(recipe, training__jit_compile=False, model__hidden_units=[10])
     assert command is not None
     assert shlex.split(command) == [
         *("tfbench", "sweep", "mnist_mlp", "--vary", "training.jit_compile=true,false"),
@@ -140,11 +157,26 @@ def test_values_are_held_against_those_of_the_recipe_as_it_was_changed() -> None
 
 
 def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
-    tables = to_tables(build_recipe(model={"name": "nets:build", "width": 2}))
-    command = vary_command("mine", tables, {"model.width": [3, 4]}, data_dir="/data", allows_code=True)
-    assert command == "tfbench sweep mine.toml --vary model.width=2,3,4 --arm default --data-dir /data --allow-code"
+    request = build_request(
+        recipe=build_recipe(model={"name": "nets:build", "width": 2}, dataset={"data": "synthetic"}),
+        overrides=("dataset.data",),
+        data_dir="/data",
+        allows_code=True,
+    )
+    assert vary_command(request, {"model.width": [3, 4]}, "my store") == (
+        "tfbench sweep test.toml --vary model.width=2,3,4 --arm default --set dataset.data=synthetic --data-dir /data "
+        "--allow-code --store 'my store'"
+    )
+
+
+def test_a_noise_floor_is_measured_with_the_options_of_the_runs() -> None:
+    recipe = shipped_recipe(dataset__data="synthetic", distribution__strategy="mirrored", measurement__seconds=0.5)
+    assert calibrate_command(build_request(recipe=recipe), "my store") == (
+        "tfbench calibrate mnist_mlp --strategy mirrored --set dataset.data=synthetic --set measurement.seconds=0.5 "
+        "--store 'my store'"
+    )
 
 
 def test_what_cannot_be_varied_alone_has_no_command() -> None:
-    assert varied(shipped(), training__optimizer__name="sgd") is None
-    assert varied(shipped(), model__width=3) is None
+    assert varied(shipped_recipe(), training__optimizer__name="sgd") is None
+    assert varied(shipped_recipe(), model__width=3) is None

@@ -154,7 +154,7 @@ def test_the_table_holds_speeds_intervals_and_marks() -> None:
     page = Page(render_report(contents_of()))
     cells = page.texts["td"]
     # The geometric mean of 1001 and 1002; the half-width of two values whose logarithms are d apart is 12.706 d / 2.
-    assert "1,001 \N{PLUS-MINUS SIGN} 0.6%" in cells
+    assert "1,001 ± 0.63 %" in cells
     assert "out of memory" in cells
     (slower,) = [cell for cell in cells if cell.startswith("0.50 [")]
     assert slower.endswith("] -")

@@ -160,11 +160,11 @@ def test_the_ledger_is_a_bar_whose_parts_add_up_to_the_wall_time(tmp_path: Path,
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
-        "startup: 3.00 s, 30.0%",
-        "first step: 1.00 s, 10.0%",
-        "steady: 4.00 s, 40.0%",
-        "teardown: 1.00 s, 10.0%",
-        "unaccounted: 1.00 s, 10.0%",
+        "startup: 3.00 s, 30 %",
+        "first step: 1.00 s, 10 %",
+        "steady: 4.00 s, 40 %",
+        "teardown: 1.00 s, 10 %",
+        "unaccounted: 1.00 s, 10 %",
     ]
     assert len({bar.get_hatch() for bar in axes.patches}) == 5
 

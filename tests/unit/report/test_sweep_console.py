@@ -181,7 +181,7 @@ def test_what_a_cell_has_no_room_for_is_said_above_the_table() -> None:
     assert "mirrored cpu:0,cpu:1, round 1: KILLED: timed out: it took longer than the 1 s" in screen.getvalue()
     live.begin(cell_of(2), 2, 60.0)
     finish(live, tracked=None)
-    assert "round 1: 5312 samples/s; not in MLflow; `tfbench recover` brings it there" in screen.getvalue()
+    assert "round 1: 5,312 samples/s; not in MLflow; `tfbench recover` brings it there" in screen.getvalue()
     live.end(cell_of(3), ended(cell_of(3), "REFUSED", "there is no gpu:7"), None)
     assert "round 1: REFUSED: there is no gpu:7" in screen.getvalue()
     live.end(cell_of(4), ended(cell_of(4), "SKIPPED", "not tried: round 1 was REFUSED"), None)
@@ -237,7 +237,7 @@ def test_lines_where_no_table_can_be_drawn(
     out, err = capsys.readouterr()
     text = err if quiet else out
     assert text.splitlines() == [
-        "[2/8, 1:23 left] global_batch_size=32, mirrored cpu:0,cpu:1, round 1: 5312 samples/s (bbbbbbbbbbbb)",
+        "[2/8, 1:23 left] global_batch_size=32, mirrored cpu:0,cpu:1, round 1: 5,312 samples/s (bbbbbbbbbbbb)",
         "global_batch_size=64, mirrored cpu:0,cpu:1, round 1: SKIPPED: not tried: round 1 was KILLED",
     ]
     assert (out if quiet else err) == ""

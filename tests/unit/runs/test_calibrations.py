@@ -300,8 +300,8 @@ def test_a_run_of_a_series_is_a_line_and_a_warning_is_given_once(capsys: pytest.
         BriefConsole(label, warned, quiet_stdout=False).finish(asked_for, summary, None, JOURNAL)
     assert capsys.readouterr().out.splitlines() == [
         "warning: two replicas share the cores",
-        f"round 1, a: 1234.5 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
+        f"round 1, a: 1,234 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
         f"round 1, b: FAILED: out of memory; not in MLflow; `tfbench recover` brings it there; cautions: 2 ({run_id})",
-        f"round 2, a: 1234.5 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
-        f"round 2, b: 1234.5 samples/s; not in MLflow; `tfbench recover` brings it there; cautions: 1 ({run_id})",
+        f"round 2, a: 1,234 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
+        f"round 2, b: 1,234 samples/s; not in MLflow; `tfbench recover` brings it there; cautions: 1 ({run_id})",
     ]

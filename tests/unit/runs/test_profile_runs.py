@@ -125,7 +125,7 @@ def test_a_profile_that_ended_before_its_first_round_has_no_times() -> None:
 @pytest.mark.parametrize(
     ("kind", "note"),
     [
-        ("step", "Profile of a step, no training. Bottleneck: backward of pool, 1.8 ms of 6 ms (30%).\n"),
+        ("step", "Profile of a step, no training. Bottleneck: backward of pool, 1.8 ms of 6 ms (30 %).\n"),
         ("trace", "TensorFlow's trace of a few steps, no training: folder trace of the artifacts.\n"),
         ("variants", "Variants of a step, timed in turns, no training: profile.json of the artifacts.\n"),
     ],
@@ -196,7 +196,7 @@ def test_profiles_are_no_runs_to_compare(store: Store) -> None:
     write_journal(store, TRAINED)
     write_profile_journal(store, build_profile_run())
     for _ in range(2):  # from the journals, then from the briefs
-        comparison = compare_stored(store, store.run_ids())
+        comparison = compare_stored(store)
         assert [run.run_id for run in comparison.runs] == [TRAINED.request.run_id]
         assert len(comparison.rows) == 1
 

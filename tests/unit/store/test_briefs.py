@@ -111,10 +111,10 @@ def test_runs_of_a_store_are_compared_and_those_of_another_machine_are_not_alike
     write_journal(store, build_sized_result(0))
     environment = build_environment(hostname="other")
     write_journal(store, build_sized_result(0, request=build_sized_result(9).request, environment=environment))
-    found = compare_stored(store, store.run_ids())
+    found = compare_stored(store)
     assert len(found.rows) == 1
     assert sorted(found.arms) == ["one_device cpu:0 on bench", "one_device cpu:0 on other"]
     (entry,) = [entry for arm, entry in found.rows[0].entries.items() if arm != found.baseline]
     assert [one.name for one in entry.unequal] == ["hostname"]
     assert entry.speedup is None
-    assert compare_stored(store, store.run_ids(), recipe="other").rows == ()
+    assert compare_stored(store, recipe="other").rows == ()

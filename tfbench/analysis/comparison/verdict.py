@@ -153,7 +153,8 @@ def _missing(comparison: Comparison) -> Iterator[str]:
     if unreached:
         never = sum(entry.speed is None for entry in unreached)
         at_all = f", {never} of them not at all" if never else ""
-        yield f"{len(unreached)} of {len(points)} points were not measured in every round{at_all}."
+        were = "was" if len(unreached) == 1 else "were"
+        yield f"{len(unreached)} of {len(points)} points {were} not measured in every round{at_all}."
 
 
 def _other_runs(comparison: Comparison) -> Iterator[str]:

@@ -149,7 +149,7 @@ def _format_figure(value: float | None, name: str) -> str:
         case _ if value is None:
             return "-"
         case "s":
-            return format_time(value)
+            return format_time(value, digits=6)
         case "bytes":
             return format_bytes(value)
         case "FLOP/s":

@@ -8,15 +8,14 @@ from typing import Any
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
-from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json
-from tfbench.report.formats import format_number, wrap
+from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json, with_interval
+from tfbench.report.formats import format_speed, wrap
 from tfbench.schema import to_plain
-from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
 
-def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int) -> list[str]:
+def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int, calibrate: str) -> list[str]:
     """Returns the speeds then and now, what else has changed, and the judgement in a sentence.
 
     Args:
@@ -24,6 +23,7 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
         source: The baseline, as the user named it.
         num_failed: Runs that failed now, and are left out.
         width: Characters of a line.
+        calibrate: The command that measures the noise floor of such runs.
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
     lines = [
@@ -38,12 +38,9 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
         remarks.append(f"Changed since: {_describe(check.changed)}.")
     if num_failed:
         remarks.append(f"Runs that failed: {num_failed}; they are left out.")
-    if not check.speedup.uses_floor:
-        remarks.append(
-            f"No noise floor is stored for this; `tfbench calibrate {check.current.recipe}`, with the same options, "
-            "measures one."
-        )
     lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
+    if not check.speedup.uses_floor:
+        lines += [*wrap("No noise floor is stored for this. This measures one:", width, first="  "), f"    {calibrate}"]
     return [*lines, *wrap(judgement_sentence(check), width)]
 
 
@@ -95,10 +92,7 @@ def baseline_to_json(sample: SpeedSample, path: Path, documents: Sequence[dict[s
 
 def _describe_speeds(sample: SpeedSample) -> str:
     processes = "1 process" if sample.num == 1 else f"{sample.num} processes"
-    text = f"{format_number(sample.speed)} samples/s"
-    interval = log_interval(sample.samples_per_second)
-    if interval:
-        text += f" +- {format_share(interval.relative_half_width)}"
+    text = with_interval(f"{format_speed(sample.speed)} samples/s", log_interval(sample.samples_per_second))
     return f"{text}, {processes}"
 
 

@@ -96,7 +96,7 @@ def _cells(point: ScalingPoint) -> dict[str, str]:
         "ideal": _milliseconds(point.ideal_step_seconds),
         "lost": "-" if is_one else _milliseconds(point.lost_seconds),
         "gradients": "-" if exchanged is None or is_one else f"{exchanged / 2**20:.3g} MiB",
-        "input": "-" if share is None else f"{share:.0%}".replace("%", " %"),
+        "input": "-" if share is None else f"{100 * share:.0f} %",
     }
 
 

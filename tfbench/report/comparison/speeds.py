@@ -3,7 +3,9 @@
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Entry
+from tfbench.analysis.comparison.intervals import Interval
 from tfbench.analysis.comparison.judging import Speedup
+from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
 
 MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
@@ -27,14 +29,18 @@ def outcome_word(entry: Entry) -> str:
 
 
 def speed_text(entry: Entry) -> str:
-    """Returns "12,345 +-2.1%", or why there is no speed; "(not bounded)" where chance could double it."""
+    """Returns "12,345 ± 2.1 %", or why there is no speed; "(not bounded)" where chance could double it."""
     if entry.speed is None:
         return outcome_word(entry)
-    text = f"{entry.speed:,.4g}" if entry.speed < 1000 else f"{entry.speed:,.0f}"
-    if entry.interval:
-        half_width = entry.interval.relative_half_width
-        text += f" +-{100 * half_width:.1f}%" if half_width <= _USELESS else " (not bounded)"
-    return text
+    return with_interval(format_speed(entry.speed), entry.interval)
+
+
+def with_interval(text: str, interval: Interval | None) -> str:
+    """Returns a figure with half of its interval: "12,345 ± 2.1 %"; "(not bounded)" where chance could double it."""
+    if interval is None:
+        return text
+    half_width = interval.relative_half_width
+    return f"{text} ± {format_share(half_width)}" if half_width <= _USELESS else f"{text} (not bounded)"
 
 
 def speedup_text(entry: Entry) -> str:

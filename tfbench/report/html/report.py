@@ -2,7 +2,7 @@
 
 import base64
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfbench import __version__
@@ -17,7 +17,7 @@ from tfbench.report.comparison.plots import median_ledgers
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_pair, name_reference
 from tfbench.report.comparison.scaling import scaling_cells, scaling_notes, scaling_title
 from tfbench.report.comparison.speeds import LEGEND
-from tfbench.report.formats import format_bytes, format_number
+from tfbench.report.formats import format_bytes, format_number, format_speed
 from tfbench.report.html.contents import Image, ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
 from tfbench.report.html.page import Table, render
@@ -126,7 +126,7 @@ def _speeds(comparison: Comparison) -> Table:
     return Table(
         label="speed of every setting under every arm",
         header=header,
-        rows=_with_signs(rows),
+        rows=rows,
         text_columns=[place for place, key in enumerate(comparison.keys) if not _is_numeric(comparison, key)],
         is_stacked=True,
     )
@@ -137,12 +137,12 @@ def _scaling(comparison: Comparison) -> dict[str, Any] | None:
     if not scaling:
         return None
     header, rows = scaling_cells(scaling)
-    table = Table(label="speed by number of replicas", header=header, rows=_with_signs(rows), is_stacked=True)
+    table = Table(label="speed by number of replicas", header=header, rows=rows, is_stacked=True)
     return {"title": scaling_title(scaling), "table": table, "notes": scaling_notes(scaling)}
 
 
-def _with_signs(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    return [[cell.replace("+-", "\N{PLUS-MINUS SIGN} ") for cell in row] for row in rows]
+def _speed(samples_per_second: float | None) -> str:
+    return "-" if samples_per_second is None else format_speed(samples_per_second)
 
 
 def _is_numeric(comparison: Comparison, key: str) -> bool:
@@ -217,7 +217,7 @@ def _differing(contents: ReportContents) -> Table:
 
 def _runs(listed: Sequence[tuple[Row, RunBrief]]) -> Table:
     rows = [
-        [run.run_id, run.name, run.arm, describe_setting(row.setting), format_number(run.speed), _date(run.created)]
+        [run.run_id, run.name, run.arm, describe_setting(row.setting), _speed(run.speed), _date(run.created)]
         for row, run in listed
     ]
     header = ["id", "name", "arm", "setting", "samples/s", "asked for"]

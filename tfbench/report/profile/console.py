@@ -14,7 +14,7 @@ from tfbench.report import formats
 from tfbench.report.profile import profiles
 from tfbench.report.run import tables
 from tfbench.report.run.console import RunConsole
-from tfbench.wording import one_line
+from tfbench.wording import one_line, store_of
 
 
 class ProfileConsole(RunConsole):
@@ -73,7 +73,7 @@ class ProfileConsole(RunConsole):
         width = self._console.width
         if result.status != "FINISHED":
             self._print([tables.status_line(result), ""], style="bold red")
-        self._print(profiles.profile_lines(result, width))
+        self._print(profiles.profile_lines(result, width, store_of(store_hint)))
         self._print_block(tables.caution_lines(profiles.list_cautions(result, summary), width), style="yellow")
         self._print_block(profiles.bottleneck_lines(result, width), style="bold")
         self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))

@@ -1,5 +1,6 @@
 """What is shown of a profile, whichever kind it is of; nothing here prints."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.profile.step_profile import StepProfile
@@ -12,6 +13,7 @@ from tfbench.report.profile.profile_json import profile_to_json
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
 from tfbench.report.profile.variants import variant_lines, variants_to_json
 from tfbench.report.run.run_json import describe_tracked
+from tfbench.wording import DEFAULT_STORE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,8 +21,14 @@ if TYPE_CHECKING:
 _NOTHING = "Nothing of it was timed: the run ended before its first round was done."
 
 
-def profile_lines(result: RunResult, width: int) -> list[str]:
-    """Returns what a profile found, but for its bottleneck, as lines of text; nothing for a run that trained."""
+def profile_lines(result: RunResult, width: int, store: Path | str = DEFAULT_STORE) -> list[str]:
+    """Returns what a profile found, but for its bottleneck, as lines of text; nothing for a run that trained.
+
+    Args:
+        result: The run.
+        width: Characters of a line.
+        store: For what is to be measured next.
+    """
     if result.profile is None or result.request.profile is None:
         return []
     match result.request.profile.kind:
@@ -32,7 +40,7 @@ def profile_lines(result: RunResult, width: int) -> list[str]:
             nothing = "No trace was taken: the run ended before its last step."
             return lines.operation_lines(result.profile, width) if has_ended else [nothing]
         case "variants":
-            return variant_lines(result, width) if result.profile.variant_rounds else [_NOTHING]
+            return variant_lines(result, width, store) if result.profile.variant_rounds else [_NOTHING]
 
 
 def bottleneck_lines(result: RunResult, width: int) -> list[str]:

@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from tfbench.analysis.comparison.intervals import CONFIDENCE, ArmComparison
 from tfbench.analysis.profile.variant_layers import LAYER_CHANGE, STEP_CHANGE
 from tfbench.analysis.profile.variant_losses import LossEffect
 from tfbench.analysis.profile.variants import VariantComparison, VariantOutcome, Verdict, compare_variants
-from tfbench.recipe import tables
 from tfbench.records.run import RunResult
 from tfbench.records.variants import BASE
 from tfbench.report.commands import vary_command
@@ -17,7 +17,7 @@ from tfbench.report.comparison.speeds import milliseconds_text
 from tfbench.report.formats import format_number, wrap
 from tfbench.report.profile.published_layers import published_json, published_lines
 from tfbench.report.text_table import table_lines
-from tfbench.wording import count, format_share
+from tfbench.wording import DEFAULT_STORE, count, format_share
 
 _GAP = "  "
 _NEAR_ONE = 0.05  # a difference from 1 below which a ratio needs a third decimal
@@ -34,12 +34,13 @@ _HEADINGS: dict[Verdict, str] = {
 }
 
 
-def variant_lines(result: RunResult, width: int) -> list[str]:
+def variant_lines(result: RunResult, width: int, store: Path | str = DEFAULT_STORE) -> list[str]:
     """Returns which variants of a step pay and which cost, by how much, and what they do to the loss and the layers.
 
     Args:
         result: Of a profile whose request has variants; of any other, nothing is returned.
         width: Characters of a line.
+        store: For what is to be measured next.
     """
     found = compare_variants(result)
     if found is None:
@@ -56,7 +57,7 @@ def variant_lines(result: RunResult, width: int) -> list[str]:
         lines += wrap(text, width)
     lines += _layer_lines(found, width)
     lines += published_lines(result.request.recipe, found, width)
-    return [*lines, *_command_lines(result, found, width)]
+    return [*lines, *_command_lines(result, found, width, store)]
 
 
 def variants_to_json(result: RunResult) -> dict[str, Any]:
@@ -217,7 +218,7 @@ def _layer_lines(found: VariantComparison, width: int) -> list[str]:
     return lines
 
 
-def _command_lines(result: RunResult, found: VariantComparison, width: int) -> list[str]:
+def _command_lines(result: RunResult, found: VariantComparison, width: int, store: Path | str) -> list[str]:
     """Returns what the intervals leave out, and the commands that decide."""
     timed = [outcome for outcome in found.outcomes if outcome.ratio]
     telling = [outcome for outcome in timed if outcome.verdict in ("pays", "costs")] or timed
@@ -225,7 +226,7 @@ def _command_lines(result: RunResult, found: VariantComparison, width: int) -> l
     for outcome in telling:
         # Values of one key make one sweep; those of several would be mixed.
         by_keys.setdefault(tuple(outcome.values) if len(outcome.values) == 1 else (outcome.name,), []).append(outcome)
-    commands = [command for alike in by_keys.values() if (command := _command(result, alike))]
+    commands = [command for alike in by_keys.values() if (command := _command(result, alike, store))]
     over = "builds" if found.num_builds > 1 else "rounds of one build"
     family = f"; verdicts are of all {found.num_compared} together" if found.num_compared > 1 else ""
     text = (
@@ -235,15 +236,9 @@ def _command_lines(result: RunResult, found: VariantComparison, width: int) -> l
     return ["", *wrap(text + (":" if commands else "."), width), *(f"{_GAP}{command}" for command in commands)]
 
 
-def _command(result: RunResult, outcomes: Sequence[VariantOutcome]) -> str | None:
-    request = result.request
-    return vary_command(
-        request.recipe.name,
-        tables.to_tables(request.recipe),
-        {key: [outcome.values[key] for outcome in outcomes] for key in outcomes[0].values},
-        data_dir=request.data_dir,
-        allows_code=request.allows_code,
-    )
+def _command(result: RunResult, outcomes: Sequence[VariantOutcome], store: Path | str = DEFAULT_STORE) -> str | None:
+    values = {key: [outcome.values[key] for outcome in outcomes] for key in outcomes[0].values}
+    return vary_command(result.request, values, store)
 
 
 def _ratio_texts(comparison: ArmComparison) -> list[str]:

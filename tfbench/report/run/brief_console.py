@@ -68,7 +68,7 @@ class BriefConsole(RunConsole):
         speed = summary.metrics.get("samples_per_second")
         parts = [tables.status_line(result)]
         if result.status == "FINISHED" and speed is not None:
-            parts = [f"{formats.format_number(speed)} samples/s"]
+            parts = [f"{formats.format_speed(speed)} samples/s"]
         if tracked is None and self._is_tracked:
             parts.append(
                 f"not in MLflow; `{tables.bring_it_there(store_of(store_hint), self._server)}` brings it there"

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.report.formats import format_flops, format_number, format_pairs, format_time
+from tfbench.report.formats import format_flops, format_pairs, format_speed, format_time
+from tfbench.wording import format_share
 
 _SHOWN_SHARE = 0.005  # of the wall time, from which an entry of the ledger is worth its place in the line
 
@@ -19,10 +20,12 @@ def limit_lines(metrics: Mapping[str, float | None], width: int) -> list[str]:
     if (reached := metrics.get("flops_per_second")) is not None:
         text = format_flops(reached)
         if (share := metrics.get("model_flops_utilization")) is not None:
-            text += f", {share:.1%} of a matrix product's {format_flops(metrics['peak_flops_per_second'] or 0.0)}"
+            text += (
+                f", {format_share(share)} of a matrix product's {format_flops(metrics['peak_flops_per_second'] or 0.0)}"
+            )
         pairs.append(("work", text))
     if (rate := metrics.get("input_samples_per_second")) is not None:
-        text = f"{format_number(rate)} samples/s alone"
+        text = f"{format_speed(rate)} samples/s alone"
         if (headroom := metrics.get("input_headroom")) is not None:
             text += f", {headroom:.3g} times what the training took"
         pairs.append(("input", text))
@@ -48,4 +51,4 @@ def _describe_ledger(metrics: Mapping[str, float | None], wall: float) -> str:
         if name != "unaccounted" and seconds >= _SHOWN_SHARE * wall
     ]
     unaccounted = metrics.get("ledger/unaccounted_seconds") or 0.0
-    return ", ".join([*shown, f"unaccounted {_round(abs(unaccounted))} ({abs(unaccounted) / wall:.2%})"])
+    return ", ".join([*shown, f"unaccounted {_round(abs(unaccounted))} ({format_share(abs(unaccounted) / wall)})"])

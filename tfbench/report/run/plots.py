@@ -10,6 +10,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.report.figures import DOTS_PER_INCH, blank_figure, ledger_style
 from tfbench.report.profile import profiles
 from tfbench.report.run import limits
+from tfbench.wording import format_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,7 +149,7 @@ def _plot_ledger(result: RunResult, summary: Summary) -> "Figure | None":
     shares = [(name, seconds) for name, seconds in limits.ledger_shares(summary.metrics) if seconds >= 0.005]
     left = 0.0
     for name, seconds in shares:
-        label = f"{name.replace('_', ' ')}: {seconds:.2f} s, {seconds / wall:.1%}"
+        label = f"{name.replace('_', ' ')}: {seconds:.2f} s, {format_share(seconds / wall)}"
         axes.barh(0, seconds, left=left, height=0.5, label=label, **ledger_style(name))
         left += seconds
     axes.set_yticks([])

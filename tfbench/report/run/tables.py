@@ -7,7 +7,7 @@ from tfbench.analysis.comparison.references import PHASE_FIGURES
 from tfbench.analysis.run.spans import steady_spans
 from tfbench.recipe.sections import Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
-from tfbench.report.formats import format_bytes, format_number, format_pairs, format_time, wrap
+from tfbench.report.formats import format_bytes, format_number, format_pairs, format_speed, format_time, wrap
 from tfbench.report.replicas import describe_replicas
 from tfbench.wording import command_line, count, store_of, without_secrets
 
@@ -125,7 +125,7 @@ def result_line(result: RunResult, summary: Summary) -> str:
     if result.status == "FINISHED":
         metrics = summary.metrics
         if (speed := metrics.get("samples_per_second")) is not None:
-            texts.append(f"{format_number(speed)} samples/s")
+            texts.append(f"{format_speed(speed)} samples/s")
         name = "val_loss" if metrics.get("val_accuracy") is None else "val_accuracy"
         if (value := metrics.get(name)) is not None:
             texts.append(f"{name} {format_number(value)}" + (f" {SYNTHETIC}" if result.is_synthetic else ""))
@@ -138,9 +138,9 @@ def describe_speed(metrics: Mapping[str, float | None]) -> str:
     """Returns a run's speed, and that of a replica where there are several; "" if it has none."""
     if (speed := metrics.get("samples_per_second")) is None:
         return ""
-    text = f"{format_number(speed)} samples/s"
-    if (metrics.get("num_replicas") or 1) > 1:
-        text += f", {format_number(metrics.get('samples_per_second_per_replica'))} a replica"
+    text = f"{format_speed(speed)} samples/s"
+    if (per_replica := metrics.get("samples_per_second_per_replica")) and (metrics.get("num_replicas") or 1) > 1:
+        text += f", {format_speed(per_replica)} a replica"
     return text
 
 

@@ -31,11 +31,21 @@ class SweepConsole(BriefConsole):
     Args:
         plan: Of the sweep.
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        server: As of `RunConsole`.
+        is_tracked: Whether runs are to be in MLflow, so that one which is not is said to be missing there.
         console: Writes to this instead.
     """
 
-    def __init__(self, plan: SweepPlan, *, quiet_stdout: bool = False, console: Console | None = None) -> None:
-        super().__init__("", set(), quiet_stdout=quiet_stdout, console=console)
+    def __init__(
+        self,
+        plan: SweepPlan,
+        *,
+        quiet_stdout: bool = False,
+        server: str | None = None,
+        is_tracked: bool = True,
+        console: Console | None = None,
+    ) -> None:
+        super().__init__("", set(), quiet_stdout=quiet_stdout, server=server, is_tracked=is_tracked, console=console)
         self._plan = plan
         self._num_runs = len(list_cells(plan))
 
@@ -63,14 +73,21 @@ class LiveSweepConsole(SweepConsole):
 
     Args:
         plan: Of the sweep.
+        server: As of `SweepConsole`, and so is `is_tracked`.
         console: Writes to this instead of stdout.
         now: Tells the time in seconds.
     """
 
     def __init__(
-        self, plan: SweepPlan, *, console: Console | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        plan: SweepPlan,
+        *,
+        server: str | None = None,
+        is_tracked: bool = True,
+        console: Console | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(plan, console=console)
+        super().__init__(plan, server=server, is_tracked=is_tracked, console=console)
         self._table = SweepTable(plan)
         self._now = now
         self._state = ""
@@ -154,7 +171,11 @@ class LiveSweepConsole(SweepConsole):
         return text.append("\n".join(shown(line).plain[:width] for line in [*rows, *below]), style="not bold")
 
 
-def open_sweep_console(plan: SweepPlan, *, quiet_stdout: bool) -> SweepConsole:
+def open_sweep_console(
+    plan: SweepPlan, *, quiet_stdout: bool, server: str | None = None, is_tracked: bool = True
+) -> SweepConsole:
     """Returns what shows a sweep here: a table on a terminal, lines elsewhere."""
-    table = LiveSweepConsole(plan)
-    return table if table.is_live and not quiet_stdout else SweepConsole(plan, quiet_stdout=quiet_stdout)
+    table = LiveSweepConsole(plan, server=server, is_tracked=is_tracked)
+    if table.is_live and not quiet_stdout:
+        return table
+    return SweepConsole(plan, quiet_stdout=quiet_stdout, server=server, is_tracked=is_tracked)
