@@ -18,6 +18,12 @@ def test_help_holds_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_terminal_of_80_columns(name: str) -> None:
+    output = CliRunner().invoke(cli, [name, "--help"], prog_name="tfbench", terminal_width=80).output
+    assert [line for line in output.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None

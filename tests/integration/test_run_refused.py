@@ -72,7 +72,7 @@ def is_refused(outcome: Any, *words: str) -> bool:
         (("mine.toml", "--set", "model.name=mpl"), ["unknown model 'mpl'", "Did you mean 'mlp'?"]),
         (("mine.toml", "--set", "dataset.name=mist"), ["unknown data set 'mist'", "Did you mean 'mnist'?"]),
         (("mine.toml", "--data-dir", "~nobody-of-that-name/x"), ["~nobody-of-that-name", "no such home directory"]),
-        (("mine.toml", "--store", "mine.toml"), ["store mine.toml", "Not a directory", "--store"]),
+        (("mine.toml", "--store", "mine.toml"), ["store mine.toml", "is a file", "--store"]),
         (("mine.toml", "--store", "/proc/store"), ["store /proc/store", "--store"]),
         (("mine.toml", "--store", "what?"), ["'?'", "--store"]),
         (("mine.toml", "--store", "100%20"), ["'%'", "--store"]),

@@ -1,5 +1,6 @@
 """What the commands that work on the store share."""
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,17 @@ named_uri_option = click.option(
 
 
 def open_store(root: Path) -> "Store":
-    """Returns the store of a folder, whether or not it is there yet."""
+    """Returns the store of a folder, whether or not it is there yet.
+
+    Raises:
+        TrackingError: It is a file.
+    """
+    from tfbench.errors import TrackingError
     from tfbench.store.store import Store
 
+    with contextlib.suppress(OSError):  # of a folder that cannot be looked into, which is said where it is used
+        if root.exists() and not root.is_dir():
+            raise TrackingError(f"store {root}: is a file, and a store is a folder. Name another one with --store.")
     return Store(root)
 
 

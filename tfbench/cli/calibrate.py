@@ -50,14 +50,14 @@ def command(
 ) -> None:
     """Run RECIPE against itself, to learn which differences are noise.
 
-    Two arms that are the same take turns, each run in a process of its own: a b, b a, a b, ... By how much they differ
-    is the noise floor, stored for this machine, these devices, this network, batch size, settings and length of runs.
-    Whatever compares runs like these takes it into account beside their own scatter; single runs are judged by it
-    alone.
+    Two arms (strategy and devices, as `tfbench sweep` compares them) that are the same take turns, in rounds, each
+    run in a process of its own: a b, b a, a b, ... By how much they differ is the noise floor, stored for this
+    machine, these devices, this network, batch size, settings and length of runs. Whatever compares runs like these
+    takes it into account beside their own scatter; single runs are judged by it alone.
 
     \b
     tfbench calibrate mnist_mlp --data synthetic
-    tfbench calibrate mnist_mlp --data synthetic --rounds 10 --seconds 2 --global-batch-size 512
+    tfbench calibrate mnist_mlp --data synthetic --rounds 10 --seconds 2
     tfbench calibrate mnist_mlp --strategy mirrored --devices gpu
     tfbench calibrate --list
     """

@@ -73,7 +73,7 @@ def command(
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
     tfbench check mnist_mlp --data synthetic --baseline baseline.json
-    tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10 --seconds 2
+    tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
     from tfbench.runs.baseline import DEFAULT_REPEATS, read_baseline, require_place

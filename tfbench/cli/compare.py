@@ -26,16 +26,19 @@ if TYPE_CHECKING:
     help="Text for people, a table to paste, one line an arm and setting, or one JSON document.",
 )
 def command(store_root: Path, output_format: str, **selection: Any) -> None:
-    """Set runs side by side: a row a network size and batch size, a column an arm, with the verdict.
+    """Set runs side by side, with the verdict: which arm is faster, by how much, and how sure that is.
 
-    RUN is an id, its beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals;
-    a speed-up is compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what
-    must be equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a
-    store with several recipes makes a table a recipe; CSV and JSON hold all of them in one.
+    An arm is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
+    size and batch size a row. RUN is an id, its beginning, a run's name, or @last. Speeds are geometric means over
+    processes with 95 % intervals; a speed-up is compared round by round where the runs took turns, as those of a
+    sweep do. Arms that differ in what must be equal (XLA, precision, threads, versions, machine, ...) get no
+    speed-up, unless it is allowed. --all of a store with several recipes makes a table a recipe; CSV and JSON hold
+    all of them in one.
 
     \b
     tfbench compare --sweep @last
-    tfbench compare --sweep @last --baseline "mirrored cpu:0,cpu:1" --format markdown
+    tfbench compare --sweep @last --baseline "mirrored cpu:0,cpu:1"
+    tfbench compare --sweep @last --format markdown > table.md
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """

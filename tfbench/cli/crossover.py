@@ -64,16 +64,20 @@ def command(
 ) -> None:
     """Find the size from which on the second of two arms is faster than the first.
 
-    A coarse grid over the range comes first, then bisection: a dozen values instead of thousands. At each, both arms
-    are run in rounds, taking turns. Every crossing is given with the nearest values at which the arms differ
-    measurably; a value at which a run fails, or goes beyond a limit, bounds the range, and the largest that can be
-    measured is found. What is measured is kept as a sweep; Ctrl-C keeps what is there by then.
+    An arm is a strategy on devices, such as "default gpu:0". A coarse grid over the range comes first, then
+    bisection: a dozen values instead of thousands. At each, both arms are run in rounds, taking turns. Every
+    crossing is given with the nearest values at which the arms differ measurably; a value at which a run fails, or
+    goes beyond a limit, bounds the range, and the largest that can be measured is found. What is measured is kept
+    as a sweep; Ctrl-C keeps what is there by then.
 
     \b
-    tfbench crossover mnist_mlp --data synthetic --vary training.global_batch_size=1..4096 \\
+    tfbench crossover mnist_mlp --data synthetic \\
+        --vary training.global_batch_size=1..4096 \\
         --between "default cpu:0" "mirrored cpu:0,cpu:1"
-    tfbench crossover mnist_mlp --vary training.global_batch_size=1..16384 --between "default cpu:0" "default gpu:0"
-    tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 --between "default gpu:0" "mirrored gpu" --repeats 5
+    tfbench crossover mnist_mlp --vary training.global_batch_size=1..16384 \\
+        --between "default cpu:0" "default gpu:0"
+    tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 \\
+        --between "default gpu:0" "mirrored gpu" --repeats 5
     """
     from tfbench.report.sweep.crossover import search_lines
     from tfbench.sweeps.view import try_to_show

@@ -72,19 +72,21 @@ def command(
 ) -> None:
     """Find where the time of a step of RECIPE goes.
 
-    Input, dispatch, forward, backward and update are timed as compiled code, in rounds that take turns, and so is every
-    layer, forward and backward: which part is the bottleneck, and what keeps it from being faster. Nothing is trained
-    beyond that; the profile is kept in the store like a run.
+    A step is one update of the weights, from one batch. Input, dispatch, forward, backward and update are timed as
+    compiled code, in rounds that take turns, and so is every layer, forward and backward: which part is the
+    bottleneck, and what keeps it from being faster. Nothing is trained beyond that; the profile is kept in the
+    store like a run.
 
     --trace adds, from a process of its own, the operations that take longest, and a trace for TensorBoard or XProf.
-    --try compares the step with variants of it instead: each changes values of the recipe. All are built several times
-    over and take turns; two builds of one step differ, so that the verdict is over builds.
+    --try compares the step with variants of it instead: each changes values of the recipe. All are built several
+    times over and take turns; two builds of one step differ, so that the verdict is over builds.
 
     \b
     tfbench profile mnist_cnn --data synthetic
-    tfbench profile mnist_scratch_cnn --data synthetic --global-batch-size 8 --trace
-    tfbench profile cifar10_resnet152 --data synthetic --global-batch-size 4 --seconds 60
-    tfbench profile mnist_mlp --data synthetic --try jit_compile=on,steps_per_execution=10,mixed_precision
+    tfbench profile mnist_scratch_cnn --data synthetic --trace
+    tfbench profile cifar10_resnet152 --data synthetic --seconds 60
+    tfbench profile mnist_mlp --data synthetic \\
+        --try jit_compile=on,steps_per_execution=10,mixed_precision
     """
     from tfbench.runs.requests import profile_request
     from tfbench.runs.series import run_series

@@ -83,7 +83,7 @@ def command(
     Examples:
       tfbench run mnist_mlp --data synthetic
       tfbench run recipes/mnist_mlp.toml --data-dir ~/tensorflow_datasets
-      tfbench run mnist_mlp --strategy mirrored --devices gpu --global-batch-size 512
+      tfbench run mnist_mlp --strategy mirrored --devices gpu
       tfbench run mnist_mlp --set 'model.hidden_units=[4000,4000]' --steps 200
       tfbench run mnist_mlp --data synthetic --format json > run.json
       tfbench run mnist_mlp --data synthetic --steps 200 --repeats 5

@@ -64,16 +64,17 @@ def command(
 ) -> None:
     """Find out whether RECIPE trains faster on more replicas.
 
-    One replica, under OneDeviceStrategy, is set beside MirroredStrategy on 2, 4, ... devices, in interleaved rounds.
-    The measured speed-up stands beside the time of a step, the gradients that replicas exchange and the share of the
-    input; with hardware for each replica also beside the expected one, with its efficiency and what a step takes beyond
-    the ideal. It is a sweep: `tfbench sweep --resume ID` makes the runs that are missing, `tfbench report --sweep ID`
-    draws it.
+    A replica is a copy of the network on a device of its own. One, under OneDeviceStrategy, is set beside
+    MirroredStrategy on 2, 4, ... devices, in interleaved rounds. The measured speed-up stands beside the time of a
+    step, the gradients that replicas exchange and the share of the input; with hardware for each replica also
+    beside the expected one, with its efficiency and what a step takes beyond the ideal. It is a sweep: `tfbench
+    sweep --resume ID` makes the runs that are missing, `tfbench report --sweep ID` draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2
-    tfbench scale cifar10_resnet152 --replicas 1,2,4 --devices gpu --global-batch-size 256
-    tfbench scale cifar10_resnet152 --replicas 1,2,4 --weak --per-replica-batch-size 64
+    tfbench scale cifar10_resnet152 --replicas 1,2,4 --devices gpu
+    tfbench scale cifar10_resnet152 --replicas 1,2,4 \\
+        --weak --per-replica-batch-size 64
     """
     from tfbench.store.sweep_log import new_log
 

@@ -73,16 +73,19 @@ def command(
 
     Is my GPU worth it? Without --arm it compares what is there: the processor with a GPU, and with all of several.
 
-    Every point is measured in a process of its own, once a round; the arms take turns, so that drift of the machine
-    hits them alike. A run that fails, or goes beyond a limit, is a result, and the sweep goes on. Killed at any moment,
-    `tfbench sweep --resume ID` makes the runs that are missing.
+    What is compared is called an arm: a strategy on devices, such as "mirrored gpu:0,gpu:1". In each round every
+    arm is run once at every size, each run in a process of its own; the arms take turns, so that drift of the
+    machine hits them alike. A run that fails, or goes beyond a limit, is a result, and the sweep goes on. Killed at
+    any moment, `tfbench sweep --resume ID` makes the runs that are missing.
 
     \b
     tfbench sweep --quick
     tfbench sweep mnist_mlp --data synthetic
-    tfbench sweep mnist_mlp --data synthetic --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
-    tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' --vary training.global_batch_size=32,512
-    tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" --repeats 5 --time-budget 10m
+    tfbench sweep mnist_mlp --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
+    tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' \\
+        --vary training.global_batch_size=32,512
+    tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" \\
+        --repeats 5 --time-budget 10m
     tfbench sweep --resume @last
     """
     from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log

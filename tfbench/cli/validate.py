@@ -3,7 +3,7 @@
 import click
 
 from tfbench.cli._completion import complete_recipe
-from tfbench.cli._options import format_option, load_named_recipe
+from tfbench.cli._options import format_option, load_named_recipe, set_option
 from tfbench.cli._output import echo_lines
 from tfbench.errors import ExitCode, TfbenchError
 from tfbench.wording import shorten_lines
@@ -11,12 +11,15 @@ from tfbench.wording import shorten_lines
 
 @click.command(short_help="Check recipes without running them.")
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=complete_recipe)
+@set_option
 @click.option(
     "--allow-code", "allows_code", is_flag=True, help="Accept recipes that name functions of your own; none is called."
 )
 @format_option
 @click.pass_context
-def command(ctx: click.Context, recipes: tuple[str, ...], allows_code: bool, output_format: str) -> None:
+def command(
+    ctx: click.Context, recipes: tuple[str, ...], overrides: tuple[str, ...], allows_code: bool, output_format: str
+) -> None:
     """Check recipes, and every point of their sweeps, without running them.
 
     All files are checked and all problems named. Exit code 2 if there is any.
@@ -24,9 +27,10 @@ def command(ctx: click.Context, recipes: tuple[str, ...], allows_code: bool, out
     \b
     tfbench validate mnist_mlp
     tfbench validate recipes/*.toml
+    tfbench validate mine.toml --set training.global_batch_size=1024
     tfbench validate mine.toml --allow-code
     """
-    problems = {recipe: _find_problems(recipe, allows_code=allows_code) for recipe in recipes}
+    problems = {recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes}
     if output_format == "json":
         import json
 
@@ -38,13 +42,13 @@ def command(ctx: click.Context, recipes: tuple[str, ...], allows_code: bool, out
         ctx.exit(ExitCode.USAGE)
 
 
-def _find_problems(name: str, *, allows_code: bool) -> list[str]:
+def _find_problems(name: str, overrides: tuple[str, ...], *, allows_code: bool) -> list[str]:
     from tfbench.runs.requests import new_request
     from tfbench.sweeps.making import plan_sweep
     from tfbench.sweeps.plan import own_arm
 
     try:
-        recipe = load_named_recipe(name, ())
+        recipe = load_named_recipe(name, overrides)
     except TfbenchError as error:
         return shorten_lines(str(error)).splitlines()
     try:

@@ -147,6 +147,20 @@ def test_validate_checks_the_points_of_a_sweep_and_names_code(tfbench: Cli) -> N
     )
 
 
+def test_validate_sets_values_as_run_does(tfbench: Cli) -> None:
+    assert tfbench("validate", "mnist_mlp", "--set", "training.epochs=3") == (0, "mnist_mlp: ok\n", "")
+    refused = tfbench("validate", "mnist_mlp", "--set", "training.epochs=0")
+    assert refused.exit_code == 2 and "training.epochs" in refused.stdout
+
+
+@pytest.mark.parametrize("command", [("runs",), ("compare", "--all"), ("recover",), ("run", "mnist_mlp")])
+def test_a_store_that_is_a_file_is_refused(tfbench: Cli, in_tmp_path: Path, command: tuple[str, ...]) -> None:
+    Path("store").write_text("mine", encoding="utf-8")
+    done = tfbench(*command, "--store", "store")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "store store: is a file, and a store is a folder." in done.stderr
+
+
 def test_validate_gives_json(tfbench: Cli) -> None:
     done = tfbench("validate", "mnist_mlp", "absent.toml", "--format", "json")
     assert done.exit_code == 2
