@@ -13,7 +13,7 @@ from tfbench.cli._measuring import (
     measuring_options,
     strategy_option,
 )
-from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width
+from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import warn_of_damaged_floors
 
@@ -104,6 +104,7 @@ def _calibrate(request: "RunRequest", num_rounds: int, measuring: Measuring) -> 
 
 def _list(measuring: Measuring) -> None:
     from tfbench.report.comparison.noise import floor_table, floor_to_json
+    from tfbench.report.formats import wrap
     from tfbench.store.noise_floors import list_noise_floors
 
     floors = list_noise_floors(measuring.store)
@@ -112,10 +113,11 @@ def _list(measuring: Measuring) -> None:
         echo_json([floor_to_json(floor) for floor in floors], "The noise floors are still in the store")
     elif floors:
         echo_lines(floor_table(floors, terminal_width()))
-        click.echo(
-            "\nsingle runs, pairs: differences below these show nothing, by the floor alone; pairs: as many as there "
-            "are rounds."
+        legend = (
+            "Single runs, pairs: between these, smaller differences show nothing, by the floor alone; pairs: as many as "
+            "there are rounds."
         )
+        echo_lines(["", *wrap(legend, text_width())])
     else:
         click.echo(
             f"No noise floors in {measuring.store_root}. `{measuring.store.command('calibrate', 'RECIPE')}` makes one."

@@ -108,7 +108,7 @@ def _label(done: Sequence[SeriesRun], plan: RepeatPlan) -> str:
     if number <= plan.num:
         return f"repeat {number} of {plan.num} to {plan.max_num}"
     interval = _speed_interval(done)
-    reached = f"+/- {format_share(interval.relative_half_width)}" if interval else "not known"
+    reached = f"± {format_share(interval.relative_half_width)}" if interval else "not known"
     return f"repeat {number} of {plan.max_num} at most; the speed is {reached} so far"
 
 

@@ -74,10 +74,10 @@ def test_repeats_are_added_until_the_interval_is_narrow() -> None:
     assert [width < 0.02 for width in widths] == [False, False, False, True]
     runs = FakeRuns(*speeds)
     done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
-    assert runs.labels[2:4] == ["repeat 3 of 3 to 6", "repeat 4 of 6 at most; the speed is +/- 6.5 % so far"]
+    assert runs.labels[2:4] == ["repeat 3 of 3 to 6", "repeat 4 of 6 at most; the speed is ± 6.5 % so far"]
     assert values_of(done, "samples_per_second") == tuple(speeds)
     assert done.summary.reached is True
-    assert "Precision: reached. The speed is +/- 1.8 %, less than 2.0 %." in lines_of(done)
+    assert "Precision: reached. The speed is ± 1.8 %, less than 2.0 %." in lines_of(done)
 
 
 def test_three_repeats_are_made_even_if_two_agree() -> None:
@@ -91,7 +91,7 @@ def test_repeats_end_at_their_limit_and_say_so() -> None:
     done = repeat(UNTIL_2_PERCENT, 100.0, 150.0, 80.0, 120.0, 90.0, 110.0, 1e9)
     assert (done.summary.num, done.summary.reached) == (6, False)
     lines = lines_of(done)
-    assert "Precision: not reached. The speed is +/- " in lines
+    assert "Precision: not reached. The speed is ± " in lines
     assert "after 6 runs; less than 2.0 % was asked for" in lines
 
 

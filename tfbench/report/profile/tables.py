@@ -64,7 +64,7 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
     bar = min(_MAX_BAR, width - 52 - len(_HOW))
     bar = bar if bar >= _MIN_BAR else 0
     longest = max((phase.seconds for phase in profile.phases), default=0.0)
-    lines = [f"  {'phase':11}  {'ms':>7}  {'+/-':>6}  {'best':>7}  {'share':>7}  {_HOW}"]
+    lines = [f"  {'phase':11}  {'ms':>7}  {'±':>6}  {'best':>7}  {'share':>7}  {_HOW}"]
     has_copy = any(phase.name == COPY_CALL for phase in profile.phases)
     for phase in profile.phases:
         half_width = None if phase.high is None else phase.high - phase.seconds
@@ -90,7 +90,7 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
         "Measured: functions called in turns, each until its result is read; the full step is not waited for, as in "
         "fit. Each does what the one before does, and more: dispatch does nothing, forward the forward pass, backward "
         f"that and the gradients{whole}. keras: Keras's own step on batches at hand, metrics included; take: takes a "
-        f"batch that is ready. +/-: {100 * CONFIDENCE:g} % interval over the rounds of this process, in each of which "
+        f"batch that is ready. ±: {100 * CONFIDENCE:g} % interval over the rounds of this process, in each of which "
         "the functions are paired. Best: each function's fastest round, or the difference of two of these."
     )
     return [*lines, *wrap(remark, width, first="  ")]

@@ -143,7 +143,7 @@ def _precision(summary: RepeatsSummary) -> str:
     if summary.precision is None:
         return ""
     speed = next((spread.interval for spread in summary.spreads if spread.metric == "samples_per_second"), None)
-    known = f"+/- {format_share(speed.relative_half_width)}" if speed else "not known"
+    known = f"± {format_share(speed.relative_half_width)}" if speed else "not known"
     asked = format_share(summary.precision)
     if not summary.reached:
         return (
