@@ -114,8 +114,8 @@ def _list(measuring: Measuring) -> None:
     elif floors:
         echo_lines(floor_table(floors, terminal_width()))
         legend = (
-            "Single runs, pairs: between these, smaller differences show nothing, by the floor alone; pairs: as many as "
-            "there are rounds."
+            "Single runs, pairs: between these, smaller differences show nothing, by the floor alone; pairs: as many "
+            "as there are rounds."
         )
         echo_lines(["", *wrap(legend, text_width())])
     else:
