@@ -4,7 +4,9 @@ Each arm is a process that stays; it is told which network to train, and then to
 validation, while the others wait. What is timed is a turn, from its begin to the end of its last epoch.
 
 - `tfbench`: what `tfbench run` does in its measuring process: its input pipeline, its callbacks, a journal.
-- `before`: the same of another checkout.
+- `tfbench, fast` and `tfbench, fast, XLA`: the same with the settings that `tfbench run --fast` tries: the samples on
+  the device, 100 steps a call, without and with XLA. The command takes the faster one.
+- `before`: `tfbench` of another checkout.
 - `fit, tf.data` and `fit, NumPy`: what a user writes: `model.fit` with arrays that were converted beforehand, through
   `Dataset.from_tensor_slices(...).shuffle(...).batch(...).prefetch(...)` or as they are.
 - `resident loop`: a `tf.function` that takes its batch from tensors at hand, called in a Python loop; it updates the
@@ -18,14 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 ENDLESS = 1_000_000  # epochs
-ARMS = ("tfbench", "fit, tf.data", "fit, NumPy", "resident loop")
+FAST = {"training.data_on_device": True, "training.steps_per_execution": 100}
+SETTINGS = {"tfbench, fast": FAST, "tfbench, fast, XLA": FAST | {"training.jit_compile": True}}
+PLAIN, LOOP = "fit, tf.data", "resident loop"
+ARMS = ("tfbench", *SETTINGS, PLAIN, "fit, NumPy", LOOP)
 BEFORE = "before"
 
 
@@ -40,6 +44,7 @@ class Case(NamedTuple):
 CASES = (
     Case("mnist_hidden100_mlp", 32, 1),
     Case("mnist_hidden100_mlp", 512, 4),
+    Case("mnist_mlp", 100, 1),
     Case("features4_hidden100_mlp", 32, 1),
     Case("features4_hidden100_mlp", 512, 6),
     Case("sine_lstm", 10, 30),
@@ -89,24 +94,24 @@ def serve(arm: str) -> None:
 
     for line in sys.stdin:
         case = Case(*json.loads(line))
-        overrides = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size}
+        overrides = {"dataset.data": "synthetic", "training.global_batch_size": case.batch_size} | SETTINGS.get(arm, {})
         recipe = files.load_recipe(files.find_recipe(case.recipe), overrides)
         keras.backend.clear_session()
         keras.utils.set_random_seed(recipe.training.seed)
         splits = benchmark.load_data(recipe.dataset, None, seed=recipe.training.seed)
         model = benchmark.build_compiled_model(recipe.model, recipe.training, splits.spec)
-        train: Callable[..., None] = {
-            "tfbench": under_tfbench,
-            BEFORE: under_tfbench,
-            "fit, tf.data": under_fit,
-            "fit, NumPy": under_fit,
-            "resident loop": in_a_loop,
-        }[arm]
-        train(recipe, splits, model, case, *([arm == "fit, tf.data"] if train is under_fit else []))
+        if arm == LOOP:
+            in_a_loop(splits, model, case)
+        elif arm.startswith("fit"):
+            under_fit(splits, model, case, is_tf_data=arm == PLAIN)
+        else:
+            under_tfbench(recipe, splits, model, case, is_fast=arm in SETTINGS)
 
 
-def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case) -> None:
+def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: bool) -> None:
     """Trains as the measuring process of a run does."""
+    import tensorflow as tf
+
     from tfbench.backends.tensorflow import input_pipeline, placement
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.records.journal import Journal
@@ -130,13 +135,24 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case) -> None:
             warmup_steps=recipe.measurement.warmup_steps,
             on_epoch=lambda record: turns.end_epoch(),
             on_first_step=lambda: None,
+            **({"cuts_last_execution": True} if is_fast else {}),  # unknown to older checkouts
         )
-        batches = input_pipeline.build_training_dataset(splits, global_batch_size=case.batch_size, seed=training.seed)
+        if is_fast:
+            from tfbench.backends.tensorflow import resident
+
+            placed = placement.ResolvedDistribution(tf.distribute.get_strategy(), None, {"/device:CPU:0": "cpu:0"})
+            batches = resident.build_resident_training(
+                model, splits, training, placed, steps_per_epoch=steps, first_step=0
+            )
+        else:
+            batches = input_pipeline.build_training_dataset(
+                splits, global_batch_size=case.batch_size, seed=training.seed
+            )
         model.fit(batches, epochs=ENDLESS, steps_per_epoch=steps, callbacks=callbacks, shuffle=False, verbose=0)
         journal.close()
 
 
-def under_fit(_recipe: Any, splits: Any, model: Any, case: Case, is_tf_data: bool) -> None:
+def under_fit(splits: Any, model: Any, case: Case, *, is_tf_data: bool) -> None:
     """Trains as a user's script does."""
     import keras
     import tensorflow as tf
@@ -156,7 +172,7 @@ def under_fit(_recipe: Any, splits: Any, model: Any, case: Case, is_tf_data: boo
         model.fit(inputs, targets, batch_size=case.batch_size, **options)
 
 
-def in_a_loop(_recipe: Any, splits: Any, model: Any, case: Case) -> None:
+def in_a_loop(splits: Any, model: Any, case: Case) -> None:
     """Trains in a loop over batches of tensors at hand."""
     import tensorflow as tf
 
@@ -264,19 +280,22 @@ def compare(before: Path | None, rounds: int, cases: tuple[Case, ...] = CASES) -
         for arm in arms:
             arm.close()
     head = "| network | batch | arm | samples/s, median | lowest to highest | over `fit, tf.data` | rounds' range "
-    return "\n".join([head + "| processor time a step |", "| --- " * 8 + "|", *rows])
+    head += "| over the loop | rounds' range | processor time a step |"
+    return "\n".join([head, "| --- " * 10 + "|", *rows])
 
 
 def describe(case: Case, name: str, turns: dict[str, list[Turn]]) -> str:
-    """Returns an arm's row: its speeds, and the same rounds over plain `fit`'s."""
+    """Returns an arm's row: its speeds, and the same rounds over those of plain `fit`, and of the bare loop."""
     speeds = [turn.samples / turn.seconds for turn in turns[name]]
-    plain = [turn.samples / turn.seconds for turn in turns["fit, tf.data"]]
-    ratios = [speed / other for speed, other in zip(speeds, plain, strict=True)]
+    over = []
+    for other in (PLAIN, LOOP):
+        others = [turn.samples / turn.seconds for turn in turns[other]]
+        ratios = [speed / beside for speed, beside in zip(speeds, others, strict=True)]
+        over.append(f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f}")
     work = statistics.median(turn.processor_seconds / turn.samples * case.batch_size for turn in turns[name])
     return (
         f"| {case.recipe} | {case.batch_size} | {name} | **{statistics.median(speeds):,.0f}** "
-        f"| {min(speeds):,.0f} to {max(speeds):,.0f} | {statistics.median(ratios):.2f} "
-        f"| {min(ratios):.2f} to {max(ratios):.2f} | {work * 1e3:.2f} ms |"
+        f"| {min(speeds):,.0f} to {max(speeds):,.0f} | {' | '.join(over)} | {work * 1e3:.2f} ms |"
     )
 
 

@@ -16,35 +16,17 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from tfbench.backends.placed import Placed
+from tfbench.backends.profiling import Call, Profiling
 from tfbench.backends.trace import Trace
 from tfbench.datasets.sources.splits import SplitName, Splits
 from tfbench.machine.usage import GpuMemory
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment, PeakCheck
-from tfbench.records.profile import BandwidthCheck, ProfiledLayer
+from tfbench.records.profile import BandwidthCheck
 from tfbench.records.run import EffectiveSettings, Placement, ReplicaCheck
 
-Call = Callable[[], None]
 Sizes = tuple[int, int, int]  # of a product of matrices: rows, what both factors have in common, columns
-
-
-class Placed(Protocol):
-    """Devices that were resolved, ready for a model to be built on them."""
-
-    @property
-    def placement(self) -> Placement:
-        """What the journal is told of them."""
-
-    @property
-    def device_names(self) -> tuple[str, ...]:
-        """The devices, as the framework names them."""
-
-    @property
-    def gpu_names(self) -> tuple[str, ...]:
-        """The GPUs among them, as the framework's memory statistics name them."""
-
-    def scope(self) -> AbstractContextManager[Any]:
-        """Returns the scope in which a model is built, to be trained on these devices."""
 
 
 class Watch(Protocol):
@@ -141,6 +123,41 @@ class Feeding(Protocol):
         """Turns the framework's error about data of a source or files into a DatasetError that says which is broken."""
 
 
+class Resident(Protocol):
+    """Training from samples that lie on the device."""
+
+    def build_resident_training(
+        self,
+        model: Any,
+        splits: Splits,
+        training: TrainingConfig,
+        placed: Placed,
+        *,
+        steps_per_epoch: int,
+        first_step: int,
+    ) -> Any:
+        """Copies the training samples to the device, and gives a model a training function that takes them there.
+
+        The order of the samples is that of `Feeding.build_training_dataset`. An epoch's last execution does the steps
+        that are left of it.
+
+        Args:
+            model: Compiled, of one replica.
+            splits: The data.
+            training: Batch size, seed, steps of an execution, compiler.
+            placed: Where the model is.
+            steps_per_epoch: After which an epoch ends.
+            first_step: Steps already done, whole epochs of them.
+
+        Returns:
+            What `fit` is given in place of batches.
+
+        Raises:
+            DatasetError: The samples are read, or cut, one by one.
+            DeviceError: They do not fit on the device.
+        """
+
+
 class Variables(Protocol):
     """What training changes, for snapshots and for the state that recurrent layers carry from batch to batch."""
 
@@ -224,82 +241,6 @@ class Tracing(Protocol):
         """Returns a call that is marked as a step in a trace, however many steps it does."""
 
 
-class ProfiledBatches(Protocol):
-    """Some batches of a recipe's data, at hand on the device of the run, over and over."""
-
-    def iterator(self, *, num_ahead: int = 0) -> Any:
-        """Returns an iterator as Keras's training function takes it: of batches on the host, without any work.
-
-        Args:
-            num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such thread.
-        """
-
-    def pipeline(self) -> Any:
-        """Returns an iterator as Keras's training function takes it, of the recipe's own input pipeline."""
-
-    def draw_call(self) -> Call:
-        """Returns what waits for the input pipeline's next batch."""
-
-    def copy_call(self) -> Call | None:
-        """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
-
-
-class StepCalls(Protocol):
-    """A compiled model's step and what it is made of, as functions without arguments.
-
-    Each waits until the device has done it; Keras's own does so if it is asked to.
-    """
-
-    model: Any
-
-    @property
-    def num_layers(self) -> int:
-        """Uses of a layer."""
-
-    @property
-    def why_not_apart(self) -> str:
-        """Why its layers cannot be told apart; "": they can."""
-
-    def call(self, upto: str) -> Call:
-        """Returns one call of the step up to "dispatch", "forward", "backward" or "update"."""
-
-    def keras_call(self, iterator: Any, *, waits: bool = False) -> tuple[Call, int]:
-        """Returns one call of Keras's training function, and the steps that it does.
-
-        Args:
-            iterator: Of its batches.
-            waits: Whether it ends as calls of phases do.
-        """
-
-    def take_call(self, iterator: Any) -> Call:
-        """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
-
-    def restore(self) -> None:
-        """Gives all variables the values of the beginning."""
-
-    def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
-        """Returns the layers, where they can be told apart."""
-
-
-class Profiling(Protocol):
-    """A step taken apart."""
-
-    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
-        """Takes some batches of a recipe's endless stream for profiles of its step."""
-
-    def build_step(self, model: Any, batches: Any, placed: Placed) -> StepCalls:
-        """Takes the step of a compiled model apart.
-
-        Args:
-            model: Built in the scope of one replica.
-            batches: As of `build_batches`, of this back end.
-            placed: Where it runs.
-        """
-
-    def part_of(self, name: str) -> tuple[int, str]:
-        """Returns to which phase, by its number, and to which part of it a traced operation of such a step belongs."""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Backend:
     """A framework, in parts."""
@@ -307,6 +248,7 @@ class Backend:
     name: str
     placement: Placing
     feeding: Feeding
+    resident: Resident
     variables: Variables
     settings: Settings
     environment: Machine

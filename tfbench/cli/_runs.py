@@ -55,8 +55,10 @@ class ShownRuns:
 
         return self.maker.make(request, observer or self.open_console(), limits or NO_LIMITS)
 
-    def make_brief(self, request: "RunRequest", label: str, limits: "RunLimits | None" = None) -> "RunOutcome":
-        """Makes a run of a series, shown in a line that begins with a label."""
+    def make_brief(
+        self, request: "RunRequest", label: str, limits: "RunLimits | None" = None, *, is_aside: bool = False
+    ) -> "RunOutcome":
+        """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
         from tfbench.report.run.brief_console import BriefConsole
 
         if self.as_json and self.detail == "quiet":
@@ -64,7 +66,7 @@ class ShownRuns:
         console = BriefConsole(
             label,
             self._warned,
-            quiet_stdout=self.as_json,
+            quiet_stdout=self.as_json or is_aside,
             server=self.maker.server,
             is_tracked=self.maker.tracker is not None,
         )

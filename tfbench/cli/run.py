@@ -1,5 +1,6 @@
 """`tfbench run`: measure one recipe, and track it."""
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,6 +54,12 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
 )
+@click.option(
+    "--fast",
+    is_flag=True,
+    help="First find the fastest settings in short runs (samples on the device, many steps a call, XLA); take them, "
+    "and say what they are worth.",
+)
 @repeat_options
 @click.option("-v", "--verbose", is_flag=True, help="Show all there is of the run, as `tfbench runs RUN` does.")
 @click.option("-q", "--quiet", is_flag=True, help="Show its result in one line; with --format json only warnings.")
@@ -65,6 +72,7 @@ def command(
     recipe: str | None,
     resume: str | None,
     name: str | None,
+    fast: bool,
     repeats: int | None,
     until_precise: float | None,
     max_repeats: int | None,
@@ -88,21 +96,27 @@ def command(
       tfbench run mnist_mlp --data synthetic --format json > run.json
       tfbench run mnist_mlp --data synthetic --steps 200 --repeats 5
       tfbench run mnist_mlp --data synthetic --seconds 5 --until-precise 2%
+      tfbench run mnist_hidden100_mlp --data synthetic --fast
       tfbench run svhn_rcnn --snapshot-every 10 --save-model
       tfbench run --resume @last --epochs 600
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
     from tfbench.report.run.run_json import to_json
+    from tfbench.runs.fast import find_fastest
 
     plan = read_plan(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     if plan and resume:
         raise click.UsageError("--resume goes on with one run; it takes neither --repeats nor --until-precise.")
+    if fast and resume:
+        raise click.UsageError("--resume goes on with the settings of its run: leave --fast out.")
     if verbose and quiet:
         raise click.UsageError("--verbose shows all there is, --quiet a line: leave one of them out.")
     request = _make_request(recipe, resume, direct, measuring, name=name)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
     runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
+    if fast:
+        request = find_fastest(request, functools.partial(runs.make_brief, is_aside=True))
     if plan:
         context.exit(echo_repeats(request, plan, runs))
     outcome = runs.make(request)

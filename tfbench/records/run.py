@@ -8,7 +8,8 @@ from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakC
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.schema import NaturalNumber, Number, schema
 
-Feed = Literal["direct", "prefetched", "split"]  # how batches reach the devices, as `feeding` says
+# How batches reach the devices, as `feeding` says; "resident": they are gathered there.
+Feed = Literal["direct", "prefetched", "split", "resident"]
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbench import backends
-from tfbench.backends.backend import Placed
+from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
@@ -112,6 +112,12 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         raise DeviceError(
             f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
             "them; `tfbench scale` says what more replicas cost."
+        )
+
+    if request.profile and training.data_on_device:
+        raise DeviceError(
+            "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "
+            "Received: true. Leave it out; what it is worth, `tfbench run --fast` says."
         )
 
     ledger.switch("data")

@@ -2,7 +2,8 @@
 
 from tfbench import backends
 from tfbench.analysis.run.work import MAX_OTHER_SHARE
-from tfbench.backends.backend import Placed, Sizes
+from tfbench.backends.backend import Sizes
+from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
@@ -21,9 +22,11 @@ def check_limits(
     journal: Journal,
 ) -> None:
     """Measures what the training is held against: its input pipeline alone, and what its devices compute at most."""
-    journal.append("stage", name="checking the input pipeline and the devices' peak")
+    has_pipeline = not training.data_on_device
+    journal.append("stage", name=f"checking {'the input pipeline and ' if has_pipeline else ''}the devices' peak")
     try:
-        journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
+        if has_pipeline:
+            journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
         if model.training_flops_per_sample is not None and steps_per_second is not None:
             needed = model.training_flops_per_sample * training.global_batch_size * steps_per_second
             _check_peak(training, resolved, model, needed, journal)

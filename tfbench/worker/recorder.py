@@ -147,15 +147,14 @@ class FitReadings:
     warmup_steps: int  # leading steps that no rate is computed from
     on_epoch: Callable[[EpochRecord], bool]  # at the end of each, validation included; says whether to stop there
     on_first_step: Callable[[], None]  # called once, after the first execution; its time is in no span
+    cuts_last_execution: bool = False  # to the steps that are left of an epoch, which Keras's own is not
     batches_ahead: int = 0  # that are made ahead, at most, while none is taken
     validation: "Validation | None" = None  # that follows each epoch
     evaluate_training: Callable[[], Logs] | None = None  # of the training samples in inference mode; None: not wanted
     elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
     now: Callable[[], int] = time.perf_counter_ns  # a monotonic clock, in nanoseconds
-
-    def __post_init__(self) -> None:
-        self._train_start = 0
-        self._training_end = 0
+    _train_start: int = dataclasses.field(default=0, init=False)
+    _training_end: int = dataclasses.field(default=0, init=False)
 
     def begin_training(self) -> None:
         """Notes that training begins now."""
@@ -164,7 +163,8 @@ class FitReadings:
     def end_steps(self, batch: int, call_others: Callable[[], None] | None) -> None:
         """Takes in that an execution was dispatched; `batch`, from 0, is its last one in the epoch."""
         is_first, ends_epoch = self.clock.step == 0, batch + 1 >= self.steps_per_epoch
-        if self.clock.end_steps(int(self.model.steps_per_execution), ends_epoch=ends_epoch):
+        too_many = max(0, batch + 1 - self.steps_per_epoch) if self.cuts_last_execution else 0
+        if self.clock.end_steps(int(self.model.steps_per_execution) - too_many, ends_epoch=ends_epoch):
             self.model.stop_training = True
         if call_others:
             call_others()

@@ -5,7 +5,7 @@ from typing import Any
 
 from tfbench import backends
 from tfbench.analysis.run.early_stop import find_stop_reason
-from tfbench.backends.backend import Placed
+from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import SplitName, Splits
 from tfbench.recipe.sections import OutputConfig, TrainingConfig
 from tfbench.records.journal import Journal, files_folder
@@ -49,7 +49,7 @@ def train(
     backend = backends.current()
     training, measurement = request.recipe.training, request.recipe.measurement
     done = request.resume.epochs if request.resume else ()
-    is_validated = not measurement.is_limited
+    is_validated, is_resident = not measurement.is_limited, training.data_on_device
     between = _BetweenEpochs(request, model, journal, ledger)
     with ledger.entry("callbacks"), backend.placement.watch() as watch:
         synchronize = backend.placement.synchronize
@@ -61,7 +61,8 @@ def train(
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
             warmup_steps=measurement.warmup_steps,
-            batches_ahead=backend.feeding.count_ahead(splits, training.global_batch_size),
+            batches_ahead=0 if is_resident else backend.feeding.count_ahead(splits, training.global_batch_size),
+            cuts_last_execution=is_resident,
             validation=_validation(training, splits, resolved) if is_validated else None,
             on_epoch=between.on_epoch,
             on_first_step=lambda: watch.verify(resolved, model),
@@ -75,12 +76,15 @@ def train(
             on_note=lambda text: journal.append("note", text=text),
         )
         with ledger.entry("data"):
-            batches = backend.feeding.build_training_dataset(
-                splits,
-                global_batch_size=training.global_batch_size,
-                seed=training.seed,
-                first_step=len(done) * steps_per_epoch,
-            )
+            first_step = len(done) * steps_per_epoch
+            if is_resident:
+                batches = backend.resident.build_resident_training(
+                    model, splits, training, resolved, steps_per_epoch=steps_per_epoch, first_step=first_step
+                )
+            else:
+                batches = backend.feeding.build_training_dataset(
+                    splits, global_batch_size=training.global_batch_size, seed=training.seed, first_step=first_step
+                )
             validation_data = build_evaluation_dataset(training, splits, "validation") if is_validated else None
         model.fit(
             batches,

@@ -15,7 +15,14 @@ from tfbench.records.sweep import BATCH_KEY
 from tfbench.wording import describe_span
 
 # What changes nothing of a step, or is given by an option of its own.
-_NOT_OF_A_STEP = (BATCH_KEY, "dataset.data", "training.epochs", "training.seed", "training.steps_per_execution")
+_NOT_OF_A_STEP = (
+    BATCH_KEY,
+    "dataset.data",
+    "training.epochs",
+    "training.seed",
+    "training.steps_per_execution",
+    "training.data_on_device",
+)
 _OF_A_STEP = ("model.", "dataset.", "training.")
 
 

@@ -36,7 +36,7 @@ _EQUAL_IN_ENVIRONMENT = (
     *_RECORDED_WITH_NICENESS,
 )
 VERSIONS = ("tfbench", "tensorflow", "keras")
-_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
+_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head", "data_on_device")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

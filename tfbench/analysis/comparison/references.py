@@ -19,6 +19,7 @@ _BESIDE_WORKLOAD = (
     "training.stop_at_val_accuracy",
     "training.stop_below_error_change",
     "training.steps_per_execution",
+    "training.data_on_device",
     "training.jit_compile",
     "training.deterministic",
     "training.seed",

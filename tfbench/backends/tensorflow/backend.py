@@ -9,6 +9,7 @@ from tfbench.backends.tensorflow import (
     peak,
     placement,
     profiling,
+    resident,
     settings,
     variables,
 )
@@ -17,6 +18,7 @@ BACKEND = Backend(
     name="tensorflow",
     placement=placement,
     feeding=input_pipeline,
+    resident=resident,
     variables=variables,
     settings=settings,
     environment=environment,

@@ -42,9 +42,8 @@ def build_training_dataset(
 ) -> "tf.data.Dataset":
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
-    Order, crops and mirrors of a batch depend on the seed and the number of its step alone. Where samples are in
-    memory, the order of a pass is made at once and cut into batches, and a batch is gathered from the arrays, then
-    converted: one gather costs a fraction of slicing every sample, and the arrays stay in their stored type.
+    Order, crops and mirrors of a batch depend on the seed and its step alone. Of samples in memory a batch is gathered
+    at once, then converted: a fraction of slicing every sample costs, and the arrays stay in their stored type.
 
     Args:
         splits: The data.
@@ -56,28 +55,30 @@ def build_training_dataset(
     Returns:
         Batches (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
     """
-    import tensorflow as tf
-
     split, spec = splits.train, splits.spec
-    first_pass, offset = divmod(first_step * global_batch_size, split.num_samples)
-
-    def start_and_seed(number: Any) -> tuple[Any, list[Any] | None]:
-        start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
-        return start, [seed, number] if spec.shuffled else None
-
-    passes = tf.data.Dataset.counter(first_pass, dtype=tf.int32)
+    first_sample = first_step * global_batch_size
     if isinstance(split, Split) and split.read is None:
-        orders = _map_inline(passes, lambda number: _order(split, *start_and_seed(number), draws=spec.drawn))
-        batches, fetch = orders.rebatch(global_batch_size, drop_remainder=True), _gather(split)
+        orders = build_orders(split, spec, seed=seed, first_sample=first_sample)
+        batches, fetch = orders.rebatch(global_batch_size, drop_remainder=True), gather_from(split)
     else:
+        passes, start_and_seed = _passes(split, spec, seed, first_sample)
         samples = passes.flat_map(lambda number: _samples(split, *start_and_seed(number), draws=spec.drawn))
         batches, fetch = _decode(split, samples).batch(global_batch_size, drop_remainder=True), tuple
 
     def prepare(step: Any, batch: Any) -> tuple[Any, Any]:
         inputs, targets = fetch(batch)
-        return _finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step)), targets
+        return finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step)), targets
 
-    return _ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
+    return ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
+
+
+def build_orders(split: Split, spec: DatasetSpec, *, seed: int, first_sample: int) -> "tf.data.Dataset":
+    """Builds an endless stream of orders, one a pass, of samples in memory: their numbers, int64.
+
+    The first one begins after `first_sample` samples of all passes.
+    """
+    passes, start_and_seed = _passes(split, spec, seed, first_sample)
+    return _map_inline(passes, lambda number: _order(split, *start_and_seed(number), draws=spec.drawn))
 
 
 def build_validation_dataset(
@@ -104,9 +105,9 @@ def build_validation_dataset(
 
     def prepare(_number: Any, batch: Any) -> tuple[Any, Any]:
         inputs, targets = fetch(batch)
-        return _finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
+        return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
 
-    return _ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
+    return ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
 
 
 def without_targets(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
@@ -172,15 +173,28 @@ def broken_samples_named(source: str, files: Sequence[str] = ()) -> Iterator[Non
         raise
 
 
+def _passes(
+    split: Split | RecordSplit, spec: DatasetSpec, seed: int, first_sample: int
+) -> tuple["tf.data.Dataset", Callable[[Any], tuple[Any, Any]]]:
+    """Returns the numbers of the passes from that of a sample on, and what gives the start and the seed of one."""
+    import tensorflow as tf
+
+    first_pass, offset = divmod(first_sample, split.num_samples)
+
+    def start_and_seed(number: Any) -> tuple[Any, list[Any] | None]:
+        start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
+        return start, [seed, number] if spec.shuffled else None
+
+    return tf.data.Dataset.counter(first_pass, dtype=tf.int32), start_and_seed
+
+
 def _samples(
     split: Split | RecordSplit, start: Any, seed: list[Any] | None, *, draws: bool = False
 ) -> "tf.data.Dataset":
     """Goes once through samples that are read one by one, from the one at `start` on: their numbers, or records.
 
-    In order without a seed; with one, shuffled, or as many as there are drawn with replacement.
-
-    Neither order is left to what Dataset.shuffle does by default: that one goes on from iterator to iterator, and a
-    strategy makes one more than the default.
+    In order without a seed; with one, shuffled, or as many as there are drawn with replacement. Not as Dataset.shuffle
+    does by default: its order goes on from iterator to iterator, and a strategy makes one more of them.
     """
     import tensorflow as tf
 
@@ -214,7 +228,7 @@ def _decode(split: Split | RecordSplit, samples: "tf.data.Dataset") -> "tf.data.
         return samples.map(
             lambda name, contents, label: (split.read(name, contents), label), num_parallel_calls=workers
         )
-    gather, read = _gather(split), split.read
+    gather, read = gather_from(split), split.read
 
     def decode(number: Any) -> tuple[Any, Any]:
         row, target = gather(number)
@@ -244,7 +258,7 @@ def _map_inline(dataset: "tf.data.Dataset", function: Callable[..., Any]) -> "tf
     return map_op._MapDataset(dataset, function, use_inter_op_parallelism=False)
 
 
-def _ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
+def ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
     """Lets a few batches be made ahead of their use."""
     import tensorflow as tf
 
@@ -255,10 +269,11 @@ def _ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
     return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
 
 
-def _gather(split: Split) -> Callable[[Any], tuple[Any, Any]]:
+def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, Any]]:
+    """Returns what takes samples by their numbers; `place` puts both arrays, as tensors, where they are taken from."""
     import tensorflow as tf
 
-    inputs, targets = _on_host(split.inputs), _on_host(split.targets)
+    inputs, targets = place(_on_host(split.inputs)), place(_on_host(split.targets))
     pool = len(split.inputs)
 
     def gather(indices: Any) -> tuple[Any, Any]:
@@ -271,7 +286,7 @@ def _gather(split: Split) -> Callable[[Any], tuple[Any, Any]]:
 def _slice(split: Split, batch_size: int) -> Callable[[Any], tuple[Any, Any]]:
     import tensorflow as tf
 
-    gather = _gather(split)
+    gather = gather_from(split)
 
     def take(number: Any) -> tuple[Any, Any]:
         return gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, split.num_samples)))
@@ -290,7 +305,7 @@ def _on_host(array: Any) -> Any:
         return tf.constant(array)
 
 
-def _finish(images: Any, splits: Splits, crop: Callable[[Any], Any]) -> Any:
+def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda images: images) -> Any:
     """Turns stored samples into a model's input: float32, less their mean, cropped, scaled."""
     import tensorflow as tf
 

@@ -80,6 +80,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
         logical = {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
         tf.config.list_logical_devices()  # starts them now: what they take is no memory of the model's
     strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
+    feed = feed_alike(strategy, list(logical.values()))
     placement = Placement(
         strategy=config.strategy,
         devices=tuple(logical),
@@ -90,7 +91,7 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDis
         hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
         threads=threads,
-        feed=feed_alike(strategy, list(logical.values())),
+        feed="resident" if training.data_on_device else feed,
     )
     return ResolvedDistribution(strategy, placement, {name: device for device, name in logical.items()})
 

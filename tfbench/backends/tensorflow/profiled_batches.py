@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfbench.backends.backend import Placed
+from tfbench.backends.placed import Placed
 from tfbench.backends.tensorflow import placement
 
 _POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tfbench.backends.backend import Placed
+from tfbench.backends.placed import Placed
 from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches
 from tfbench.backends.tensorflow.step_calls import StepCalls
 

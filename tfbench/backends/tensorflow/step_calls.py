@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tfbench.backends.backend import Call, Placed
+from tfbench.backends.placed import Placed
+from tfbench.backends.profiling import Call
 from tfbench.backends.tensorflow.profiled_batches import ProfiledBatches, strategy_of
 from tfbench.backends.tensorflow.variables import carried_states
 from tfbench.records.profile import ProfiledLayer

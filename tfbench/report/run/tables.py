@@ -9,6 +9,7 @@ from tfbench.recipe.sections import Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_speed, format_time, wrap
 from tfbench.report.replicas import describe_replicas
+from tfbench.report.run.fast import fast_pairs
 from tfbench.wording import command_line, count, store_of, without_secrets
 
 EPOCH_COLUMNS = ("epoch", "loss", "val_loss", "accuracy", "val_accuracy", "epoch_s", "samples/s", "elapsed_s")
@@ -71,7 +72,12 @@ def _describe_precision(result: RunResult) -> str:
     training = result.request.recipe.training
     precision = result.settings.precision if result.settings else training.precision
     jit_compile = result.settings.jit_compile if result.settings else training.jit_compile
-    return f"{precision}, XLA {'on' if jit_compile else 'off'} (jit_compile = {str(jit_compile).lower()})"
+    parts = [precision, f"XLA {'on' if jit_compile else 'off'} (jit_compile = {str(jit_compile).lower()})"]
+    if training.steps_per_execution > 1:
+        parts.append(f"{training.steps_per_execution:,} steps a call")
+    if training.data_on_device:
+        parts.append("samples on the device")
+    return ", ".join(parts)
 
 
 def epoch_header_lines(width: int, *, is_synthetic: bool) -> list[str]:
@@ -151,6 +157,7 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
     if text := describe_speed(metrics):
         steps = count(int(metrics.get("steady_steps") or 0), "steady step")
         pairs.append(("speed", f"{text} ({steps} in {format_time(metrics.get('steady_seconds') or 0.0)})"))
+    pairs += fast_pairs(result, metrics)
     if (median := metrics.get("step_time_median_seconds")) is not None:
         text = format_time(median)
         for name, label in (("p90", "p90"), ("p99", "p99"), ("mad", "MAD")):

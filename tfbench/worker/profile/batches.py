@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfbench import backends
-from tfbench.backends.backend import ProfiledBatches
+from tfbench.backends.profiling import ProfiledBatches
 from tfbench.worker.benchmark import Prepared
 
 

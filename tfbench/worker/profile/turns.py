@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from tfbench import backends
-from tfbench.backends.backend import Call
+from tfbench.backends.profiling import Call
 from tfbench.backends.trace import apportion
 from tfbench.records.profile import ProfileRound, TracedCall
 

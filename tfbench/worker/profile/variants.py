@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from tfbench import backends
-from tfbench.backends.backend import Call, StepCalls
+from tfbench.backends.profiling import Call, StepCalls
 from tfbench.errors import RecipeError, TfbenchError
 from tfbench.models.structure.foreign_model import reason_of
 from tfbench.recipe import devices

@@ -1,0 +1,118 @@
+"""Which settings are tried for the fastest run, and what becomes of them."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from builders import build_placement, build_recipe, build_request
+from fake_runs import FakeRuns
+from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, MeasurementError
+from tfbench.records.fast import FAST_TAG, speed_as_asked
+from tfbench.records.run import RunRequest
+from tfbench.runs.fast import TRIAL_SECONDS, find_fastest
+from tfbench.runs.limits import RunOutcome
+
+
+class LongEpochs(FakeRuns):
+    """Runs of an epoch of 5,000 steps, on as many replicas as there are to be."""
+
+    num_replicas = 1
+
+    def __call__(self, request: RunRequest, label: str = "", *rest: Any) -> RunOutcome:
+        outcome = super().__call__(request, label, *rest)
+        placement = build_placement(num_replicas=self.num_replicas)
+        result = dataclasses.replace(outcome.result, steps_per_epoch=5000, placement=placement)
+        return dataclasses.replace(outcome, result=result)
+
+
+FAILED = DatasetError("training.data_on_device: needs samples that are in memory.")
+
+
+def build(*overrides: str, **training: Any) -> RunRequest:
+    recipe = build_recipe(training={"global_batch_size": 32, "epochs": 5} | training, output={"saves_model": True})
+    return build_request(name="mine", recipe=recipe, overrides=overrides)
+
+
+def tried(runs: LongEpochs) -> list[tuple[bool, int, bool]]:
+    """Samples on the device, steps of a call and XLA in each of the runs."""
+    trainings = [request.recipe.training for request in runs.requests]
+    return [(one.data_on_device, one.steps_per_execution, one.jit_compile) for one in trainings]
+
+
+def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> None:
+    runs = LongEpochs(32 * 900.0, 90_000.0, 60_000.0)
+    request = build()
+    found = find_fastest(request, runs)
+    assert tried(runs) == [(False, 1, False), (True, 100, True), (True, 100, False)]
+    training = found.recipe.training
+    assert (training.data_on_device, training.steps_per_execution, training.jit_compile) == (True, 100, True)
+    assert speed_as_asked(found) == 32 * 900.0
+    assert found.overrides == ("training.data_on_device", "training.steps_per_execution", "training.jit_compile")
+    assert (found.name, found.recipe.output, found.recipe.measurement) == (
+        "mine-fast",
+        request.recipe.output,
+        request.recipe.measurement,
+    )
+    assert {one.tags["tfbench.group"] for one in runs.requests} == {found.tags[FAST_TAG]}
+
+
+def test_the_runs_that_look_for_it_are_short_and_leave_nothing_else() -> None:
+    runs = LongEpochs(1000.0)
+    find_fastest(build(), runs)
+    for request in runs.requests:
+        assert (request.recipe.measurement.seconds, request.recipe.measurement.checks) == (TRIAL_SECONDS, False)
+        assert not request.recipe.output.saves_model
+
+
+@pytest.mark.parametrize(
+    ("steps_per_second", "steps"), [(0.1, 1), (4.9, 1), (10.0, 2), (260.0, 50), (9_999.0, 1000), (1e6, 1000)]
+)
+def test_a_call_takes_a_fifth_of_a_second_as_asked_for_at_most(steps_per_second: float, steps: int) -> None:
+    runs = LongEpochs(32 * steps_per_second)
+    found = find_fastest(build(), runs)
+    assert tried(runs)[1][1] == steps
+    assert speed_as_asked(found) == 32 * steps_per_second
+
+
+def test_what_the_user_set_stays_as_it_is() -> None:
+    runs = LongEpochs(32_000.0)
+    find_fastest(build("training.jit_compile", "training.steps_per_execution", steps_per_execution=7), runs)
+    assert tried(runs) == [(False, 7, False), (True, 7, False)]
+
+
+def test_samples_that_cannot_lie_on_the_device_stay_on_the_host() -> None:
+    runs = LongEpochs(32_000.0, FAILED, FAILED, 50_000.0, 40_000.0)
+    found = find_fastest(build(), runs)
+    assert tried(runs)[3:] == [(False, 200, True), (False, 200, False)]
+    assert not found.recipe.training.data_on_device
+    assert found.recipe.training.jit_compile
+
+
+def test_several_replicas_are_given_more_steps_a_call_alone() -> None:
+    runs = LongEpochs(32_000.0)
+    runs.num_replicas = 2
+    find_fastest(build(), runs)
+    assert tried(runs) == [(False, 1, False), (False, 200, False)]
+
+
+def test_where_nothing_is_faster_the_recipe_stays_as_it_is() -> None:
+    request = build()
+    found = find_fastest(request, LongEpochs(32_000.0, 30_000.0, DeviceError("no XLA")))
+    assert (found.recipe, found.overrides) == (request.recipe, ())
+    assert speed_as_asked(found) == 32_000.0
+
+
+def test_it_ends_where_the_recipe_itself_does_not_run() -> None:
+    with pytest.raises(DatasetError):
+        find_fastest(build(), LongEpochs(FAILED))
+    with pytest.raises(MeasurementError, match="--fast: the recipe as it is came to no speed"):
+        find_fastest(build(), LongEpochs("FAILED"))
+    runs = LongEpochs(32_000.0, "STOPPED")
+    with pytest.raises(InterruptedRunError, match="the runs are group"):
+        find_fastest(build(), runs)
+    assert len(runs.requests) == 2
+
+
+def test_other_runs_are_held_against_nothing() -> None:
+    assert speed_as_asked(build()) is None

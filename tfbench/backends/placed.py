@@ -1,0 +1,25 @@
+"""Devices as a back end hands them over."""
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from tfbench.records.run import Placement
+
+
+class Placed(Protocol):
+    """Devices that were resolved, ready for a model to be built on them."""
+
+    @property
+    def placement(self) -> Placement:
+        """What the journal is told of them."""
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """The devices, as the framework names them."""
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The GPUs among them, as the framework's memory statistics name them."""
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns the scope in which a model is built, to be trained on these devices."""

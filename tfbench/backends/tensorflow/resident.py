@@ -1,0 +1,112 @@
+"""Training from samples that lie on the device: one compiled loop of many steps, which gather their batches there."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tfbench.backends.placed import Placed
+from tfbench.backends.tensorflow import input_pipeline
+from tfbench.backends.tensorflow.profiled_batches import strategy_of
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.errors import DatasetError, DeviceError
+from tfbench.recipe.sections import TrainingConfig
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+def build_resident_training(
+    model: Any, splits: Splits, training: TrainingConfig, placed: Placed, *, steps_per_epoch: int, first_step: int
+) -> "tf.data.Dataset":
+    """Copies the training samples to the device, and gives a compiled model a training function that takes them there.
+
+    The order of the samples is that of `build_training_dataset`, batch by batch. What the host hands over is the
+    samples' numbers, those of `training.steps_per_execution` steps at a time, fewer at the end of an epoch; one
+    compiled function does these steps. With `jit_compile` XLA compiles the loop as a whole.
+
+    Args:
+        model: Compiled, of one replica; gets the training function that `fit` will use.
+        splits: The data.
+        training: Batch size, seed, steps of an execution, compiler.
+        placed: Where the model is.
+        steps_per_epoch: After which an epoch ends.
+        first_step: Steps already done, whole epochs of them.
+
+    Returns:
+        What `fit` is given in place of batches: (numbers of samples, steps of them to do).
+
+    Raises:
+        DatasetError: The samples are read, or cut, one by one.
+        DeviceError: They do not fit on the device.
+    """
+    import tensorflow as tf
+
+    from tfbench.backends.tensorflow.replica_step import build
+
+    split, spec = splits.train, splits.spec
+    if not isinstance(split, Split) or split.read or spec.stored_shape or spec.mirrors:
+        raise DatasetError(
+            "training.data_on_device: needs samples that are in memory as they are trained on; those of "
+            f"{splits.source} are read or cut anew in every epoch. Set it to false."
+        )
+
+    def place(tensor: Any) -> Any:
+        with tf.device(placed.device_names[0]):
+            return tf.identity(tensor)
+
+    try:
+        take = input_pipeline.gather_from(split, place)
+    except tf.errors.ResourceExhaustedError as error:
+        size = (split.inputs.nbytes + split.targets.nbytes) / 2**30
+        raise DeviceError(
+            f"training.data_on_device: the training samples, {size:.1f} GiB, do not fit on "
+            f"{placed.placement.devices[0]}. Set it to false."
+        ) from error
+    build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
+    model.train_function = _compile(model, splits, take, training, strategy_of(placed))
+    orders = input_pipeline.build_orders(
+        split, spec, seed=training.seed, first_sample=first_step * training.global_batch_size
+    )
+    return input_pipeline.ahead(_cut(orders, training, steps_per_epoch))
+
+
+def _gather_batch(take: Any, splits: Splits, numbers: Any) -> tuple[Any, Any]:
+    inputs, targets = take(numbers)
+    return input_pipeline.finish(inputs, splits), targets
+
+
+def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, strategy: Any) -> Any:
+    """Returns a training function as Keras's are: it takes an iterator, and returns the metrics."""
+    import tensorflow as tf
+
+    def do_steps(numbers: Any, count: Any) -> Any:
+        def step(done: Any) -> list[Any]:
+            model.train_step(_gather_batch(take, splits, numbers[done]))
+            return [done + 1]
+
+        tf.while_loop(lambda done: done < count, step, [tf.constant(0)], parallel_iterations=1)
+        return model.get_metrics_result()
+
+    def run(numbers: Any, count: Any) -> Any:
+        return strategy.run(do_steps, args=(numbers, count))
+
+    compiled = tf.function(run, jit_compile=training.jit_compile, autograph=False)
+    return tf.function(lambda iterator: compiled(*iterator.get_next()), autograph=False)
+
+
+def _cut(orders: "tf.data.Dataset", training: TrainingConfig, steps_per_epoch: int) -> "tf.data.Dataset":
+    """Cuts the order of each epoch into blocks: numbers int64 (steps_per_execution, batch), and the steps to do.
+
+    The last block of an epoch is filled up with zeros, so that one compiled function suits all.
+    """
+    import tensorflow as tf
+
+    batch, most = training.global_batch_size, min(training.steps_per_execution, steps_per_epoch)
+    num_blocks = math.ceil(steps_per_epoch / most)
+    missing = num_blocks * most - steps_per_epoch
+    counts = tf.constant([most] * (num_blocks - 1) + [most - missing])
+
+    def cut(numbers: Any) -> "tf.data.Dataset":
+        blocks = tf.reshape(tf.pad(numbers, [[0, missing * batch]]), [num_blocks, most, batch])
+        return tf.data.Dataset.from_tensor_slices((blocks, counts))
+
+    return orders.rebatch(steps_per_epoch * batch, drop_remainder=True).flat_map(cut)
