@@ -150,7 +150,7 @@ def _set_y_axes(panels: "Sequence[Axes]", entries: Sequence[Entry]) -> None:
 
 
 def _plot_speedups(comparison: Comparison, layout: Layout, arm: str) -> Plot | None:
-    """Draws a cell a network and batch size; the number and the mark in it say what its colour says."""
+    """Draws a cell a network and batch size; its number and mark say what its colour says, of measured differences."""
     speedups = [speedup for row in comparison.rows if (speedup := row.entries[arm].speedup)]
     if len(comparison.rows) < 2 or not speedups:
         return None
@@ -197,7 +197,8 @@ class _Paint:
         ink = "0.25"
         if entry.speedup:
             if entry.speedup.judgement != "not judged":  # a colour would judge it
-                color = self._colors(self._norm(math.log2(entry.speedup.ratio)))
+                is_different = entry.speedup.judgement != "no measurable difference"
+                color = self._colors(self._norm(math.log2(entry.speedup.ratio) if is_different else 0.0))
                 ink = "black" if 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 0.5 else "white"
             text = f"{entry.speedup.ratio:.2f} {mark(entry.speedup)}"
         else:
