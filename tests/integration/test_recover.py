@@ -245,7 +245,7 @@ def test_every_command_reads_a_run_whose_journal_has_a_half_written_line(store: 
     copy.write_bytes(exported.stdout_bytes)
     other = Store(store.root / "other")
     state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
-    assert import_journals(other, [copy], lambda uri, experiment: tracker, state)[0].outcome == "recovered"
+    assert import_journals(other, [copy], lambda uri, experiment: tracker, state)[0].outcome == "imported"
 
 
 def test_a_run_that_measured_and_whose_beginning_of_the_training_is_lost_is_kept(
@@ -566,7 +566,7 @@ def test_an_exported_run_can_be_imported_into_another_store(store: Store, tmp_pa
     other = Store(tmp_path / "other")
     make_database(other)
     result = invoke("import", str(file), "--store", str(other.root))
-    assert (result.exit_code, result.stdout) == (0, f"{run_id_of(0)}  recovered  FINISHED\n")
+    assert (result.exit_code, result.stdout) == (0, f"{run_id_of(0)}  imported   FINISHED\n")
     assert other.journal_path(run_id_of(0)).read_bytes() == path.read_bytes()
     again = invoke("import", str(file), "--store", str(other.root))
     assert (again.exit_code, again.stdout) == (0, f"{run_id_of(0)}  known      it is in the store already\n")

@@ -36,7 +36,7 @@ named_uri_option = click.option(
     metavar="URI",
     envvar="MLFLOW_TRACKING_URI",
     show_envvar=True,
-    help="MLflow server that may be sent what was tracked there; the store's own database always may.",
+    help="MLflow server that may be contacted for the runs tracked there; the store's own database always may.",
 )
 
 

@@ -113,10 +113,7 @@ def _list(measuring: Measuring) -> None:
         echo_json([floor_to_json(floor) for floor in floors], "The noise floors are still in the store")
     elif floors:
         echo_lines(floor_table(floors, terminal_width()))
-        legend = (
-            "Single runs, pairs: between these, smaller differences show nothing, by the floor alone; pairs: as many "
-            "as there are rounds."
-        )
+        legend = "Single runs, pairs: smaller differences between them are noise by this floor; pairs: one per round."
         echo_lines(["", *wrap(legend, text_width())])
     else:
         click.echo(

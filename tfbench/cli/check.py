@@ -66,9 +66,9 @@ def command(
 
     The recipe is run several times, and the speeds of the processes are held against those of the baseline, by
     Student's t on their logarithms, with what `tfbench calibrate` has measured of how such runs scatter. A regression
-    is a slow-down that chance explains in one case of forty. Versions of tfbench, TensorFlow and Keras, and the commit,
-    may have changed, and are named; recipe, settings, machine and devices must be the same. A machine is known by its
-    host name, which a container should be given: docker run --hostname bench.
+    is a slow-down that chance causes in under 1 in 40 cases. Recipe, settings (but for the length of runs), machine and
+    devices must match. What else has changed is named: versions of tfbench, TensorFlow and Keras, the commit, the
+    length. A machine is known by its host name, which a container should be given: docker run --hostname bench.
 
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json

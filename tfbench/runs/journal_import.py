@@ -1,5 +1,6 @@
 """Journals from elsewhere: each field is held against its type, and all is made of them, before one is copied."""
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,8 @@ def import_journals(
         except OSError as error:
             store.discard(run_id)
             raise TrackingError(f"store {store.root}: {error.strerror}: {path} was not imported.") from error
-        entries.append(project_one(store, result, trackers))
+        entry = project_one(store, result, trackers)
+        entries.append(dataclasses.replace(entry, outcome="imported") if entry.outcome == "recovered" else entry)
     return entries
 
 

@@ -35,12 +35,12 @@ class RecoveredRun:
     """What became of one run that was not wholly tracked.
 
     "recovered": it is in MLflow now. "discarded": nothing had been measured. "left": it still runs, or may. "failed":
-    `message` says why it could not be recovered. "known": it was to be imported, and is in the store already.
-    "dropped": its files were moved aside.
+    `message` says why it could not be recovered. "imported": it is in the store and in MLflow now. "known": it was to
+    be imported, and is in the store already. "dropped": its files were moved aside.
     """
 
     run_id: str
-    outcome: Literal["recovered", "discarded", "left", "failed", "known", "dropped"]
+    outcome: Literal["recovered", "discarded", "left", "failed", "imported", "known", "dropped"]
     message: str
     tracked: TrackedRun | None = None
 

@@ -55,10 +55,10 @@ def test_no_cause_is_given_that_was_not_measured_but_what_would_measure_it() -> 
     assert sentence == (
         "mirrored gpu:0,gpu:1 is slower than one_device gpu:0 for all 2 settings: 0.5 to 0.667 times its speed. "
         "A step takes 10 to 20 ms there, for 16 to 32 samples a replica and an exchange of 1 MiB of gradients "
-        "(computed: 4 bytes a trained weight). What more the replicas cost than they save was not taken apart: `"
-        "tfbench profile test.toml --strategy one_device --devices gpu:0 --global-batch-size 32` times the step of one "
-        "replica with its part of the batch, 32 samples; the exchange, the replicas' waiting for each other, the input "
-        "of the whole batch and the strategy are what a step of mirrored gpu:0,gpu:1 takes beyond that, together."
+        "(computed: 4 bytes a trained weight). The replicas' net cost was not broken down: `"
+        "tfbench profile test.toml --strategy one_device --devices gpu:0 --global-batch-size 32` measures the step of "
+        "one replica with its part of the batch, 32 samples; the exchange, the replicas' waiting for each other, the "
+        "input of the whole batch and the strategy are what a step of mirrored gpu:0,gpu:1 takes beyond that, together."
     )
 
 
@@ -67,7 +67,7 @@ def test_of_replicas_that_share_cores_it_is_said_that_none_is_added() -> None:
     assert "A step takes 10 to 20 ms there, for 16 to 32 samples a replica" in sentence
     assert "No core is added." in sentence
     assert "only the exchange" not in sentence and "too little work" not in sentence
-    assert "--devices cpu:0 --global-batch-size 32` times the step of one replica" in sentence
+    assert "--devices cpu:0 --global-batch-size 32` measures the step of one replica" in sentence
     assert "what a step of mirrored cpu:0,cpu:1 takes differs from 2 such steps by the exchange" in sentence
 
 

@@ -238,7 +238,7 @@ def test_the_table_is_the_same_in_every_format() -> None:
 def test_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
     # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
     _, row = comparison_lines(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])}), 200)
-    assert "  200 (not bounded)  " in row and "100.5 ± 6.3 %" in row
+    assert "  200 (± > 100 %)  " in row and "100.5 ± 6.3 %" in row
 
 
 def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
@@ -301,7 +301,7 @@ def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
     assert slower[0] == f"Use {DEFAULT} for every setting that was measured."
     assert faster[0] == f"Use {MIRRORED} for every setting that was measured."
     assert slower[1].startswith(f"{MIRRORED} is slower than {DEFAULT} for all 2 settings: 0.5 times its speed.")
-    assert " No core is added. What more the replicas cost than they save was not taken apart: " in slower[1]
+    assert " No core is added. The replicas' net cost was not broken down: " in slower[1]
 
 
 def test_the_verdict_names_the_few_settings_that_are_not_like_the_many() -> None:
@@ -329,9 +329,16 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
         f"No speed, or not in every round, of {DEFAULT} for global_batch_size=4096: KILLED, timed out: it took longer "
         "than 60 s." in verdict
     )
-    assert "1 of 4 points was not measured in every round, 1 of them not at all." in verdict
+    assert "1 of 4 points was not measured at all." in verdict
     assert "Not like with like: some arms differ in jit_compile." in verdict
     assert "Measured on synthetic data: speeds hold, accuracies say nothing of the real task." in verdict
+
+
+def test_the_verdict_tells_points_with_fewer_rounds_from_those_without_any() -> None:
+    runs = [build_brief(round_number=1), *(build_brief(arm=TWO_ARMS[1], batch=n, round_number=1) for n in (32, 64))]
+    stopped = Failure(setting={BATCH: 32}, arm=DEFAULT, outcome="MISSING", reason="not measured")
+    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH], failures=[stopped]))
+    assert "2 of 4 points were not measured in every round, 1 of them not at all." in verdict
 
 
 def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:

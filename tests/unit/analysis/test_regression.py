@@ -133,6 +133,12 @@ def test_the_length_of_the_runs_may_change_and_is_named() -> None:
         build_sample(*BASE), make_sample([(build_result(request=request), 1.0)] * 2, group="now"), (None, None)
     )
     assert [(one.name, one.a, one.b) for one in done.changed] == [("measurement.seconds", 5.0, 2.0)]
+    lines = check_lines(done, "baseline.json", 0, 200, "tfbench calibrate test")
+    assert lines[-2:] == [
+        "The runs differ in length (measurement.seconds 5.0 -> 2.0), which alone can change their speed.",
+        judgement_sentence(done),
+    ]
+    assert "Changed since" not in " ".join(lines)
 
 
 @pytest.mark.parametrize(

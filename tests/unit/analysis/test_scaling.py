@@ -200,10 +200,10 @@ def test_the_verdict_says_what_replicas_give_and_what_is_lost() -> None:
         "4 replicas help: 2 times the speed of one [2, 2], of 4 at best, an efficiency of 50 %. A step takes 50 ms, "
         "25 ms beyond the ideal of 25 ms.",
         "Of the numbers of replicas that were measured, 4 are fastest.",
-        "What a step takes beyond the ideal was not taken apart: `tfbench profile test.toml --strategy one_device "
-        "--devices gpu:0 --global-batch-size 24` times the step of one replica with its part of the batch, 24 samples; "
-        "the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy are what a "
-        "step of mirrored gpu:0,gpu:1,gpu:2,gpu:3 takes beyond that, together.",
+        "What a step takes beyond the ideal was not broken down: `tfbench profile test.toml --strategy one_device "
+        "--devices gpu:0 --global-batch-size 24` measures the step of one replica with its part of the batch, 24 "
+        "samples; the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy "
+        "are what a step of mirrored gpu:0,gpu:1,gpu:2,gpu:3 takes beyond that, together.",
     )
 
 
@@ -215,10 +215,10 @@ def test_the_verdict_of_weak_scaling_says_that_batches_differ_on_purpose() -> No
         "2 replicas cost instead of helping: 0.8 times the speed of one [0.8, 0.8], of 2 at best, an efficiency of "
         "40 %. A step takes 250 ms, 150 ms beyond the ideal of 100 ms.",
         "Of the numbers of replicas that were measured, one is fastest.",
-        "What a step takes beyond the ideal was not taken apart: `tfbench profile test.toml --strategy one_device "
-        "--devices gpu:0 --global-batch-size 48` times the step of one replica with its part of the batch, 48 samples; "
-        "the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy are what a "
-        "step of mirrored gpu:0,gpu:1 takes beyond that, together.",
+        "What a step takes beyond the ideal was not broken down: `tfbench profile test.toml --strategy one_device "
+        "--devices gpu:0 --global-batch-size 48` measures the step of one replica with its part of the batch, 48 "
+        "samples; the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy "
+        "are what a step of mirrored gpu:0,gpu:1 takes beyond that, together.",
     )
 
 
@@ -229,7 +229,7 @@ def test_the_verdict_on_logical_cpus_is_no_statement_about_hardware() -> None:
             " No core is added: a step takes 200 ms, and one replica 100 ms for as many samples."
         )
         assert verdict[3].startswith(
-            "What a step takes beyond that of one replica was not taken apart: `tfbench profile "
+            "What a step takes beyond that of one replica was not broken down: `tfbench profile "
         )
         assert "what a step of mirrored cpu:0,cpu:1 takes differs from 2 such steps by the exchange, " in verdict[3]
         assert any("is no statement about more hardware" in sentence for sentence in verdict)

@@ -145,10 +145,10 @@ def test_what_the_update_costs_the_passes_has_a_row_and_an_explanation_where_the
     text = show(
         build_profiled(build_profile(rounds=(dataclasses.replace(one, traced=one.traced | {"update": update}),)))
     )
-    assert "  slower beside it                                      0.200   3.3 %  +\n" in text
+    assert "  passes slowed                                         0.200   3.3 %  +\n" in text
     # It is busy for 0.2 ms more, so that the host has nothing to do with the phase's 1 ms.
     assert "  host overhead                     0.200     0.400     0.000  10.0 %" in text
-    assert "Slower beside it: by how much operations of the passes take longer" in flat(text)
+    assert "Passes slowed: how much longer operations of the forward and backward pass take when" in flat(text)
     assert "lower beside it" not in show(build_profiled())
 
 
@@ -434,7 +434,9 @@ def test_no_share_of_a_peak_is_more_than_all_of_it() -> None:
     fast = dataclasses.replace(base.layers[1], flops_per_sample=33_750_000)  # backward 3 times what the peak allows
     result = build_profiled(build_profile(layers=(base.layers[0], fast)))
     lines = limit_lines(summarize(result), 80)
-    assert [line for line in lines if line.endswith("  arithmetic, above")]
+    assert [line for line in lines if line.endswith("  arithmetic over 100 %")]
+    assert "Over 100 %: that is no true peak here" in flat("\n".join(lines))
+    assert "100 %" not in flat("\n".join(limit_lines(summarize(build_profiled(base)), 80)))
     step = profile_to_json(result, summarize(result))["step"]
     (pool,) = (layer for layer in step["layers"] if layer["name"] == "pool")
     assert (pool["backward"]["roof_share"], pool["backward"]["exceeds_peak"]) == (None, True)

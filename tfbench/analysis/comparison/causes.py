@@ -56,9 +56,8 @@ def rest_sentence(entry: Entry) -> str:
     run = entry.runs[0]
     num, batch = len(run.devices), _per_replica(entry)
     rest = "the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy"
-    text = (
-        f"`{profile_command(run, batch)}` times the step of one replica with its part of the batch, {batch:,} samples"
-    )
+    command = profile_command(run, batch)
+    text = f"`{command}` measures the step of one replica with its part of the batch, {batch:,} samples"
     if shares_cores(run):
         return f"{text}; what a step of {entry.arm} takes differs from {num} such steps by {rest}, together."
     return f"{text}; {rest} are what a step of {entry.arm} takes beyond that, together."
@@ -121,7 +120,7 @@ def _describe_steps(entries: Sequence[Entry]) -> str:
 
 def _describe_measuring(entry: Entry) -> str:
     start = "No core is added. " if shares_cores(entry.runs[0]) else ""
-    return f"{start}What more the replicas cost than they save was not taken apart: {rest_sentence(entry)}"
+    return f"{start}The replicas' net cost was not broken down: {rest_sentence(entry)}"
 
 
 def _hardware(entry: Entry) -> set[str]:

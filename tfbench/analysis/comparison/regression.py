@@ -21,7 +21,7 @@ Judgement = Literal["regression", "faster", "no measurable difference"]
 # What may differ, and is said: a gate is there to show what comes of new versions and new code.
 _VERSIONS = ("tfbench", "tensorflow", "keras", "numpy", "python", "os", "tensorflow_cuda", "tensorflow_cudnn")
 _CODE = ("git_commit", "git_dirty")
-_LENGTHS = ("warmup_steps", "steps", "seconds")
+_LENGTHS = ("measurement.warmup_steps", "measurement.steps", "measurement.seconds")
 _TOO_FEW = "one run says nothing of chance, unless the noise floor is known: `tfbench calibrate {}` measures it."
 
 
@@ -73,6 +73,11 @@ class RegressionCheck:
     speedup: Speedup
     unequal: tuple[Difference, ...]  # although it must be equal
     changed: tuple[Difference, ...]  # of the circumstances
+
+    @property
+    def changed_lengths(self) -> tuple[Difference, ...]:
+        """What has changed of the length of the runs."""
+        return tuple(one for one in self.changed if one.name in _LENGTHS)
 
     @property
     def judgement(self) -> Judgement:
@@ -220,4 +225,5 @@ def _list_circumstances(result: RunResult) -> dict[str, Any]:
     measurement = result.request.recipe.measurement
     values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
     drivers = sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver}) if result.environment else []
-    return values | {"driver": drivers} | {f"measurement.{name}": getattr(measurement, name) for name in _LENGTHS}
+    lengths = {name: getattr(measurement, name.removeprefix("measurement.")) for name in _LENGTHS}
+    return values | {"driver": drivers} | lengths

@@ -32,7 +32,7 @@ def scaling_sentences(scaling: Scaling) -> Iterator[str]:
     unexplained = [point for point in scaling.points[1:] if _is_lost(point, scaling)]
     if unexplained:
         beyond = "that of one replica" if scaling.shares_cores else "the ideal"
-        yield f"What a step takes beyond {beyond} was not taken apart: {rest_sentence(unexplained[-1].entry)}"
+        yield f"What a step takes beyond {beyond} was not broken down: {rest_sentence(unexplained[-1].entry)}"
 
 
 def _describe_speed(point: ScalingPoint, scaling: Scaling) -> str:

@@ -153,8 +153,9 @@ def _missing(comparison: Comparison) -> Iterator[str]:
     if unreached:
         never = sum(entry.speed is None for entry in unreached)
         at_all = f", {never} of them not at all" if never else ""
+        how = "at all" if never == len(unreached) else f"in every round{at_all}"
         were = "was" if len(unreached) == 1 else "were"
-        yield f"{len(unreached)} of {len(points)} points {were} not measured in every round{at_all}."
+        yield f"{len(unreached)} of {len(points)} points {were} not measured {how}."
 
 
 def _other_runs(comparison: Comparison) -> Iterator[str]:

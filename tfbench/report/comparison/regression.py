@@ -18,6 +18,8 @@ FORMAT_VERSION = 1
 def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int, calibrate: str) -> list[str]:
     """Returns the speeds then and now, what else has changed, and the judgement in a sentence.
 
+    That runs are of other lengths stands beside the judgement, which it may be the reason of.
+
     Args:
         check: What was found.
         source: The baseline, as the user named it.
@@ -34,13 +36,16 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
     remarks = []
     if check.unequal:
         remarks.append(f"Not like with like: {_describe(check.unequal)}.")
-    if check.changed:
-        remarks.append(f"Changed since: {_describe(check.changed)}.")
+    if changed := [one for one in check.changed if one not in check.changed_lengths]:
+        remarks.append(f"Changed since: {_describe(changed)}.")
     if num_failed:
         remarks.append(f"Runs that failed: {num_failed}; they are left out.")
     lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
     if not check.speedup.uses_floor:
         lines += [*wrap("No noise floor is stored for this. This measures one:", width, first="  "), f"    {calibrate}"]
+    if check.changed_lengths:
+        caution = f"The runs differ in length ({_describe(check.changed_lengths)}), which alone can change their speed."
+        lines += wrap(caution, width)
     return [*lines, *wrap(judgement_sentence(check), width)]
 
 

@@ -11,9 +11,9 @@ from tfbench.wording import format_share
 MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
 SUGGESTED = "~"
 LEGEND = (
-    "+ faster, - slower than the baseline, judged for all settings together: where these scatter alike, one table of "
-    "equals in twenty says anything false. = no measurable difference; ~ none either, though its own interval excludes "
-    "1; ? one run each, not judged. Speeds are geometric means over processes, and speed-ups ratios of these; "
+    "+ faster, - slower than the baseline, judged for all settings together: if all scatter alike, at most 1 in 20 "
+    "tables with no real difference shows one. = no measurable difference; ~ none either, though its own interval "
+    "excludes 1; ? one run each, not judged. Speeds are geometric means over processes, and speed-ups ratios of these; "
     "intervals are 95 % for one setting, those of speed-ups by the scatter of all."
 )
 _MANY = 2.0  # times the speed, from which on nobody thinks in per cent
@@ -29,18 +29,18 @@ def outcome_word(entry: Entry) -> str:
 
 
 def speed_text(entry: Entry) -> str:
-    """Returns "12,345 ± 2.1 %", or why there is no speed; "(not bounded)" where chance could double it."""
+    """Returns "12,345 ± 2.1 %", or why there is no speed; "(± > 100 %)" where chance could double it."""
     if entry.speed is None:
         return outcome_word(entry)
     return with_interval(format_speed(entry.speed), entry.interval)
 
 
 def with_interval(text: str, interval: Interval | None) -> str:
-    """Returns a figure with half of its interval: "12,345 ± 2.1 %"; "(not bounded)" where chance could double it."""
+    """Returns a figure with half of its interval: "12,345 ± 2.1 %"; "(± > 100 %)" where chance could double it."""
     if interval is None:
         return text
     half_width = interval.relative_half_width
-    return f"{text} ± {format_share(half_width)}" if half_width <= _USELESS else f"{text} (not bounded)"
+    return f"{text} ± {format_share(half_width)}" if half_width <= _USELESS else f"{text} (± > 100 %)"
 
 
 def speedup_text(entry: Entry) -> str:

@@ -122,7 +122,7 @@ def _explain_layers(result: RunResult, profile: StepProfile, width: int) -> list
         return ["Layers are not timed apart", *wrap(problem, width, first="  ")]
     traced = f" (with the trace a step takes {profile.tracing_slowdown:.2f} times as long)"
     slower = (
-        "Slower beside it: by how much operations of the passes take longer in calls with the update than without. "
+        "Passes slowed: how much longer operations of the forward and backward pass take when the update runs too. "
     )
     how = ", as the GPU took for them" if profile.on_device else ", scaled to calls without"
     return wrap(

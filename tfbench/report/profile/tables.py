@@ -134,7 +134,7 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
     longest = sorted(works, key=lambda row: row[2].seconds, reverse=True)[:_MAX_LIMITS]
     digits = _digits(profile)
     indent = len("backward ")
-    size = min(width - 52 - indent, max(len(layer.name) for layer, _, _ in longest))
+    size = min(width - 56 - indent, max(len(layer.name) for layer, _, _ in longest))
     title = (
         "What limits them" if len(longest) == len(works) else f"What limits the {len(longest)} longest of {len(works)}"
     )
@@ -145,9 +145,13 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
     remark = (
         "GFLOP/s: counted operations over the time; pooling, activations and biases count none. FLOP/byte: over the "
         "bytes that must move at least. Bound by what takes longer at this machine's peaks, with the share of that "
-        "peak; above: it is no peak for this layer, since caches hold part of the bytes, there is a shorter way to "
-        "compute, or it was measured too low."
+        "peak."
     )
+    if any(work.exceeds_peak for _, _, work in longest):
+        remark += (
+            " Over 100 %: that is no true peak here, since caches hold part of the bytes, there is a shorter way to "
+            "compute, or it was measured too low."
+        )
     unsure = [check.phase for check in profile.checks if names_too_little(check) and check.phase != "update"]
     if unsure:
         remark += (
@@ -179,7 +183,7 @@ def part_rows(profile: StepProfile, limit: int) -> tuple[list[LayerTime], PartRo
         if other > 0.0005 * profile.full_seconds:
             parts.append(PartRow("other operations", update=other))
         if update.slowdown_seconds:
-            parts.append(PartRow("slower beside it", update=update.slowdown_seconds))
+            parts.append(PartRow("passes slowed", update=update.slowdown_seconds))
     unnamed = {phase: check.unnamed_seconds for phase, check in checks.items() if check.unnamed_seconds is not None}
     if any(unnamed.values()):
         parts.append(PartRow(UNNAMED, **unnamed))
@@ -297,5 +301,5 @@ def _intensity(work: Work) -> str:
 
 def _bound(work: Work) -> str:
     if work.exceeds_peak:
-        return f"{work.bound}, above"
+        return f"{work.bound} over 100 %"
     return "?" if work.bound is None or work.roof_share is None else f"{work.bound} {100 * work.roof_share:.0f} %"

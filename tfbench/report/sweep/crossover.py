@@ -41,11 +41,10 @@ def search_lines(plan: SweepPlan, key: str, values: ValueRange, width: int) -> l
 
 
 def point_line(key: str, value: int, arms: tuple[str, str], found: Speedup | str) -> str:
-    """Returns what was found at one value; how it is judged, all values together tell at the end."""
+    """Returns what was found at one value; how certain that is, all values together tell at the end."""
     if isinstance(found, str):
         return f"{_short(key)}={value}: too much: {found}"
-    interval = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
-    return f"{_short(key)}={value}: {arms[1]} has {found.ratio:.3g} times the speed of {arms[0]}{interval}"
+    return f"{_short(key)}={value}: {arms[1]} has {found.ratio:.3g} times the speed of {arms[0]}"
 
 
 def crossover_sentences(
