@@ -9,7 +9,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from builders import build_placement, build_recipe, build_request, build_result, build_span
+from builders import build_recipe, build_request, build_result, build_span, place_request
 from journals import write_journal
 from searches import KEY, Watcher
 from sweeps import TWO_ARMS, build_plan
@@ -75,20 +75,11 @@ class PlantedStore:
 
 def build_planted(request: RunRequest, speed: float) -> RunResult:
     """Builds a run that finished, of some speed."""
-    recipe = request.recipe
-    batch, devices = recipe.training.global_batch_size, recipe.distribution.devices or ("cpu:0",)
-    placement = build_placement(
-        strategy=recipe.distribution.strategy,
-        devices=devices,
-        hardware=("Example CPU 3000",) * len(devices),
-        num_replicas=len(devices),
-        global_batch_size=batch,
-        per_replica_batch_size=batch // len(devices),
-    )
+    batch = request.recipe.training.global_batch_size
     spans = [build_span(first_step=1, last_step=1, seconds=1.0)]
     spans += [build_span(first_step=20 * n + 2, last_step=20 * n + 21, seconds=20 * batch / speed) for n in range(3)]
     exit_ = RunExit(status="FINISHED")
-    return build_result(request=request, placement=placement, spans=tuple(spans), exit=exit_)
+    return build_result(request=request, placement=place_request(request), spans=tuple(spans), exit=exit_)
 
 
 def ask(store: Store, *arguments: str) -> dict[str, Any]:

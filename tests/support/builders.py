@@ -99,6 +99,20 @@ def build_placement(**fields: Any) -> Placement:
     )
 
 
+def place_request(request: RunRequest) -> Placement:
+    """Builds the placement of a run on the devices that it asks for, as if each were one CPU."""
+    distribution, batch = request.recipe.distribution, request.recipe.training.global_batch_size
+    devices = distribution.devices or ("cpu:0",)
+    return build_placement(
+        strategy=distribution.strategy,
+        devices=devices,
+        hardware=("Example CPU 3000",) * len(devices),
+        num_replicas=len(devices),
+        global_batch_size=batch,
+        per_replica_batch_size=batch // len(devices),
+    )
+
+
 def build_settings(**fields: Any) -> EffectiveSettings:
     """Builds the effective settings of a run with every default."""
     return EffectiveSettings(
