@@ -8,9 +8,6 @@ copy of the same store: a sweep of eight short runs, made by the one before. A c
 end; `ui` until the line with its address, after which it is ended.
 """
 
-import datetime
-import os
-import platform
 import shutil
 import signal
 import statistics
@@ -20,6 +17,7 @@ import time
 from pathlib import Path
 
 import click
+from footer import describe_machine
 
 SWEEP = [
     *("sweep", "mnist_mlp", "--data", "synthetic", "--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1"),
@@ -101,11 +99,7 @@ def main(before: Path, after: Path, names: tuple[str, ...], num_pairs: int) -> N
             times = [f"{statistics.median(pair[which] for pair in pairs):.2f} s" for which in (0, 1)]
             spread = [f"{low:.3f} to {high:.3f}", f"{min(ratios):.3f} to {max(ratios):.3f}"]
             click.echo(f"| {' | '.join([name, f'{num_pairs}', *times, f'**{median:.3f}**', *spread])} |")
-    now = datetime.datetime.now(datetime.UTC)
-    click.echo(
-        f"\n{now:%Y-%m-%d}, {platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
-        f"load {os.getloadavg()[0]:.2f}."
-    )
+    click.echo(f"\n{describe_machine()}")
 
 
 if __name__ == "__main__":

@@ -11,11 +11,9 @@ synchronisation with the device. A block is compared with the mean of the two ar
 take of the training thread's processor time, which no other process disturbs, for a step and as a share of it.
 """
 
-import datetime
 import math
 import multiprocessing
 import os
-import platform
 import random
 import signal
 import statistics
@@ -25,8 +23,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from footer import describe_machine
 
-from tfbench.records.journal import Follower, Journal, Replay
+from tfbench.records.journal import Journal, Replay
+from tfbench.records.lines import Follower
 from tfbench.runs.session import POLL_SECONDS
 
 
@@ -161,9 +161,7 @@ def main(recipes: tuple[str, ...], block_seconds: float, blocks: int) -> None:
             f"| {recipe} | {step * 1e3:.2f} ms | {block} | {blocks} | **{statistics.median(ratios):.4f}** "
             f"| {low:.4f} to {high:.4f} | {first:.4f} to {third:.4f} | {own * 1e6:.1f} us, {own / step:.2%} |"
         )
-    cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
-    click.echo(f"\n{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {cpu.partition(': ')[2]}, ", nl=False)
-    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}")
+    click.echo(f"\n{describe_machine()}")
 
 
 if __name__ == "__main__":

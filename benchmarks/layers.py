@@ -9,10 +9,8 @@ what others do on the machine slows both. Processor time counts all threads of t
 """
 
 import contextlib
-import datetime
 import importlib.util
 import os
-import platform
 import statistics
 import sys
 import time
@@ -22,6 +20,7 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
+from footer import describe_machine
 
 CASES = {"mnist_scratch_cnn": 32, "cifar10_convnet": 32, "svhn_rcnn": 8, "imagenet_alexnet": 4}  # batches, small
 TURN_SECONDS = 0.3
@@ -124,11 +123,7 @@ def main(before: Path, recipes: tuple[str, ...], batch: int | None, num_pairs: i
             low, median, high = statistics.quantiles(ratios, n=4)
             cells += [f"**{median:.3f}**", f"{low:.3f} to {high:.3f}"]
         click.echo(f"| {' | '.join(cells)} |")
-    now = datetime.datetime.now(datetime.UTC)
-    click.echo(
-        f"\n{now:%Y-%m-%d}, {platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
-        f"load {os.getloadavg()[0]:.2f}."
-    )
+    click.echo(f"\n{describe_machine()}")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,8 @@ Large networks hide what the loop around them costs; `--small` looks at those th
 """
 
 import contextlib
-import datetime
 import json
 import os
-import platform
 import random
 import signal
 import statistics
@@ -31,6 +29,7 @@ from pathlib import Path
 
 import click
 import small_networks
+from footer import describe_machine
 
 ENDLESS = 1_000_000  # epochs
 POLL_SECONDS = 0.01
@@ -202,9 +201,7 @@ def main(recipes: tuple[str, ...], pairs: int, is_small: bool, before: Path | No
 
 def print_machine() -> None:
     """Prints what the figures were measured on."""
-    cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
-    click.echo(f"\n{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, {cpu.partition(': ')[2]}, ", nl=False)
-    click.echo(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}\n")
+    click.echo(f"\n{describe_machine()}\n")
 
 
 if __name__ == "__main__":

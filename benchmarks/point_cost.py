@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.records.journal import Follower
+from tfbench.records.lines import Follower
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep

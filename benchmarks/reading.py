@@ -9,10 +9,7 @@ each run's brief from its journal, as for runs that were imported or that an old
 briefs, as the end of a run leaves them.
 """
 
-import datetime
 import json
-import os
-import platform
 import random
 import subprocess
 import sys
@@ -22,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from footer import describe_machine
 
 SEED = 0
 NETWORKS = ([100], [1000], [1000, 1000], [4000, 4000])
@@ -44,7 +42,7 @@ imported, processor = time.perf_counter(), time.process_time()
 store = Store(Path({root!r}))
 found = compare_stored(store, store.run_ids())
 compared, processor = time.perf_counter(), time.process_time() - processor
-lines = [*comparison_lines(found), *find_verdict(found)]
+lines = [*comparison_lines(found, 120), *find_verdict(found)]
 shown = time.perf_counter()
 sizes = len(found.runs), len(found.rows), len(found.arms)
 print(imported - start, compared - imported, processor, shown - compared, *sizes)
@@ -129,11 +127,8 @@ def main(journal: Path | None, numbers: tuple[int, ...]) -> None:
                 times = [f"**{compared:.2f} s**", *(f"{one:.2f} s" for one in (processor, shown, imports, whole))]
                 click.echo(f"| {' | '.join([f'{number:,}', briefs, *times, limit])} |")
         size = journal.stat().st_size
-    today = datetime.datetime.now(datetime.UTC)
-    click.echo(
-        f"\n{num_rows:.0f} rows x {num_arms:.0f} arms; a journal has {size / 1024:.0f} KiB. {today:%Y-%m-%d}, "
-        f"Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}."
-    )
+    click.echo(f"\n{num_rows:.0f} rows x {num_arms:.0f} arms; a journal has {size / 1024:.0f} KiB.")
+    click.echo(describe_machine())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,25 @@
+"""The line below a benchmark's table: when and on what it was measured."""
+
+import datetime
+import os
+import platform
+from pathlib import Path
+
+
+def describe_machine() -> str:
+    """Returns the day, the processor and its cores, the version of Python, and the load of the last minute."""
+    today = datetime.datetime.now(datetime.UTC)
+    return (
+        f"{today:%Y-%m-%d}, {_name_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"load {os.getloadavg()[0]:.2f}"
+    )
+
+
+def _name_processor() -> str:
+    """Returns its name as Linux has it, elsewhere what Python knows of it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
