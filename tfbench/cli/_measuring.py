@@ -45,9 +45,9 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Reads "20", "2e3" or "0.5"."""
+        """Reads "20", "2e3" or "0.5", and numbers out of the user's settings."""
         with contextlib.suppress(ValueError):
-            return int(value)
+            return int(str(value))  # of a number, it would cut off the fraction
         try:
             return float(value)
         except ValueError:

@@ -79,7 +79,7 @@ def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
         words += ["--seconds", f"{seconds:g}"]
     elif not is_limited:
         words.append("--full")
-    words += describe_values(values)
+    words += _describe_values(values)
     if plan.time_budget_seconds is not None:
         words += ["--time-budget", f"{plan.time_budget_seconds:g}s"]
     if plan.run_timeout_seconds is not None:
@@ -104,7 +104,7 @@ def run_command(
     values = find_overrides(tables, recipe_name)
     if values is None:
         return None
-    words = ["run", recipe_name, *_take_placement(values), *describe_values(values)]
+    words = ["run", recipe_name, *_take_placement(values), *_describe_values(values)]
     if repeats > 1:
         words += ["--repeats", str(repeats)]
     return command_line(*words, *_describe_rest(data_dir, allows_code=allows_code))
@@ -136,14 +136,14 @@ def vary_command(
     words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
     kept = {key: value for key, value in kept.items() if key.partition(".")[0] in recipe_tables.VARIABLE_SECTIONS}
     kept.pop(_MEASURED_SECONDS, None)
-    rest = [*describe_values(kept), *_describe_rest(request.data_dir, allows_code=request.allows_code)]
+    rest = [*_describe_values(kept), *_describe_rest(request.data_dir, allows_code=request.allows_code)]
     return command_line(*words, *rest, store=store)
 
 
 def calibrate_command(request: RunRequest, store: Path | str) -> str:
     """Returns the command that measures the noise floor of such runs; a recipe that is not shipped is NAME.toml."""
     name, values = _name_and_values(request.recipe.name, recipe_tables.to_tables(request.recipe), request.overrides)
-    words = ["calibrate", name, *_take_placement(values), *describe_values(values)]
+    words = ["calibrate", name, *_take_placement(values), *_describe_values(values)]
     return command_line(*words, *_describe_rest(request.data_dir, allows_code=request.allows_code), store=store)
 
 
@@ -164,6 +164,13 @@ def _name_and_values(
     return f"{recipe_name}.toml", {
         key: value for key, value in leaves.items() if value is not None and f"{key}.".startswith(prefixes)
     }
+
+
+def _describe_values(values: Mapping[str, Any]) -> list[str]:
+    """Returns values as options: which data by its own, all others by --set."""
+    data = values.get("dataset.data")
+    others = describe_values({key: value for key, value in values.items() if key != "dataset.data"})
+    return [*(["--data", data] if data else []), *others]
 
 
 def _take_placement(values: dict[str, Any]) -> list[str]:

@@ -108,7 +108,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(tfbench: Cli, made: Run
     assert text.endswith(f"\n  tfbench ui --sweep {plan.sweep_id}\n")
     assert (plan.per_replica_batch_size, replica_counts(plan)) == (None, (1, 2))
     assert sweep_command(plan) == (
-        "tfbench scale mnist_mlp --replicas 1,2 --devices gpu --repeats 3 --seconds 5 --set dataset.data=synthetic"
+        "tfbench scale mnist_mlp --replicas 1,2 --devices gpu --repeats 3 --seconds 5 --data synthetic"
     )
 
 
@@ -128,7 +128,7 @@ def test_weak_scaling_gives_each_replica_the_same_batch(tfbench: Cli, made: Runs
     assert "taste" not in text  # what it names is a sweep
     assert sweep_command(plan_of(made)) == (
         "tfbench scale mnist_mlp --replicas 1,2,3 --devices cpu --weak --per-replica-batch-size 32 --repeats 2 "
-        "--seconds 1 --set dataset.data=synthetic"
+        "--seconds 1 --data synthetic"
     )
 
 

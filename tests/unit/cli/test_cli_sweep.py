@@ -96,7 +96,7 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Callable[..
     text = " ".join(done.stdout.split())
     assert "This was a taste: 0.5 s of each run on synthetic data." in text
     longer = "tfbench sweep mnist_hidden100_mlp --vary training.global_batch_size=32,512 --arm 'default cpu:0' "
-    longer += "--arm 'mirrored cpu:0,cpu:1' --repeats 3 --seconds 5 --set dataset.data=synthetic"
+    longer += "--arm 'mirrored cpu:0,cpu:1' --repeats 3 --seconds 5 --data synthetic"
     assert f"  {longer}" in done.stdout.splitlines()
 
 

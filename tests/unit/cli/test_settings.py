@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from fake_runs import FakeRuns
+
 Cli = Callable[..., Any]
 
 
@@ -33,6 +35,24 @@ def test_a_variable_wins_over_a_setting(tfbench: Cli, settings: Path, monkeypatc
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "bar")
     refused = tfbench("run", "mnist_mlp", "--data", "synthetic")
     assert refused.exit_code == 2 and "bar" in refused.stderr and "foo" not in refused.stderr
+
+
+def test_the_settings_reach_the_run_unless_a_variable_or_an_option_is_given(
+    tfbench: Cli, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = FakeRuns(100.0)
+    monkeypatch.setattr("tfbench.runs.maker.RunMaker.make", lambda maker, request, *rest: runs(request))
+    settings.write_text('data_dir = "/of/settings"\nprice_per_hour = 0.5\n')
+
+    def ask(*options: str) -> tuple[str | None, float | None]:
+        assert tfbench("run", "mnist_mlp", "--format", "json", *options).exit_code == 0
+        return runs.requests[-1].data_dir, runs.requests[-1].recipe.cost.price_per_hour
+
+    assert ask() == ("/of/settings", 0.5)
+    monkeypatch.setenv("TFBENCH_DATA_DIR", "/of/variable")
+    monkeypatch.setenv("TFBENCH_PRICE_PER_HOUR", "2")
+    assert ask() == ("/of/variable", 2)
+    assert ask("--data-dir", "/of/option", "--price-per-hour", "3") == ("/of/option", 3)
 
 
 @pytest.mark.parametrize(

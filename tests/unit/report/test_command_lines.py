@@ -7,7 +7,7 @@ from builders import build_recipe, build_request
 from sweeps import BATCHES, build_limited_plan, build_plan
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.sections import Recipe
-from tfbench.recipe.tables import parse_override, to_tables
+from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.commands import calibrate_command, find_overrides, run_command, sweep_command, vary_command
 from tfbench.sweeps.plan import parse_arm, parse_variation
@@ -94,8 +94,9 @@ def test_the_command_of_a_sweep_says_all_that_its_plan_does() -> None:
     command = sweep_command(plan)
     assert command.startswith("tfbench sweep mnist_mlp --vary training.global_batch_size=32,64 --arm 'default cpu:0' ")
     assert [parse_arm(text) for text in options_of(command, "--arm")] == list(plan.arms)
-    assert [parse_override(text) for text in options_of(command, "--set")] == [("dataset.data", "synthetic")]
+    assert options_of(command, "--set") == []
     expected = {
+        "--data": ["synthetic"],
         "--repeats": ["5"],
         "--seconds": ["2.5"],
         "--time-budget": ["600s"],
@@ -116,9 +117,9 @@ def test_the_command_of_a_recipe_that_is_not_shipped_names_a_file() -> None:
     assert "--set" not in sweep_command(plan)  # the file has all values
     plan = build_limited_plan(5.0, recipe_name="mine", overrides=("dataset.data", "training.optimizer"))
     assert options_of(sweep_command(plan), "--seconds") == ["5"]
+    assert options_of(sweep_command(plan), "--data") == ["synthetic"]
     assert {word.partition("=")[0].rpartition(".")[0] for word in options_of(sweep_command(plan), "--set")} == {
-        "dataset",
-        "training.optimizer",
+        "training.optimizer"
     }
 
 
@@ -164,7 +165,7 @@ def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
         allows_code=True,
     )
     assert vary_command(request, {"model.width": [3, 4]}, "my store") == (
-        "tfbench sweep test.toml --vary model.width=2,3,4 --arm default --set dataset.data=synthetic --data-dir /data "
+        "tfbench sweep test.toml --vary model.width=2,3,4 --arm default --data synthetic --data-dir /data "
         "--allow-code --store 'my store'"
     )
 
@@ -172,7 +173,7 @@ def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
 def test_a_noise_floor_is_measured_with_the_options_of_the_runs() -> None:
     recipe = shipped_recipe(dataset__data="synthetic", distribution__strategy="mirrored", measurement__seconds=0.5)
     assert calibrate_command(build_request(recipe=recipe), "my store") == (
-        "tfbench calibrate mnist_mlp --strategy mirrored --set dataset.data=synthetic --set measurement.seconds=0.5 "
+        "tfbench calibrate mnist_mlp --strategy mirrored --data synthetic --set measurement.seconds=0.5 "
         "--store 'my store'"
     )
 
