@@ -46,7 +46,7 @@ def find_fastest(request: RunRequest, execute: Execute) -> RunRequest:
             changes.extend(one for one in _on_the_host(changes) if one not in changes)
         if len(done) == len(changes):
             return None
-        label = f"trial {len(done) + 1} of {max(3, len(changes))}, {describe_changes(changes[len(done)])}"
+        label = f"trial {len(done) + 1} of {max(3, len(changes))}, {_describe(changes[len(done)])}"
         trial = _shortened(_with(request, changes[len(done)]))
         return series_request(trial, suffix=f"trial{len(done) + 1}", tags={"tfbench.group": group}), label
 
@@ -67,9 +67,13 @@ def find_fastest(request: RunRequest, execute: Execute) -> RunRequest:
     return dataclasses.replace(found, name=f"{request.name}-fast", created=time.time(), tags=request.tags | tags)
 
 
-def describe_changes(changes: Mapping[str, Any]) -> str:
-    """Says what is set otherwise, as in a recipe."""
-    return ", ".join(f"{key}={str(value).lower()}" for key, value in changes.items()) or "as it is"
+def _describe(changes: Mapping[str, Any]) -> str:
+    words = {
+        "data_on_device": "on the device",
+        "steps_per_execution": f"{changes.get('steps_per_execution')} steps a call",
+        "jit_compile": "XLA" if changes.get("jit_compile") else "no XLA",
+    }
+    return ", ".join(words[key] for key in changes) or "as it is"
 
 
 def _candidates(request: RunRequest, result: RunResult, speed: float) -> list[dict[str, Any]]:

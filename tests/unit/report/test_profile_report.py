@@ -259,7 +259,8 @@ def test_what_is_paid_for_each_step_comes_with_what_pays() -> None:
     result = build_profiled(build_profile(rounds=(build_round(traced=False, **LOOP),)))
     sentence = describe_bottleneck(result, summarize(result))
     assert sentence.endswith(
-        "larger batches pay, or several steps a call: `--try steps_per_execution=10` says how much."
+        "larger batches pay, or several steps a call: `--try steps_per_execution=10` says how much, and "
+        "a run with `--fast` takes what helps."
     )
     result = build_profiled(build_profile(rounds=(build_round(traced=False, full=10.0, pipeline=9.0),)))
     assert "Look at the input pipeline" in describe_bottleneck(result, summarize(result))

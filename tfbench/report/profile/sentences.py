@@ -32,7 +32,7 @@ _UNNAMED_HINT = (
 )
 _SMALL = (
     "It is paid for each step, however many samples it has: larger batches pay, or several steps a call: "
-    "`--try steps_per_execution=10` says how much."
+    "`--try steps_per_execution=10` says how much, and a run with `--fast` takes what helps."
 )
 _INPUT = "Look at the input pipeline: what it computes for a batch, where it reads, and which cores are left to it."
 _WHAT = {
