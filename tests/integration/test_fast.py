@@ -7,6 +7,7 @@ import pytest
 from runs import NO_CHECKS, run
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
+from tfbench.sweeps.history import list_history
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,8 @@ def test_the_fastest_settings_are_found_taken_and_written_down(tmp_path: Path) -
     *trials, last = briefs
     assert len(trials) == 3
     assert {brief.tags["tfbench.group"] for brief in trials} == {last.tags["tfbench.fast"]}
+    assert [brief.tags["tfbench.trial"] for brief in trials] == ["1", "2", "3"]
+    assert [(one.kind, one.num_runs) for one in list_history(store)] == [("run", 1), ("trial", 3)]
     assert float(last.tags["tfbench.fast_as_asked"]) == pytest.approx(trials[0].speed)
 
 

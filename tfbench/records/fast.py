@@ -3,7 +3,8 @@
 from tfbench.records.run import RunRequest
 
 FAST_KEYS = ("data_on_device", "steps_per_execution", "jit_compile")  # of [training]; all that is tried
-FAST_TAG = "tfbench.fast"  # the group of the short runs
+FAST_TAG = "tfbench.fast"  # the group of the short runs, its trial
+TRIAL_TAG = "tfbench.trial"  # of each of them, its number
 AS_ASKED_TAG = "tfbench.fast_as_asked"  # samples/s of the recipe as it was asked for, in one of them
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-Kind = Literal["run", "profile", "repeats", "calibration", "sweep", "scaling"]
+Kind = Literal["run", "profile", "repeats", "trial", "calibration", "sweep", "scaling"]
 STATUSES = ("FINISHED", "FAILED", "KILLED", "RUNNING", "INCOMPLETE", "UNREADABLE")
 
 
@@ -12,7 +12,7 @@ class HistoryEntry:
     """Something that was made by one command.
 
     Attributes:
-        kind: A crossover is kept as a sweep, a check as repeats.
+        kind: A crossover is kept as a sweep, a check as repeats; a trial is what `--fast` found its settings by.
         id: Of the run, of the sweep, or of the group of runs.
         created: Seconds since 1970, UTC; None: that cannot be read.
         recipe: By its name.

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfbench.errors import InterruptedRunError, MeasurementError
 from tfbench.recipe.sections import OutputConfig
-from tfbench.records.fast import AS_ASKED_TAG, FAST_TAG
+from tfbench.records.fast import AS_ASKED_TAG, FAST_TAG, TRIAL_TAG
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.runs.requests import new_id, series_request
 from tfbench.runs.series import Execute, SeriesRun, run_series
@@ -47,8 +47,9 @@ def find_fastest(request: RunRequest, execute: Execute) -> RunRequest:
         if len(done) == len(changes):
             return None
         label = f"trial {len(done) + 1} of {max(3, len(changes))}, {_describe(changes[len(done)])}"
+        tags = {"tfbench.group": group, TRIAL_TAG: str(len(done) + 1)}
         trial = _shortened(_with(request, changes[len(done)]))
-        return series_request(trial, suffix=f"trial{len(done) + 1}", tags={"tfbench.group": group}), label
+        return series_request(trial, suffix=f"trial{len(done) + 1}", tags=tags), label
 
     series = run_series(next_run, execute)
     if series.was_interrupted:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.errors import TrackingError
+from tfbench.records.fast import TRIAL_TAG
 from tfbench.records.history import HistoryEntry, Kind
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, list_cells, replica_counts
@@ -96,7 +97,7 @@ def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Ite
             kind: Kind = "profile" if first.profile else "run"
             status, speed, reason = first.status, first.speed, first.reason
         else:
-            kind = "calibration" if ARM_TAG in first.tags else "repeats"
+            kind = "calibration" if ARM_TAG in first.tags else "trial" if TRIAL_TAG in first.tags else "repeats"
             status, speed = ("FINISHED" if status == "FINISHED" else "FAILED"), None
             reason = ", ".join(f"{brief.run_id} {brief.status}" for brief in members if brief.status != "FINISHED")
         yield HistoryEntry(
