@@ -44,10 +44,3 @@ def test_an_epoch_ends_within_a_call_where_samples_lie_on_the_device(tmp_path: P
     assert [epoch["ready_batches"] for epoch in document["epochs"]] == [0, 0]
     assert document["input_check"] is None
     assert document["peak_checks"]
-    refused = run("profile", "mnist_mlp", "--data", "synthetic", *changes, "--no-mlflow", cwd=tmp_path)
-    assert refused.exit_code == 2
-    assert "training.data_on_device: must be false for a profile" in refused.stderr
-    several = ("--strategy", "mirrored", "--devices", "cpu:0,cpu:1")
-    refused = run("run", "mnist_mlp", "--data", "synthetic", *changes[:2], *several, "--no-mlflow", cwd=tmp_path)
-    assert refused.exit_code == 2
-    assert "training.data_on_device: is for one replica" in refused.stderr

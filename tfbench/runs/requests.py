@@ -120,7 +120,16 @@ def series_request(request: RunRequest, *, suffix: str, tags: Mapping[str, str])
 
 
 def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
-    """Builds the request of a profile of what `request` would train, with an id, a name and a time of its own."""
+    """Builds the request of a profile of what `request` would train, with an id, a name and a time of its own.
+
+    Raises:
+        RecipeError: It would train as no profile can tell.
+    """
+    if request.recipe.training.data_on_device:
+        raise RecipeError(
+            "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "
+            "Received: true. Leave it out; what it is worth, `tfbench run --fast` says."
+        )
     return dataclasses.replace(
         request,
         run_id=new_id(),

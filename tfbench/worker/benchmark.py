@@ -114,12 +114,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             "them; `tfbench scale` says what more replicas cost."
         )
 
-    if request.profile and training.data_on_device:
-        raise DeviceError(
-            "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "
-            "Received: true. Leave it out; what it is worth, `tfbench run --fast` says."
-        )
-
     ledger.switch("data")
     journal.append("stage", name="loading data")
     splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)

@@ -17,7 +17,7 @@ from profiles import build_profile, build_round
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_early_cautions
 from tfbench.analysis.run.summary import summarize
-from tfbench.errors import UnknownNameError
+from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
 from tfbench.records.events import read_event
 from tfbench.records.journal import files_folder, read_records, replay
@@ -244,6 +244,12 @@ def test_each_profile_is_a_run_of_its_own() -> None:
     assert len({request.run_id, first.run_id, second.run_id}) == 3
     assert (first.name, second.name) == ("mlp-profile", "mlp-trace")
     assert (first.recipe, first.profile) == (request.recipe, ProfileRequest(kind="step"))
+
+
+def test_no_profile_is_made_of_steps_on_samples_that_lie_on_the_device() -> None:
+    request = build_request(recipe=build_recipe(training={"data_on_device": True}))
+    with pytest.raises(RecipeError, match=r"^training\.data_on_device: must be false for a profile"):
+        profile_request(request, ProfileRequest())
 
 
 @pytest.mark.parametrize(
