@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tfbench.backends.placed import Placed
 from tfbench.backends.profiling import Call, Profiling
 from tfbench.backends.trace import Trace
-from tfbench.datasets.sources.splits import SplitName, Splits
+from tfbench.datasets.sources.splits import Split, SplitName, Splits
 from tfbench.machine.usage import GpuMemory
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment, PeakCheck
@@ -126,6 +126,9 @@ class Feeding(Protocol):
 class Resident(Protocol):
     """Training from samples that lie on the device."""
 
+    def require_in_memory(self, splits: Splits) -> Split:
+        """Returns the training samples; raises DatasetError unless they are in memory as they are trained on."""
+
     def build_resident_training(
         self,
         model: Any,
@@ -153,7 +156,7 @@ class Resident(Protocol):
             What `fit` is given in place of batches.
 
         Raises:
-            DatasetError: The samples are read, or cut, one by one.
+            DatasetError: As of `require_in_memory`.
             DeviceError: They do not fit on the device.
         """
 

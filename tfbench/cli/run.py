@@ -20,6 +20,7 @@ from tfbench.cli._runs import ShownRuns
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
+    from tfbench.runs.limits import RunOutcome
 
 
 @click.command("run", short_help="Make one measured run, or several, or go on with one.")
@@ -116,7 +117,7 @@ def command(
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
     runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if fast:
-        request = find_fastest(request, functools.partial(runs.make_brief, is_aside=True))
+        request = find_fastest(request, functools.partial(_try_out, runs, request))
     if plan:
         context.exit(echo_repeats(request, plan, runs))
     outcome = runs.make(request)
@@ -125,6 +126,18 @@ def command(
         echo_json(document, f"The run is stored as {outcome.result.request.run_id}")
     has_failed = outcome.result.status != "FINISHED"
     context.exit(exit_code(has_failed=has_failed, was_interrupted=has_failed and outcome.was_interrupted))
+
+
+def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "RunOutcome":
+    """Makes a short run of --fast, shown on stderr; says why one that tries something else cannot be made."""
+    from tfbench.errors import TfbenchError
+
+    try:
+        return runs.make_brief(request, label, is_aside=True)
+    except TfbenchError as error:
+        if request.recipe.training != asked.recipe.training:
+            click.echo(f"{label}: {error}", err=True)
+        raise
 
 
 def _make_request(

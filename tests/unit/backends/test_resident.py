@@ -143,13 +143,13 @@ def test_a_run_that_goes_on_is_given_the_samples_that_would_come_next(splits: Sp
 )
 def test_samples_that_every_epoch_cuts_anew_are_refused(changes: dict[str, Any]) -> None:
     splits = generate_splits(DatasetSpec(**SPEC | changes), seed=2)
-    with pytest.raises(DatasetError, match=r"training\.data_on_device: .* in memory"):
+    with pytest.raises(DatasetError, match=r"training\.data_on_device: needs samples that are in memory"):
         train(configure(), splits, epochs=1)
 
 
 def test_samples_that_are_read_one_by_one_are_refused(splits: Splits) -> None:
     read = Split(inputs=splits.train.inputs, targets=splits.train.targets, num_samples=50, read=lambda row: row)
-    with pytest.raises(DatasetError, match=r"training\.data_on_device: .* in memory"):
+    with pytest.raises(DatasetError, match=r"training\.data_on_device: needs samples that are in memory"):
         train(configure(), Splits(spec=splits.spec, train=read, validation=read, source="files"), epochs=1)
 
 

@@ -14,6 +14,21 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
+def require_in_memory(splits: Splits) -> Split:
+    """Returns the training samples, if they can lie on a device: if they are in memory as they are trained on.
+
+    Raises:
+        DatasetError: They are read, or cut, one by one.
+    """
+    split, spec = splits.train, splits.spec
+    if not isinstance(split, Split) or split.read or spec.stored_shape or spec.mirrors:
+        raise DatasetError(
+            "training.data_on_device: needs samples that are in memory as they are trained on. Those of "
+            f"{splits.source} are read or cut anew in every epoch. Set it to false."
+        )
+    return split
+
+
 def build_resident_training(
     model: Any, splits: Splits, training: TrainingConfig, placed: Placed, *, steps_per_epoch: int, first_step: int
 ) -> "tf.data.Dataset":
@@ -35,21 +50,18 @@ def build_resident_training(
         What `fit` is given in place of batches: (numbers of samples, steps of them to do).
 
     Raises:
-        DatasetError: The samples are read, or cut, one by one.
+        DatasetError: As of `require_in_memory`.
         DeviceError: They do not fit on the device.
     """
     import tensorflow as tf
 
     from tfbench.backends.tensorflow.replica_step import build
 
-    split, spec = splits.train, splits.spec
-    if not isinstance(split, Split) or split.read or spec.stored_shape or spec.mirrors:
-        raise DatasetError(
-            "training.data_on_device: needs samples that are in memory as they are trained on; those of "
-            f"{splits.source} are read or cut anew in every epoch. Set it to false."
-        )
+    split = require_in_memory(splits)
 
     def place(tensor: Any) -> Any:
+        if tensor.dtype == tf.int32:  # which TensorFlow keeps in the host's memory whatever the device
+            tensor = tf.cast(tensor, tf.int64)
         with tf.device(placed.device_names[0]):
             return tf.identity(tensor)
 
@@ -64,7 +76,7 @@ def build_resident_training(
     build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
     model.train_function = _compile(model, splits, take, training, strategy_of(placed))
     orders = input_pipeline.build_orders(
-        split, spec, seed=training.seed, first_sample=first_step * training.global_batch_size
+        split, splits.spec, seed=training.seed, first_sample=first_step * training.global_batch_size
     )
     return input_pipeline.ahead(_cut(orders, training, steps_per_epoch))
 
