@@ -36,7 +36,7 @@ _EQUAL_IN_ENVIRONMENT = (
     *_RECORDED_WITH_NICENESS,
 )
 VERSIONS = ("tfbench", "tensorflow", "keras")
-_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head", "data_on_device")
+_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,6 +115,8 @@ def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
     tables = recipe_tables.to_tables(result.request.recipe)
     values = flatten({"model": tables["model"], "dataset": tables["dataset"]})
     values |= flatten({name: tables["training"][name] for name in _EQUAL_IN_TRAINING})
+    if tables["training"]["data_on_device"]:  # only so: what older versions kept of their runs does not name it
+        values["data_on_device"] = True
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
     return values | {name: tables["measurement"][name] for name in ("clock", "warmup_steps")}

@@ -17,7 +17,6 @@ MIN_ROUNDS = 3
 
 _NAMED = ("hostname", "cpu_model", "usable_cores")  # what has a field of its own
 _APART = ("settings", "environment", "device_kinds", "global_batch_size")
-_NEWER = {"data_on_device": False}  # what older floors do not know of, and what it was in their runs
 
 
 @schema
@@ -101,7 +100,6 @@ def noise_key(result: RunResult) -> NoiseKey | None:
     if environment is None or placement is None or values["settings"] is None:
         return None
     machine = {name: value for name, value in values["environment"].items() if name not in VERSIONS}
-    workload = {name: value for name, value in values.items() if name not in _APART}
     settings = values["settings"] | {name: value for name, value in machine.items() if name not in _NAMED}
     return NoiseKey(
         hostname=environment.hostname,
@@ -111,7 +109,7 @@ def noise_key(result: RunResult) -> NoiseKey | None:
         strategy=placement.strategy,
         devices=placement.devices,
         recipe=result.request.recipe.name,
-        workload_sha256=_hash({name: value for name, value in workload.items() if (name, value) not in _NEWER.items()}),
+        workload_sha256=_hash({name: value for name, value in values.items() if name not in _APART}),
         global_batch_size=placement.global_batch_size,
         settings=tuple(f"{name}={value}" for name, value in settings.items()),
         length=describe_length(result.request.recipe),
