@@ -23,7 +23,7 @@ SAID = DATA / "said"
 SWEEP, KEPT, FIRST, SECOND = "8d2510d2f36b", "9e06273d0665", "0900cf64f8de", "14ab84d5f90e"
 
 # Keys that recipes have got since, at the value that those of that version were measured with.
-NEWER_PARAMS = {"training.data_on_device": "False"}
+NEWER_PARAMS = {"training.data_on_device": "false"}
 
 Cli = Callable[..., Any]
 
