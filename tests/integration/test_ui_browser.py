@@ -195,7 +195,7 @@ def test_ending_the_command_ends_the_server_and_its_children(store: Store) -> No
             r"http://127.0.0.1:\d+/#/experiments/1/runs\?viewStateShareKey=tfbench&", process.stdout.readline()
         )
         family = psutil.Process(process.pid).children(recursive=True)
-        assert family
+        assert len(family) == 1  # MLflow by itself would start another, which imports all of it again
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
         assert process.returncode == 0

@@ -28,6 +28,7 @@ START_SECONDS = 120.0  # the first start after an installation reads hundreds of
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.2
 LOG_LINES = 8
+_PROGRAM = "tfbench.tracking.one_process_server"
 
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -99,7 +100,7 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
         log = Path(folder) / "server.log"
         with log.open("wb") as output:
             # In a folder of its own: MLflow makes files in the current one, and uvicorn imports from it.
-            process = children.start("mlflow", arguments, output=output, folder=folder, settings=_SETTINGS)
+            process = children.start(_PROGRAM, arguments, output=output, folder=folder, settings=_SETTINGS)
         try:
             _wait_until_it_answers(process, HOST if host == _ALL_ADDRESSES else host, port, log)
             yield process
