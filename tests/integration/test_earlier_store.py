@@ -25,7 +25,24 @@ SWEEP, KEPT, FIRST, SECOND = "8d2510d2f36b", "9e06273d0665", "0900cf64f8de", "14
 # Keys that recipes have got since, at the value that those of that version were measured with.
 NEWER_PARAMS = {"training.data_on_device": "false"}
 
+# What was said then, and in which words it is now.
+OTHER_WORDS = {
+    "Not like with like:": "Not comparable:",
+    "  better\n": "     aim\n",
+    "mirrored cpu:0,cpu:1 and one_device cpu:0 show no measurable difference for all 2 settings.": (
+        "mirrored cpu:0,cpu:1 and one_device cpu:0: too noisy to tell for all 2 settings: these runs leave open 0.32 "
+        "to 1.45 times the speed. More rounds (--repeats) or longer runs tell more."
+    ),
+}
+
 Cli = Callable[..., Any]
+
+
+def in_words_of_now(said: str) -> str:
+    """Returns what was said then as it is said now."""
+    for then, now in OTHER_WORDS.items():
+        said = said.replace(then, now)
+    return said
 
 
 @pytest.fixture
@@ -53,8 +70,8 @@ def test_says_what_it_said(tfbench: Cli, store: Path, said: str, arguments: tupl
             brief.unlink()
     done = tfbench(*arguments)
     assert (done.exit_code, done.stderr) == (0, "")
-    text = (SAID / said).read_text(encoding="utf-8")
-    assert done.stdout == re.sub(
+    text = in_words_of_now((SAID / said).read_text(encoding="utf-8"))
+    assert re.sub(r'\n *"too_noisy": .*', "", done.stdout) == re.sub(
         r"\b(\d+) values w", lambda found: f"{int(found[1]) + len(NEWER_PARAMS)} values w", text
     )
 
@@ -63,9 +80,9 @@ def test_the_table_of_a_sweep_says_what_it_said_in_another_layout(tfbench: Cli, 
     """That version's tables did not know the width of the terminal, and wrote "+-2.1%"; its legend had other words."""
     table, _, verdict = tfbench("compare", "--sweep", SWEEP).stdout.partition("\n\nVerdict\n")
     said_table, _, said_verdict = (SAID / "compare_sweep.txt").read_text(encoding="utf-8").partition("\n\nVerdict\n")
-    assert verdict == said_verdict != ""
+    assert " ".join(verdict.split()) == in_words_of_now(" ".join(said_verdict.split())) != ""
     said_table = re.sub(r"\+-([\d.]+)%", lambda found: f"± {format_share(float(found[1]) / 100)}", said_table)
-    said_table = said_table.replace("(not bounded)", "(± > 100 %)")
+    said_table = said_table.replace("(not bounded)", "(± > 100 %)").replace("] =", "] !")
     figures = re.findall(r"[\d.,]+ (?:± [\d.]+ %|\(± > 100 %\))|[\d.]+ \[.+?\] \S", said_table)
     assert len(figures) == 6
     assert [figure for figure in figures if figure not in table] == []

@@ -76,7 +76,7 @@ def _show_text(comparisons: "list[Comparison]") -> None:
     width = terminal_width()
     for comparison in comparisons:
         is_last = comparison is comparisons[-1]
-        lines = result_lines(comparison, width, has_legend=is_last)[1:]
+        lines = result_lines(comparison, width, comparisons if is_last else ())[1:]
         echo_lines(lines if len(comparisons) == 1 else [*comparison.recipes, *lines, *([] if is_last else [""])])
 
 

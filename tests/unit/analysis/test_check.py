@@ -163,7 +163,7 @@ def test_another_recipe_is_refused_before_anything_is_run(tfbench: Cli, fake: Fa
     assert "or compare all the same (--allow-unequal)." in done.stderr
     done = tfbench(*CHECK, "--baseline", str(baseline), "--global-batch-size", "20", "--allow-unequal")
     assert done.exit_code == 0
-    assert "Not like with like: global_batch_size 10 -> 20." in done.stdout
+    assert "Not comparable: global_batch_size 10 -> 20." in done.stdout
 
 
 def test_another_machine_is_refused_after_the_first_run(tfbench: Cli, fake: Fake, baseline: Path) -> None:
@@ -176,7 +176,7 @@ def test_another_machine_is_refused_after_the_first_run(tfbench: Cli, fake: Fake
     assert "hostname: elsewhere there, bench here" in done.stderr
     done = tfbench(*CHECK, "--baseline", str(baseline), "--allow-unequal")
     assert done.exit_code == 0
-    assert "Not like with like: hostname elsewhere -> bench." in done.stdout
+    assert "Not comparable: hostname elsewhere -> bench." in done.stdout
 
 
 def test_one_run_is_held_against_the_many_of_a_baseline(tfbench: Cli, fake: Fake, baseline: Path) -> None:

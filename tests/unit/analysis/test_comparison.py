@@ -12,6 +12,7 @@ from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloo
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_lines, comparison_markdown
+from tfbench.report.comparison.speeds import legend
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
@@ -259,13 +260,46 @@ def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
 
 def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
     unclear = find_verdict(sweep_of({32: ([100.0, 100.0], [50.0, 400.0])}))
-    assert any(text.startswith("2 replicas show no measurable difference to one: 1.41 times") for text in unclear)
+    assert any(text.startswith("2 replicas: too noisy to tell whether they help") for text in unclear)
     single = find_verdict(sweep_of({32: ([100.0], [50.0]), 64: ([100.0], [300.0])}))
     assert single[0] == (
-        f"{MIRRORED} is not judged for all 2 settings: one run each says nothing of chance. Repeat them (--repeats 3), "
-        "or measure the noise floor (tfbench calibrate)."
+        f"{MIRRORED} is judged for none of 2 settings: one run each says nothing of chance. Repeat them (--repeats 3), "
+        "or measure how such runs scatter: `tfbench calibrate test.toml --strategy mirrored --devices cpu:0,cpu:1`."
     )
     assert not any(text.startswith("Use ") for text in (*unclear, *single))
+
+
+@pytest.mark.parametrize(
+    ("speeds", "text"),
+    [
+        ({32: ([100.0], [])}, "Speeds are geometric means over processes; intervals are 95 %."),
+        ({32: ([100.0], [50.0])}, "? one run each: not judged. Speeds are"),
+        ({32: ([100.0, 100.0], [50.0, 90.0])}, "! too noisy to tell. Speeds are"),
+        (
+            {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [100.1, 100.0])},
+            "- slower than the baseline: - is wrong in at most 1 of 20 tables (if all settings scatter alike); = no "
+            "measurable difference. Speeds are",
+        ),
+        (
+            {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [200.1, 200.0])},
+            "+ faster, - slower than the baseline: + or - is wrong in at most 1 of 20 tables (if all settings scatter "
+            "alike). Speeds are",
+        ),
+    ],
+)
+def test_the_legend_has_the_signs_that_occur_and_no_others(
+    speeds: dict[int, tuple[list[float], list[float]]], text: str
+) -> None:
+    assert legend([sweep_of(speeds)]).startswith(text)
+
+
+def test_a_wide_interval_is_not_told_as_no_difference() -> None:
+    wide = ([100.0, 100.0], [50.0, 90.0])
+    (told, *_) = find_verdict(sweep_of({32: wide, 64: wide}))
+    assert told == (
+        f"{MIRRORED} and {DEFAULT}: too noisy to tell for all 2 settings: these runs leave open 0.19 to 2.38 times "
+        "the speed. More rounds (--repeats) or longer runs tell more."
+    )
 
 
 def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> None:
@@ -330,8 +364,8 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
         "than 60 s." in verdict
     )
     assert "1 of 4 points was not measured at all." in verdict
-    assert "Not like with like: some arms differ in jit_compile." in verdict
-    assert "Measured on synthetic data: speeds hold, accuracies say nothing of the real task." in verdict
+    assert "Not comparable: some arms differ in jit_compile." in verdict
+    assert "Synthetic data: only speeds count, accuracies say nothing of the real task." in verdict
 
 
 def test_the_verdict_tells_points_with_fewer_rounds_from_those_without_any() -> None:

@@ -224,7 +224,7 @@ def test_a_figure_that_only_one_run_has_is_shown_without_a_ratio() -> None:
         (
             (floor_of_spread(0.01), floor_of_spread(0.1)),
             "no measurable difference",
-            "samples_per_second: no measurable difference: B is 25 % faster than A (95 %, with the noise floor: 0.73 % "
+            "samples_per_second: within noise: B was 25 % faster than A (95 %, with the noise floor: 0.73 % "
             "slower to 57 % faster).",
         ),
         (
@@ -312,8 +312,7 @@ def test_a_run_equal_to_another_differs_in_nothing() -> None:
         f"A  test ({'a' * 32})",
         f"B  test ({'b' * 32})",
         "",
-        "Like with like: nothing differs that must be equal for devices or strategies to",
-        "be compared.",
+        "Comparable: all that must be equal is equal.",
         "",
         f"{difference.num_compared} values were compared, of which 0 differ; equal ones are not listed.",
     ]

@@ -10,7 +10,7 @@ import pytest
 from floors import build_floor, floor_of_spread
 from tfbench.analysis.comparison.holm import holm
 from tfbench.analysis.comparison.intervals import compare_paired, compare_unpaired
-from tfbench.analysis.comparison.judging import Runs, judge, judge_family
+from tfbench.analysis.comparison.judging import EQUAL_WITHIN, Runs, judge, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.errors import MeasurementError
 
@@ -131,6 +131,31 @@ def test_arms_do_not_lend_each_other_theirs() -> None:
         by_logs(100, 0.1 - off, 0.1, 0.1 + off, arm=arm, paired=True) for arm, off in (("b", 0.001), ("c", 0.2))
     )
     assert [one.degrees_of_freedom for one in judge_family([(base, quiet), (base, noisy)])] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("half_width", "center", "finding"),
+    [
+        (0.99 * math.log(EQUAL_WITHIN), 0.0, "no measurable difference"),
+        (1.01 * math.log(EQUAL_WITHIN), 0.0, "too noisy to tell"),
+        (0.15, 0.10, "too noisy to tell"),  # 0.95 to 1.28
+        (0.15, -0.10, "too noisy to tell"),  # 0.78 to 1.05
+        (0.15, 0.06, "no measurable difference"),  # 0.91 to 1.23
+        (0.15, 0.16, "faster"),
+    ],
+)
+def test_no_difference_is_found_only_where_the_interval_is_narrow(
+    half_width: float, center: float, finding: str
+) -> None:
+    # Three rounds, so that the interval is t of 2 degrees of freedom, 4.303, times the spread over the root of three.
+    off = half_width / 4.302653 * math.sqrt(3)
+    found = judge(
+        runs(100.0, 100.0, 100.0, paired=True),
+        by_logs(100, center - off, center, center + off, arm="b", paired=True),
+    )
+    assert found.high == pytest.approx(math.exp(center + half_width))
+    assert found.finding == finding
+    assert found.is_too_noisy == (finding == "too noisy to tell")
 
 
 def test_what_only_a_settings_own_interval_says_is_suggested() -> None:

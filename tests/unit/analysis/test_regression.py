@@ -67,6 +67,13 @@ def test_what_chance_explains_is_no_difference() -> None:
     )
 
 
+def test_what_scatters_too_widely_is_not_told_as_no_difference() -> None:
+    done = judge(build_sample(100.0, 10.0, 60.0), build_sample(90.0, 20.0, 15.0, group="now"), (None, None))
+    assert done.judgement == "no measurable difference"
+    assert judgement_sentence(done).startswith("cannot tell: 23 % slower than the baseline (95 %: 9")
+    assert judgement_sentence(done).endswith("to 859 % faster); more runs tell more: --repeats 6")
+
+
 def test_what_the_noise_floor_hides_is_no_difference() -> None:
     # Both spread by 0.79 %, with 8 degrees of freedom, the floor by 5.22 % with 11: together 4.01 % with 19, for which
     # t is 2.093; of five runs against five it hides exp(2.093 * 4.01 % * sqrt(2 / 5)) - 1.
@@ -215,7 +222,7 @@ def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
         "Check of test against baseline.json, of 2023-11-14 22:13 UTC",
         "  baseline  100 samples/s ± 0.98 %, 5 processes",
         "  now       100 samples/s ± 0.98 %, 5 processes, group now",
-        "  Not like with like: hostname bench -> other.",
+        "  Not comparable: hostname bench -> other.",
         "  Changed since: driver [] -> [550.1].",
         "  Runs that failed: 2; they are left out.",
         "  No noise floor is stored for this. This measures one:",

@@ -51,7 +51,7 @@ def test_diff_names_what_differs_and_how_to_learn_the_noise_floor(tfbench: Cli) 
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[:2] == [f"A  mlp-100-b32-0 ({FIRST})", f"B  mlp-100-b128-3 ({SECOND})"]
-    assert lines[3] == "Not like with like: A and B differ in global_batch_size (32 against 128). Their"
+    assert lines[3] == "Not comparable: A and B differ in global_batch_size (32 against 128). Their"
     assert "`tfbench calibrate test`" in done.stdout
     assert "  training.global_batch_size  32 -> 128" in lines
 

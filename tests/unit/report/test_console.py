@@ -442,7 +442,7 @@ def test_a_run_of_a_changed_recipe_is_not_set_beside_the_published_ones_without_
     request = build_request(recipe=recipe, overrides=("model.hidden_units", "distribution.strategy", "training.epochs"))
     result = build_result(request=request)
     lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 120)
-    assert "Not like with like: this run differs from the recipe in model.hidden_units, training.epochs." in lines
+    assert "Not comparable: this run differs from the recipe in model.hidden_units, training.epochs." in lines
 
 
 def test_a_tracking_server_is_shown_with_the_runs_address() -> None:

@@ -1,7 +1,7 @@
 """What makes an arm slower, as far as its runs tell, and which command would measure what they do not."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief
@@ -89,19 +89,31 @@ def profile_command(brief: RunBrief, global_batch_size: int) -> str:
         brief: The run; a recipe that is not shipped is taken from a file NAME.toml.
         global_batch_size: Of the one replica.
     """
+    words = [*_command("profile", brief), "--strategy", "one_device", "--devices", brief.devices[0]]
+    words += ["--global-batch-size", str(global_batch_size)]
+    keys = [key for key in brief.overrides if key.startswith(_OF_A_STEP) and key not in _NOT_OF_A_STEP]
+    return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
+
+
+def calibrate_command(brief: RunBrief) -> str:
+    """Returns the command that measures how runs like one scatter; a recipe that is not shipped is NAME.toml."""
+    words = [*_command("calibrate", brief), "--strategy", brief.strategy, "--devices", ",".join(brief.devices)]
+    keys = [key for key in brief.overrides if key != "dataset.data" and not key.startswith("distribution.")]
+    return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
+
+
+def _command(name: str, brief: RunBrief) -> list[str]:
+    """Returns a command for the recipe of a run, and whether its data are synthetic."""
     is_shipped = (files.shipped_folder() / f"{brief.recipe}.toml").is_file()
-    words = ["tfbench", "profile", brief.recipe if is_shipped else f"{brief.recipe}.toml"]
+    words = ["tfbench", name, brief.recipe if is_shipped else f"{brief.recipe}.toml"]
     if brief.settings.get("dataset.data") == "synthetic" and "dataset.data" in brief.overrides:
         words += ["--data", "synthetic"]
-    words += ["--strategy", "one_device", "--devices", brief.devices[0], "--global-batch-size", str(global_batch_size)]
-    return shlex.join([*words, *describe_values(dict(_list_values(brief)))])
+    return words
 
 
-def _list_values(brief: RunBrief) -> Iterator[tuple[str, Any]]:
+def _list_values(brief: RunBrief, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
     """Yields what the run was given beside its recipe, with the values of tables each by itself."""
-    for key in brief.overrides:
-        if not key.startswith(_OF_A_STEP) or key in _NOT_OF_A_STEP:
-            continue
+    for key in keys:
         for name, value in brief.settings.items():
             if (name == key or name.startswith(f"{key}.")) and value is not None:
                 yield name, value

@@ -17,7 +17,8 @@ suggested, and no more.
 What this costs and finds, also where settings scatter unlike each other, is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
-(Biometrika 1947); Holm (1979), see `holm`.
+(Biometrika 1947); Holm (1979), see `holm`; Schuirmann, "A comparison of the two one-sided tests procedure and the power
+approach for assessing the equivalence of average bioavailability" (J. Pharmacokinetics and Biopharmaceutics 1987).
 """
 
 import dataclasses
@@ -34,6 +35,11 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import round_of
 
 Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
+Finding = Literal["faster", "slower", "no measurable difference", "too noisy to tell", "not judged"]
+
+# Within 0.8 to 1.25 on both sides lies what may be called as fast: nearer than that nobody chooses a device for its
+# speed, and it is what studies ask of an interval of ratios before they call two things equivalent (Schuirmann 1987).
+EQUAL_WITHIN = 1.25
 
 _ALPHA = 1 - CONFIDENCE
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
@@ -92,6 +98,18 @@ class Speedup:
     def is_suggested(self) -> bool:
         """Whether the interval of this one setting says what the family does not support."""
         return self.excludes_one and self.judgement == "no measurable difference"
+
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether nothing is shown since the interval is wide, not since the arms are about equally fast."""
+        if self.judgement != "no measurable difference" or self.excludes_one or self.low is None or self.high is None:
+            return False
+        return self.high > EQUAL_WITHIN or self.low < 1 / EQUAL_WITHIN
+
+    @property
+    def finding(self) -> Finding:
+        """The judgement as people are told it: no difference that was seen may be one that could not be."""
+        return "too noisy to tell" if self.is_too_noisy else self.judgement
 
     @property
     def noise_limit(self) -> float | None:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.causes import exchanged_bytes, input_share
 from tfbench.analysis.comparison.comparison import Comparison, Entry, shares_cores
-from tfbench.analysis.comparison.judging import Judgement
+from tfbench.analysis.comparison.judging import Finding, Judgement
 
 Kind = Literal["strong", "weak"]
 
@@ -43,6 +43,11 @@ class ScalingPoint:
     def judgement(self) -> Judgement | None:
         """Of the speed-up; None: this is the one replica."""
         return self.entry.speedup.judgement if self.entry.speedup else None
+
+    @property
+    def finding(self) -> Finding | None:
+        """The judgement as people are told it."""
+        return self.entry.speedup.finding if self.entry.speedup else None
 
     @property
     def speedup(self) -> Estimate:

@@ -9,6 +9,7 @@ _BEGINNINGS = {
     "faster": "{num} replicas help: {speed}",
     "slower": "{num} replicas cost instead of helping: {speed}",
     "no measurable difference": "{num} replicas show no measurable difference to one: {speed}",
+    "too noisy to tell": "{num} replicas: too noisy to tell whether they help (--repeats 10 tells more): {speed}",
     "not judged": "{num} replicas are not judged, since one run each says nothing of chance (--repeats 3): {speed}",
 }
 
@@ -27,7 +28,7 @@ def scaling_sentences(scaling: Scaling) -> Iterator[str]:
         yield f"Strong scaling: {scaling.batch_size:,} samples a step in every arm, divided among the replicas."
     for point in scaling.points[1:]:
         speed = f"{_describe_speed(point, scaling)}.{_describe_step(point, scaling)}{_describe_input(point)}"
-        yield _BEGINNINGS[point.judgement or "not judged"].format(num=point.num_replicas, speed=speed)
+        yield _BEGINNINGS[point.finding or "not judged"].format(num=point.num_replicas, speed=speed)
     yield from _name_fastest(scaling)
     unexplained = [point for point in scaling.points[1:] if _is_lost(point, scaling)]
     if unexplained:

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from tfbench.analysis.comparison.causes import describe_cause
+from tfbench.analysis.comparison.causes import calibrate_command, describe_cause
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.scaling_verdict import scaling_sentences
@@ -34,7 +34,7 @@ def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
     for row in comparison.rows:
         speedup = row.entries[arm].speedup
         if speedup:
-            judged.setdefault(speedup.judgement, []).append(row)
+            judged.setdefault(speedup.finding, []).append(row)
     baseline = comparison.baseline
     for judgement, text in (
         ("faster", f"{arm} is faster than {baseline}"),
@@ -46,10 +46,17 @@ def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
             yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{cause}"
     if rows := judged.get("no measurable difference", []):
         yield f"{arm} and {baseline} show no measurable difference for {_name(rows, comparison)}.{_suggest(rows, arm)}"
-    if rows := judged.get("not judged", []):
+    if rows := judged.get("too noisy to tell", []):
         yield (
-            f"{arm} is not judged for {_name(rows, comparison)}: one run each says nothing of chance. Repeat them "
-            "(--repeats 3), or measure the noise floor (tfbench calibrate)."
+            f"{arm} and {baseline}: too noisy to tell for {_name(rows, comparison)}: these runs leave open "
+            f"{_possible(rows, arm)} times the speed. More rounds (--repeats) or longer runs tell more."
+        )
+    if rows := judged.get("not judged", []):
+        are_all = 1 < len(rows) == len(comparison.rows)
+        told = f"judged for none of {len(rows)} settings" if are_all else f"not judged for {_name(rows, comparison)}"
+        yield (
+            f"{arm} is {told}: one run each says nothing of chance. Repeat them (--repeats 3), "
+            f"or measure how such runs scatter: `{calibrate_command(rows[0].entries[arm].runs[0])}`."
         )
 
 
@@ -189,7 +196,7 @@ def _limits(comparison: Comparison) -> Iterator[str]:
         for difference in entry.unequal
     }
     if unequal:
-        yield f"Not like with like: some arms differ in {', '.join(sorted(unequal))}."
+        yield f"Not comparable: some arms differ in {', '.join(sorted(unequal))}."
     left_out = [run for row in comparison.rows for entry in row.entries.values() for run in entry.left_out]
     if left_out:
         yield (
@@ -197,7 +204,7 @@ def _limits(comparison: Comparison) -> Iterator[str]:
             "equal (versions, settings); tfbench diff RUN RUN says in what."
         )
     if comparison.is_synthetic:
-        yield "Measured on synthetic data: speeds hold, accuracies say nothing of the real task."
+        yield "Synthetic data: only speeds count, accuracies say nothing of the real task."
 
 
 def _name(rows: Sequence[Row], comparison: Comparison) -> str:
@@ -219,6 +226,14 @@ def _list(rows: Sequence[Row]) -> str:
 def _range(rows: Sequence[Row], arm: str) -> str:
     ratios = [speedup.ratio for row in rows if (speedup := row.entries[arm].speedup)]
     return f"{describe_span(ratios, ' times')} its speed"
+
+
+def _possible(rows: Sequence[Row], arm: str) -> str:
+    """Returns what the intervals leave open, from the lowest to the highest ratio."""
+    speedups = [speedup for row in rows if (speedup := row.entries[arm].speedup)]
+    low = min(one.low for one in speedups if one.low is not None)
+    high = max(one.high for one in speedups if one.high is not None)
+    return f"{low:.2f} to {high:.2f}"
 
 
 def _ratio(entry: Entry) -> float:

@@ -14,7 +14,7 @@ from tfbench.report.text_table import table_lines
 FORMAT_VERSION = 1
 
 _GAP = "  "
-_RESULT_HEAD = ("result", "A", "B", "B/A", "better")
+_RESULT_HEAD = ("result", "A", "B", "B/A", "aim")
 _HEADINGS = {
     "recipe": "Recipe",
     "run": "Run",
@@ -63,7 +63,8 @@ def describe_speed(difference: RunDifference) -> str:
             "the runs, measures it."
         )
     if speedup.judgement == "no measurable difference":
-        return f"{JUDGED_METRIC}: no measurable difference: {change}{interval_text(speedup)}."
+        was = f"B was {change_text(speedup.ratio, 'A')}"
+        return f"{JUDGED_METRIC}: within noise: {was}{interval_text(speedup)}."
     return f"{JUDGED_METRIC}: {change}{interval_text(speedup)}."
 
 
@@ -124,10 +125,10 @@ def _describe_side(mark: str, side: Side) -> str:
 
 def _describe_unequal(unequal: Sequence[Difference]) -> str:
     if not unequal:
-        return "Like with like: nothing differs that must be equal for devices or strategies to be compared."
+        return "Comparable: all that must be equal is equal."
     entries = [f"{entry.name} ({format_value(entry.a)} against {format_value(entry.b)})" for entry in unequal]
     names = ", ".join(entries[:-1]) + f" and {entries[-1]}" if len(entries) > 1 else entries[0]
-    return f"Not like with like: A and B differ in {names}. Their speeds say nothing of devices or strategies."
+    return f"Not comparable: A and B differ in {names}. Their speeds say nothing of devices or strategies."
 
 
 def _result_lines(results: Sequence[ResultDifference]) -> list[str]:

@@ -173,7 +173,7 @@ def _plot_speedups(comparison: Comparison, layout: Layout, arm: str) -> Plot | N
     axes.tick_params(length=0)
     axes.set_xlabel(layout.x_label)
     paint.add_scale(figure, axes)
-    counts = {name: sum(speedup.judgement == name for speedup in speedups) for name in MARKS}
+    counts = {name: sum(speedup.finding == name for speedup in speedups) for name in MARKS}
     found = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
     alt = f"Speed of {arm} as a multiple of that of {comparison.baseline}, a cell a setting: {found}."
     return Plot(figure, f"{alt} The table has the same figures.")
@@ -196,7 +196,7 @@ class _Paint:
         color: Any = "0.93"
         ink = "0.25"
         if entry.speedup:
-            if entry.speedup.judgement != "not judged":  # a colour would judge it
+            if entry.speedup.finding not in ("not judged", "too noisy to tell"):  # a colour would judge it
                 is_different = entry.speedup.judgement != "no measurable difference"
                 color = self._colors(self._norm(math.log2(entry.speedup.ratio) if is_different else 0.0))
                 ink = "black" if 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] > 0.5 else "white"

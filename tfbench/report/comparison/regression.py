@@ -35,7 +35,7 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
     ]
     remarks = []
     if check.unequal:
-        remarks.append(f"Not like with like: {_describe(check.unequal)}.")
+        remarks.append(f"Not comparable: {_describe(check.unequal)}.")
     if changed := [one for one in check.changed if one not in check.changed_lengths]:
         remarks.append(f"Changed since: {_describe(changed)}.")
     if num_failed:
@@ -50,8 +50,13 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
 
 
 def judgement_sentence(check: RegressionCheck) -> str:
-    """Returns, for example, "regression: 5.3 % slower than the baseline (95 %: 3.9 to 6.7 %)"."""
+    """Returns, for example, "regression: 5.3 % slower than the baseline (95 %: 3.9 to 6.7 %)".
+
+    Where the interval is too wide to call the speeds alike, it says so instead of "no measurable difference".
+    """
     change = f"{change_text(check.speedup.ratio, 'the baseline')}{interval_text(check.speedup)}"
+    if check.speedup.is_too_noisy:
+        return f"cannot tell: {change}; more runs tell more: --repeats {2 * check.current.num}"
     return f"{check.judgement}: {change}"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.comparison import Entry
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, ScalingPoint
-from tfbench.report.comparison.speeds import LEGEND, outcome_word, speed_text, speedup_text
+from tfbench.report.comparison.speeds import outcome_word, speed_text, speedup_text
 from tfbench.report.formats import TEXT_WIDTH, wrap
 from tfbench.report.text_table import fitting_lines
 
@@ -49,8 +49,8 @@ def scaling_notes(scaling: Scaling) -> list[str]:
     )
     if scaling.shares_cores:
         of_hardware = (
-            "The replicas share the cores of one processor: none adds hardware, so that there is no speed-up to hold "
-            "theirs against, and nothing here is a statement about more hardware."
+            "The replicas share the cores of one processor: none adds hardware, so no speed-up is expected, and "
+            "nothing here is a statement about more hardware."
         )
     return [
         of_hardware,
@@ -60,12 +60,18 @@ def scaling_notes(scaling: Scaling) -> list[str]:
     ]
 
 
-def scaling_lines(scaling: Scaling, width: int, *, has_legend: bool = True) -> list[str]:
-    """Returns title, table, which may be as wide as it must, and what must be known to read it."""
+def scaling_lines(scaling: Scaling, width: int, legend: str = "") -> list[str]:
+    """Returns the table, which may be as wide as it must, and what must be known to read it; the verdict says the rest.
+
+    Args:
+        scaling: What is shown.
+        width: Characters of a line.
+        legend: What the signs mean; "": that is said elsewhere.
+    """
     table = fitting_lines(*scaling_cells(scaling), width, drop=_LESS_IMPORTANT)
     width = min(width, TEXT_WIDTH)
-    notes = [*scaling_notes(scaling), *([LEGEND] if has_legend else [])]
-    return [*wrap(scaling_title(scaling), width), *table, "", *(line for note in notes for line in wrap(note, width))]
+    notes = [*scaling_notes(scaling), *([legend] if legend else [])]
+    return [*table, "", *(line for note in notes for line in wrap(note, width))]
 
 
 def scaling_json(scaling: Scaling) -> dict[str, Any]:

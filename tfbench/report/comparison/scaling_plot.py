@@ -60,7 +60,7 @@ def _plot_speedups(axes: "Axes", scaling: Scaling) -> None:
         if low is not None and high is not None:
             axes.vlines(point.num_replicas, low, high, color=style["color"], linewidth=1.6)
             axes.plot([point.num_replicas] * 2, [low, high], linestyle="none", marker="_", color=style["color"])
-        mark = MARKS[point.judgement] if point.judgement else ""
+        mark = MARKS[point.finding] if point.finding else ""
         share = "" if point.efficiency is None else f" ({100 * point.efficiency.value:.0f} %)"
         side = 1 if after < value else -1  # of the line to the next
         axes.annotate(

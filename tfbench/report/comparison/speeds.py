@@ -1,24 +1,42 @@
 """Speeds and speed-ups in words and figures, the same wherever they are shown."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from tfbench.analysis.comparison.comparison import Entry
+from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
 from tfbench.analysis.comparison.judging import Speedup
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
 
-MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "not judged": "?"}
+MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "too noisy to tell": "!", "not judged": "?"}
 SUGGESTED = "~"
-LEGEND = (
-    "+ faster, - slower than the baseline, judged for all settings together: if all scatter alike, at most 1 in 20 "
-    "tables with no real difference shows one. = no measurable difference; ~ none either, though its own interval "
-    "excludes 1; ? one run each, not judged. Speeds are geometric means over processes, and speed-ups ratios of these; "
-    "intervals are 95 % for one setting, those of speed-ups by the scatter of all."
-)
+_MEANINGS = {
+    MARKS["no measurable difference"]: "no measurable difference",
+    MARKS["too noisy to tell"]: "too noisy to tell",
+    SUGGESTED: "a hint only: its own interval excludes 1",
+    MARKS["not judged"]: "one run each: not judged",
+}
+_MEANS = "Speeds are geometric means over processes"
+_INTERVALS = "intervals are 95 % for one setting, those of speed-ups by the scatter of all"
 _MANY = 2.0  # times the speed, from which on nobody thinks in per cent
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
+
+
+def legend(comparisons: Iterable[Comparison]) -> str:
+    """Returns what the signs mean that occur in the tables of comparisons, and what their figures are."""
+    entries = [entry for one in comparisons for row in one.rows for entry in row.entries.values()]
+    marks = {mark(entry.speedup) for entry in entries if entry.speedup}
+    if not marks:
+        return f"{_MEANS}; intervals are 95 %."
+    parts = [f"{sign} {meaning}" for sign, meaning in _MEANINGS.items() if sign in marks]
+    if clear := [word for word in ("faster", "slower") if MARKS[word] in marks]:
+        words = ", ".join(f"{MARKS[word]} {word}" for word in clear)
+        signs = " or ".join(MARKS[word] for word in clear)
+        chance = f"{signs} is wrong in at most 1 of 20 tables (if all settings scatter alike)"
+        parts.insert(0, f"{words} than the baseline: {chance}")
+    return f"{'; '.join(parts)}. {_MEANS}, and speed-ups ratios of these; {_INTERVALS}."
 
 
 def outcome_word(entry: Entry) -> str:
@@ -56,7 +74,7 @@ def speedup_text(entry: Entry) -> str:
 
 def mark(speedup: Speedup) -> str:
     """Returns the sign that stands for what may be said of a speed-up."""
-    return SUGGESTED if speedup.is_suggested else MARKS[speedup.judgement]
+    return SUGGESTED if speedup.is_suggested else MARKS[speedup.finding]
 
 
 def change_text(ratio: float, other: str) -> str:
@@ -109,6 +127,7 @@ def speedup_json(speedup: Speedup) -> dict[str, Any]:
         "family_p_value": speedup.family_p_value,
         "num_family": speedup.num_family,
         "judgement": speedup.judgement,
+        "too_noisy": speedup.is_too_noisy,
         "suggested": speedup.is_suggested,
     }
 

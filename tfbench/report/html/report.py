@@ -16,7 +16,7 @@ from tfbench.report.comparison.comparison import table_cells
 from tfbench.report.comparison.plots import median_ledgers
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_pair, name_reference
 from tfbench.report.comparison.scaling import scaling_cells, scaling_notes, scaling_title
-from tfbench.report.comparison.speeds import LEGEND
+from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import format_bytes, format_number, format_speed
 from tfbench.report.html.contents import Image, ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
@@ -43,7 +43,7 @@ def render_report(contents: ReportContents) -> str:
         verdict=contents.verdict or ("Nothing is compared: there is one arm, or none with a speed.",),
         plan=list(_describe_plan(contents)),
         speeds=_speeds(comparison),
-        legend=LEGEND,
+        legend=legend([comparison]),
         scaling=_scaling(comparison),
         plots=[_embedded(image) for name, image in contents.images.items() if name != "ledger.png"],
         published=_published(comparison),

@@ -226,7 +226,7 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
     remarks += [f"{one.hardware}: not comparable: {one.not_comparable}" for one in references if one.not_comparable]
     changed = [key for key in result.request.overrides if key.partition(".")[0] in ("model", "dataset", "training")]
     if changed:
-        remarks.insert(0, f"Not like with like: this run differs from the recipe in {', '.join(changed)}.")
+        remarks.insert(0, f"Not comparable: this run differs from the recipe in {', '.join(changed)}.")
     remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
     return ["Beside published figures", *lines, *(line for text in remarks for line in wrap(text, width))]
 

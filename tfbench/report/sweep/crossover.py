@@ -14,7 +14,7 @@ from tfbench.report.comparison.speeds import speedup_json
 from tfbench.report.formats import format_clock, wrap
 
 FORMAT_VERSION = 1
-_LEADS = {1: "faster", -1: "slower", 0: "not measurably different"}
+_FINDINGS = {"no measurable difference": "not measurably different", "not judged": "not judged"}
 _UNITS = {
     # unit of work: how much of it costs are given for, and what that is called
     "sample": (1.0, "a sample"),
@@ -56,7 +56,7 @@ def crossover_sentences(
     """
     if unequal:
         names = ", ".join(one.name for one in unequal)
-        sentences = [f"Not like with like: the arms differ in {names}, so that it is not said where one is faster."]
+        sentences = [f"Not comparable: the arms differ in {names}, so that it is not said where one is faster."]
     elif found.crossings:
         sentences = [_describe_crossing(crossing, key, arms) for crossing in found.crossings]
     else:
@@ -155,17 +155,23 @@ def _describe_crossing(crossing: Crossing, key: str, arms: tuple[str, str]) -> s
 def _describe_none(found: Crossover, key: str, arms: tuple[str, str]) -> str:
     first, second = arms
     low, high = min(found.points), max(found.points)
-    start = f"None from {_short(key)} {low:,} to {high:,}: {second}"
+    none = "Not found" if any(one.is_too_noisy for one in found.points.values()) else "None"
+    start = f"{none} from {_short(key)} {low:,} to {high:,}: {second}"
     stretches = list(_find_stretches(found))
-    if len(stretches) == 1 and stretches[0][0] == 0:
+    if len(stretches) == 1 and stretches[0][0] == "too noisy to tell":
+        return (
+            f"Not found, too noisy to tell, from {_short(key)} {low:,} to {high:,}: {second} and {first} may differ by "
+            "more than a fifth either way. More rounds (--repeats) or longer runs (--seconds) tell more."
+        )
+    if len(stretches) == 1 and stretches[0][0] == "no measurable difference":
         return f"{start} and {first} show no measurable difference at any of {len(found.points)} values."
     if len(stretches) == 1:
         ratios = sorted(one.ratio for one in found.points.values())
         ends = " to ".join(dict.fromkeys((f"{ratios[0]:.3g}", f"{ratios[-1]:.3g}")))
-        return f"{start} is {_LEADS[stretches[0][0]]} than {first} everywhere, at {ends} times its speed."
-    parts = [f"{_LEADS[sign]} {_describe_values(begin, end)}" for sign, begin, end in stretches]
+        return f"{start} is {stretches[0][0]} than {first} everywhere, at {ends} times its speed."
+    parts = [f"{_FINDINGS.get(finding, finding)} {_describe_values(begin, end)}" for finding, begin, end in stretches]
     text = f"{start} is {', '.join(parts)}."
-    supported = {sign for sign, _, _ in stretches if sign}
+    supported = {lead(one) for one in found.points.values()} - {0}
     against = [
         value
         for value, one in found.points.items()
@@ -179,11 +185,11 @@ def _describe_none(found: Crossover, key: str, arms: tuple[str, str]) -> str:
     )
 
 
-def _find_stretches(found: Crossover) -> Iterator[tuple[int, int, int]]:
-    """Yields lead, first and last value of each stretch of points with one lead."""
-    for sign, values in itertools.groupby(found.points, lambda value: lead(found.points[value])):
+def _find_stretches(found: Crossover) -> Iterator[tuple[str, int, int]]:
+    """Yields finding, first and last value of each stretch of points with one finding."""
+    for finding, values in itertools.groupby(found.points, lambda value: found.points[value].finding):
         members = list(values)
-        yield sign, members[0], members[-1]
+        yield finding, members[0], members[-1]
 
 
 def _describe_values(start: int, end: int) -> str:

@@ -20,12 +20,13 @@ from tfbench.report.commands import sweep_command
 from tfbench.report.comparison.comparison import comparison_lines
 from tfbench.report.comparison.references import reference_lines
 from tfbench.report.comparison.scaling import scaling_lines
-from tfbench.report.comparison.speeds import LEGEND
+from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import TEXT_WIDTH, format_clock, wrap
 from tfbench.wording import DEFAULT_STORE, count
 
 _ONE_ARM = "One arm compares no devices: give --arm once for each strategy and devices that are to be compared."
 _LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
+_JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
 
 
@@ -71,9 +72,16 @@ def taste_lines(plan: SweepPlan, width: int, store: Path | str = DEFAULT_STORE) 
     if seconds is None or seconds >= _TASTE_SECONDS or replica_counts(plan):
         return []
     on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
-    longer = plan.tables | {"measurement": measurement | {"seconds": _LONG_SECONDS, "checks": True}}
+    longer = dataclasses.replace(
+        plan,
+        tables=plan.tables | {"measurement": measurement | {"seconds": _LONG_SECONDS, "checks": True}},
+        num_rounds=max(plan.num_rounds, _JUDGED_ROUNDS),
+    )
     text = f"This was a taste: {seconds:g} s of each run{on}. What you decide by is to be measured for longer, such as:"
-    return [*wrap(text, width), f"  {sweep_command(dataclasses.replace(plan, tables=longer), store)}"]
+    return [
+        *wrap(text, width),
+        f"  {sweep_command(longer, store)}",
+    ]
 
 
 def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> str:
@@ -84,14 +92,21 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
     return ", ".join(part for part in parts if part)
 
 
-def result_lines(comparison: Comparison, width: int, *, has_legend: bool = True) -> list[str]:
-    """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ."""
+def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
+    """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ.
+
+    Args:
+        comparison: What is shown.
+        width: Characters of a line.
+        of: Comparisons whose signs the legend explains; none: it stands elsewhere. None: this one's.
+    """
     scaling, table_width, width = find_scaling(comparison), width, min(width, TEXT_WIDTH)
+    signs = "" if of == () else legend(of or [comparison])
     if scaling:
-        table = scaling_lines(scaling, table_width, has_legend=has_legend)
+        table = scaling_lines(scaling, table_width, signs)
     else:
         table = comparison_lines(comparison, table_width)
-        table += ["", *wrap(LEGEND, width)] if has_legend else []
+        table += ["", *wrap(signs, width)] if signs else []
     lines = ["", *table]
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:
