@@ -112,6 +112,8 @@ def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) 
 def _check(
     request: "RunRequest", baseline: "Baseline", num_repeats: int, measuring: Measuring, *, allows_unequal: bool
 ) -> ExitCode:
+    from tfbench.analysis.comparison.spread import merge_cautions
+    from tfbench.analysis.run.checks import find_speed_cautions
     from tfbench.report.commands import calibrate_command
     from tfbench.report.comparison.regression import check_lines, check_to_json
     from tfbench.report.run.run_json import to_json as run_to_json
@@ -124,7 +126,9 @@ def _check(
     num_failed = repeats.series.num_failed
     width = text_width()
     calibrate = calibrate_command(request, measuring.store_root)
-    echo_lines(check_lines(done, baseline.source, num_failed, width, calibrate), err=measuring.as_json)
+    runs = [run.result for run in repeats.series.outcomes if run.result.status == "FINISHED"]
+    cautions = merge_cautions([find_speed_cautions(run) for run in runs])
+    echo_lines(check_lines(done, baseline.source, num_failed, width, calibrate, cautions), err=measuring.as_json)
     if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         document = check_to_json(done, baseline.source, num_failed, documents)

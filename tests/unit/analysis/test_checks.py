@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span, build_usage
-from tfbench.analysis.run.checks import find_cautions, find_early_cautions
+from tfbench.analysis.run.checks import find_cautions, find_early_cautions, find_speed_cautions
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult
 
@@ -105,7 +105,22 @@ def test_the_warmup_may_differ_from_the_recipes() -> None:
 def test_what_the_worker_noted_is_passed_on_once() -> None:
     placement = build_placement(notes=("no GPU found: mirrored runs on the CPU",))
     result = build_run(placement=placement, notes=("another run", "another run"))
-    assert find_cautions(result) == ("no GPU found: mirrored runs on the CPU", "another run")
+    assert find_cautions(result) == ("another run", "no GPU found: mirrored runs on the CPU")
+
+
+def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_last() -> None:
+    data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+    result = build_run(
+        dataset=data,
+        notes=("another run was measuring",),
+        placement=build_placement(devices=("cpu:0", "cpu:1")),
+        usage=build_usage(swapped_pages=1000),
+        request=build_request(recipe=build_recipe(measurement={"steps": 120}, training={"epochs": 20})),
+        epochs=(build_epoch(loss=None),),
+    )
+    cautions = find_cautions(result)
+    assert [caution.split(" ")[0] for caution in cautions] == ["the", "another", "2", "loss", "synthetic", "limited"]
+    assert find_speed_cautions(result) == cautions[:2]
 
 
 def test_an_epoch_that_executions_do_not_divide_is_pointed_out() -> None:

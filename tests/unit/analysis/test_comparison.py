@@ -13,6 +13,7 @@ from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_lines, comparison_markdown
 from tfbench.report.comparison.speeds import legend
+from tfbench.report.sweep.sweep import result_lines
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
@@ -291,6 +292,18 @@ def test_the_legend_has_the_signs_that_occur_and_no_others(
     speeds: dict[int, tuple[list[float], list[float]]], text: str
 ) -> None:
     assert legend([sweep_of(speeds)]).startswith(text)
+
+
+def test_each_caution_of_the_runs_stands_once_below_the_verdict_with_their_number() -> None:
+    briefs = [
+        build_brief(arm=arm, round_number=number, speed_cautions=[f"others kept {number} cores busy."])
+        for arm in TWO_ARMS
+        for number in (1, 2)
+    ]
+    briefs.append(build_brief(arm=TWO_ARMS[0], round_number=3, cautions=["synthetic data"]))
+    lines = result_lines(compare(briefs, no_floor, keys=[BATCH]), 120)
+    assert lines[-3:] == ["", "Cautions", "- in 4 of 5 runs: others kept 1 cores busy."]
+    assert "Verdict" in lines
 
 
 def test_a_wide_interval_is_not_told_as_no_difference() -> None:

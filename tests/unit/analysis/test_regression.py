@@ -67,6 +67,12 @@ def test_what_chance_explains_is_no_difference() -> None:
     )
 
 
+def test_what_disturbed_the_runs_of_a_check_stands_below_its_judgement() -> None:
+    lines = check_lines(check(1.0), "baseline.json", 0, 200, "", ["in 2 of 5 runs: the machine swapped."])
+    assert lines[-3].startswith("no measurable difference: ")
+    assert lines[-2:] == ["Cautions", "- in 2 of 5 runs: the machine swapped."]
+
+
 def test_what_scatters_too_widely_is_not_told_as_no_difference() -> None:
     done = judge(build_sample(100.0, 10.0, 60.0), build_sample(90.0, 20.0, 15.0, group="now"), (None, None))
     assert done.judgement == "no measurable difference"

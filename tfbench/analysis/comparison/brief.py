@@ -5,11 +5,12 @@ from typing import Any
 
 from tfbench.analysis.comparison.equality import equal_values, flatten
 from tfbench.analysis.comparison.noise import NoiseKey, noise_key
+from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunResult, Summary
 from tfbench.schema import to_plain
 
-FORMAT_VERSION = 2  # 2: settings and length of the run in noise_key, one count of work
+FORMAT_VERSION = 3  # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class RunBrief:
     noise_key: dict[str, Any] | None
     references: list[dict[str, Any]]
     profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+    speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
 
     @property
     def arm(self) -> str:
@@ -82,4 +84,5 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         noise_key=to_plain(key) if key else None,
         references=tables["reference"],
         profile=result.request.profile.kind if result.request.profile else "",
+        speed_cautions=list(find_speed_cautions(result)),
     )

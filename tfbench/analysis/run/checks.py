@@ -20,6 +20,8 @@ _ONLY_TO_THE_END = ("snapshot_every_epochs", "num_predictions", "per_class_accur
 def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tuple[str, ...]:
     """Returns one text for each thing that limits what a run's figures say: what was seen, and what to do.
 
+    What speaks against the speed comes first; what the user asked for himself last, since no figure is wrong by it.
+
     Args:
         result: A run, finished or not.
         warmup_steps: Number of leading steps left out of the summary; None: what the recipe says.
@@ -32,19 +34,39 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
     speed = samples_per_second(steady, result.placement.global_batch_size) if result.placement else None
     found = (
-        *_check_journal(result),
-        *_check_data(result),
+        *find_speed_cautions(result, warmup_steps=warmup_steps),
+        *check_work(speed, result),
+        *_check_shared_cores(result),
+        *(result.placement.notes if result.placement else ()),
         *find_early_cautions(result),
-        *_check_devices(result),
-        *_check_clock(result),
-        *_check_length(result),
         *_check_executions(result),
         *_check_loss(result),
         *check_learning(result),
-        *check_steady_spans(steady, result, warmup_steps),
+        *find_requested_cautions(result),
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def find_speed_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tuple[str, ...]:
+    """Returns the cautions that speak against a run's speed: what disturbed it, and what was measured too shortly.
+
+    That replicas share cores is no disturbance, and what limits a training is none: those are not among them.
+
+    Args:
+        result: A run, finished or not.
+        warmup_steps: As of `find_cautions`.
+    """
+    if result.request.profile:
+        return tuple(dict.fromkeys((*check_machine(result), *result.notes)))
+    if warmup_steps is None:
+        warmup_steps = result.request.recipe.measurement.warmup_steps
+    steady = steady_spans(result.spans, warmup_steps=warmup_steps)
+    found = (
+        *_check_journal(result),
         *check_machine(result),
-        *check_work(speed, result),
-        *(result.placement.notes if result.placement else ()),
+        *check_steady_spans(steady, result, warmup_steps),
+        *_check_clock(result),
+        *_check_threads(result),
         *result.notes,
     )
     return tuple(dict.fromkeys(found))
@@ -81,7 +103,7 @@ def _check_data(result: RunResult) -> Iterator[str]:
         yield ("synthetic data: accuracy says nothing of the real task. Use real data (--data real) to learn about it.")
 
 
-def _check_devices(result: RunResult) -> Iterator[str]:
+def _check_shared_cores(result: RunResult) -> Iterator[str]:
     devices = result.placement.devices if result.placement else ()
     num_cpus = sum(device.startswith("cpu") for device in devices)
     if num_cpus > 1:
@@ -89,6 +111,9 @@ def _check_devices(result: RunResult) -> Iterator[str]:
             f"{num_cpus} logical CPU devices share the same physical cores: this run shows that the strategy works, "
             "and says nothing of the speed of more hardware. Use GPUs to measure how training scales."
         )
+
+
+def _check_threads(result: RunResult) -> Iterator[str]:
     threads = result.placement.threads if result.placement else None
     if threads and threads.num_devices > 1 and not threads.is_shared:
         expected = threads.expected_intra_op_threads

@@ -10,13 +10,16 @@ from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
 from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json, with_interval
 from tfbench.report.formats import format_speed, wrap
+from tfbench.report.run.tables import caution_lines
 from tfbench.schema import to_plain
 
 FORMAT_VERSION = 1
 
 
-def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int, calibrate: str) -> list[str]:
-    """Returns the speeds then and now, what else has changed, and the judgement in a sentence.
+def check_lines(
+    check: RegressionCheck, source: str, num_failed: int, width: int, calibrate: str, cautions: Sequence[str] = ()
+) -> list[str]:
+    """Returns the speeds then and now, what else has changed, the judgement in a sentence, and what speaks against it.
 
     That runs are of other lengths stands beside the judgement, which it may be the reason of.
 
@@ -26,6 +29,7 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
         num_failed: Runs that failed now, and are left out.
         width: Characters of a line.
         calibrate: The command that measures the noise floor of such runs.
+        cautions: What disturbed the runs.
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
     lines = [
@@ -46,7 +50,7 @@ def check_lines(check: RegressionCheck, source: str, num_failed: int, width: int
     if check.changed_lengths:
         caution = f"The runs differ in length ({_describe(check.changed_lengths)}), which alone can change their speed."
         lines += wrap(caution, width)
-    return [*lines, *wrap(judgement_sentence(check), width)]
+    return [*lines, *wrap(judgement_sentence(check), width), *caution_lines(cautions, width)]
 
 
 def judgement_sentence(check: RegressionCheck) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.scaling import find_scaling
+from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import (
     SweepPlan,
@@ -22,6 +23,7 @@ from tfbench.report.comparison.references import reference_lines
 from tfbench.report.comparison.scaling import scaling_lines
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import TEXT_WIDTH, format_clock, wrap
+from tfbench.report.run.tables import caution_lines
 from tfbench.wording import DEFAULT_STORE, count
 
 _ONE_ARM = "One arm compares no devices: give --arm once for each strategy and devices that are to be compared."
@@ -93,7 +95,9 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 
 
 def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
-    """Returns the table, its legend and the verdict; a row a number of replicas, if it is that in which arms differ.
+    """Returns the table, its legend, the verdict, what speaks against the speeds, and what was published.
+
+    The table has a row a number of replicas, if it is that in which the arms differ.
 
     Args:
         comparison: What is shown.
@@ -111,5 +115,7 @@ def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | 
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:
         lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
-    published = reference_lines(comparison, width)
-    return [*lines, "", *published] if published else lines
+    cautions = caution_lines(merge_cautions([run.speed_cautions for run in comparison.runs]), width)
+    for block in (cautions, reference_lines(comparison, width)):
+        lines += ["", *block] if block else []
+    return lines
