@@ -81,7 +81,7 @@ def build_deep(num_layers: int) -> RunResult:
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_profile_is_shown_as_in_the_golden_file(golden: Golden, width: int) -> None:
     result = build_published(PUBLISHED)
-    lines = [*profile_lines(result, summarize(result), width), "", *bottleneck_lines(result, width)]
+    lines = [*bottleneck_lines(result, width), "", *profile_lines(result, summarize(result), width)]
     golden(f"profile_{width}.txt", "\n".join(lines) + "\n")
     assert max(map(len, lines)) <= width
 
@@ -129,7 +129,7 @@ def test_a_step_that_was_compiled_as_keras_runs_it_alone_has_one_phase_behind_th
 
 def test_what_rounds_to_nothing_has_no_sign() -> None:
     text = show(build_profiled(build_profile(rounds=(build_round(take=0.199),))))
-    assert "  input         -0.001           -0.001    0.0 %  take - dispatch\n" in text
+    assert "  input         -0.001                     0.0 %  take - dispatch\n" in text  # nor is anything fastest
 
 
 def test_rounds_that_are_left_out_are_counted() -> None:
@@ -253,6 +253,28 @@ def test_published_figures_without_times_of_phases_are_left_out_and_hardware_is_
 def test_the_bottleneck_of_a_phase_says_what_it_is(longer: dict[str, float], sentence: str) -> None:
     result = build_profiled(build_profile(rounds=(build_round(traced=False, **longer),)))
     assert describe_bottleneck(result, summarize(result)).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("full", "sentence"),
+    [
+        (7.5, "Bottleneck: the backward pass of pool"),
+        (10.0, "Bottleneck: not clear, the phases do not add up (59 % of a step); measure for longer (--seconds 60)."),
+        (3.3, "Bottleneck: not clear, the phases do not add up (179 % of a step); measure for longer (--seconds 60)."),
+    ],
+)
+def test_phases_that_do_not_add_up_have_no_bottleneck(full: float, sentence: str) -> None:
+    result = build_profiled(build_profile(rounds=(build_round(full=full),)))
+    assert describe_bottleneck(result, summarize(result)).startswith(sentence)
+
+
+def test_a_bar_is_no_longer_than_it_may_be_where_a_part_is_negative() -> None:
+    calls = {name: build_call(name, **dict.fromkeys(PARTS[name], 0.01)) for name in ("forward", "backward")}
+    calls["update"] = build_call("update", **dict.fromkeys(PARTS["update"], 0.5))
+    one = ProfileRound(seconds=build_round().seconds, traced=calls)  # host overhead of 0.97 + 2.97 - 2.94 ms
+    lines = show(build_profiled(build_profile(rounds=(one,))), 80).splitlines()
+    assert any(line.startswith("  host overhead") and " -" in line for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 def test_what_is_paid_for_each_step_comes_with_what_pays() -> None:

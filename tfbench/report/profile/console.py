@@ -68,14 +68,15 @@ class ProfileConsole(RunConsole):
         store_hint: str,
         files: Sequence[str] = (),
     ) -> None:
-        """Shows what was found, what to be careful about, where it is, and the bottleneck where it is seen at once."""
+        """Shows the bottleneck, which is the answer, then the tables, what to be careful about, and where it all is."""
         self.close()
         width = self._console.width
         if result.status != "FINISHED":
             self._print([tables.status_line(result), ""], style="bold red")
+        if answer := profiles.bottleneck_lines(result, width):
+            self._print([*answer, ""], style="bold")
         self._print(profiles.profile_lines(result, width, store_of(store_hint)))
         self._print_block(tables.caution_lines(profiles.list_cautions(result, summary), width), style="yellow")
-        self._print_block(profiles.bottleneck_lines(result, width), style="bold")
         self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         if trace.is_dir():

@@ -20,6 +20,7 @@ from tfbench.report.formats import format_time
 from tfbench.wording import format_share
 
 MAX_DIFFERENCE = 0.1  # of a sum from what it should be, before a caution
+_MAX_UNCLEAR = 0.25  # of a step, that the phases may miss it by before the longest of them is no answer
 _MAX_UNNAMED = 0.2  # of a phase, that the trace may not name before a caution
 _LEAST_NAMED = 0.5  # of a phase, below which it is one, too
 _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
@@ -52,8 +53,17 @@ _WHAT = {
 
 
 def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
-    """Returns the sentence that names the largest part of a step, what limits it, and what pays where that is known."""
+    """Returns the sentence that names the largest part of a step, what limits it, and what pays where that is known.
+
+    Where the phases are far from adding up to the step, none is named.
+    """
     found = profile.bottleneck
+    difference = profile.sum_seconds - profile.full_seconds
+    if abs(difference) > _MAX_UNCLEAR * profile.full_seconds and not _is_of_pipeline(difference, profile):
+        share = f"{100 * profile.sum_seconds / profile.full_seconds:,.0f} %"
+        return (
+            f"Bottleneck: not clear, the phases do not add up ({share} of a step); measure for longer (--seconds 60)."
+        )
     if found.layer and found.direction:
         layer = found.layer.layer
         name = f"the {found.direction} pass of {layer.name} ({layer.kind})"
@@ -85,7 +95,7 @@ def profile_cautions(profile: StepProfile) -> list[str]:
     difference = profile.sum_seconds - profile.full_seconds
     if abs(difference) > MAX_DIFFERENCE * profile.full_seconds:
         text = f"the phases' sum is {_direction(difference / profile.full_seconds)} than the full step."
-        if 0 < -difference <= 2 * (profile.pipeline_seconds or 0.0):
+        if _is_of_pipeline(difference, profile):
             text += " The rest is waiting for the input pipeline, or sharing the processor with it."
         if difference > 0 and profile.on_device:
             text += (
@@ -116,6 +126,11 @@ def profile_cautions(profile: StepProfile) -> list[str]:
     if cautions:
         cautions.append("Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.")
     return [*cautions, *_trace_cautions(profile)]
+
+
+def _is_of_pipeline(difference: float, profile: StepProfile) -> bool:
+    """Says whether what the phases lack of a step may be what its input pipeline holds it up for."""
+    return 0 < -difference <= 2 * (profile.pipeline_seconds or 0.0)
 
 
 def _trace_cautions(profile: StepProfile) -> Iterator[str]:

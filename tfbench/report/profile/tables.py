@@ -64,7 +64,7 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
     bar = min(_MAX_BAR, width - 52 - len(_HOW))
     bar = bar if bar >= _MIN_BAR else 0
     longest = max((phase.seconds for phase in profile.phases), default=0.0)
-    lines = [f"  {'phase':11}  {'ms':>7}  {'±':>6}  {'best':>7}  {'share':>7}  {_HOW}"]
+    lines = [f"  {'phase':11}  {'ms':>7}  {'±':>6}  {'fastest':>7}  {'share':>7}  {_HOW}"]
     has_copy = any(phase.name == COPY_CALL for phase in profile.phases)
     for phase in profile.phases:
         half_width = None if phase.high is None else phase.high - phase.seconds
@@ -91,7 +91,7 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
         "fit. Each does what the one before does, and more: dispatch does nothing, forward the forward pass, backward "
         f"that and the gradients{whole}. keras: Keras's own step on batches at hand, metrics included; take: takes a "
         f"batch that is ready. ±: {100 * CONFIDENCE:g} % interval over the rounds of this process, in each of which "
-        "the functions are paired. Best: each function's fastest round, or the difference of two of these."
+        "the functions are paired. Fastest: each function's fastest round, or the difference of two of these."
     )
     return [*lines, *wrap(remark, width, first="  ")]
 
@@ -109,7 +109,7 @@ def layer_lines(profile: StepProfile, width: int) -> list[str]:
     ]
     size = max(len(row.label) for row in (*rows, PartRow("phase by the clock")))
     bar = max(0, min(_MAX_BAR, width - size - 42))
-    longest = max(row.seconds for row in rows)
+    longest = max(sum(max(0.0, seconds or 0.0) for seconds in row.sections) for row in rows)  # as it is drawn
     digits = _digits(profile)
     head = "  ".join(f"{name:>8}" for name in _SECTIONS)
     legend = ", ".join(f"{mark} {name}" for name, mark in _MARKS.items())
@@ -152,6 +152,8 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
             " Over 100 %: that is no true peak here, since caches hold part of the bytes, there is a shorter way to "
             "compute, or it was measured too low."
         )
+    if any("?" in line for line in lines):
+        remark += " ?: not known, since its operations cannot be counted, or a peak of this machine was not measured."
     unsure = [check.phase for check in profile.checks if names_too_little(check) and check.phase != "update"]
     if unsure:
         remark += (
@@ -235,7 +237,8 @@ def _half(half_width: float | None, digits: int) -> str:
 def _row(name: str, seconds: float, half_width: float | None, best: float, full: float, digits: int) -> str:
     share = f"{100 * round(seconds / full, 3) + 0.0:.1f} %"  # what rounds to nothing has no sign
     half = _half(half_width, digits)
-    return f"  {name:11}  {1e3 * seconds:7.{digits}f}  {half}  {1e3 * best:7.{digits}f}  {share:>7}"
+    fastest = "" if best < 0 else f"{1e3 * best:.{digits}f}"  # a difference of two functions' fastest rounds
+    return f"  {name:11}  {1e3 * seconds:7.{digits}f}  {half}  {fastest:>7}  {share:>7}"
 
 
 def _describe_difference(phase: Phase, *, has_copy: bool) -> str:
