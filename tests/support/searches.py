@@ -9,7 +9,8 @@ from builders import build_placement, build_result
 from floors import no_floor
 from sweeps import build_plan
 from tfbench.analysis.comparison.crossover import ValueRange
-from tfbench.analysis.comparison.judging import Runs, Speedup
+from tfbench.analysis.comparison.judging import Runs
+from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary
 from tfbench.records.sweep import Arm, CellResult, SweepPlan
 from tfbench.runs.limits import RunLimits, RunOutcome

@@ -11,7 +11,7 @@ from tfbench.cli._runs import ShownRuns, warn_of_missing_view
 from tfbench.cli._sweeping import look_again_lines
 
 if TYPE_CHECKING:
-    from tfbench.analysis.comparison.judging import Speedup
+    from tfbench.analysis.comparison.speedup import Speedup
     from tfbench.records.run import RunRequest
     from tfbench.records.sweep import Arm
     from tfbench.runs.limits import RunLimits, RunOutcome

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from tfbench.analysis.comparison.judging import Speedup
+from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.records.run import Summary
 from tfbench.records.sweep import Arm, Cell, CellResult
 from tfbench.runs.observer import RunObserver, SilentObserver

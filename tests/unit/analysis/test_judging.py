@@ -10,8 +10,9 @@ import pytest
 from floors import build_floor, floor_of_spread
 from tfbench.analysis.comparison.holm import holm
 from tfbench.analysis.comparison.intervals import compare_paired, compare_unpaired
-from tfbench.analysis.comparison.judging import EQUAL_WITHIN, Runs, judge, judge_family
+from tfbench.analysis.comparison.judging import Runs, judge, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.analysis.comparison.speedup import EQUAL_WITHIN
 from tfbench.errors import MeasurementError
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.equality import Difference, find_unequal_values
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
-from tfbench.analysis.comparison.judging import Runs, Speedup, judge_family
+from tfbench.analysis.comparison.judging import Runs, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.records.sweep import ARM_TAG, BATCH_KEY, SWEEP_TAG, round_of
 
 # Returns the noise floor of runs like one, if there is one.

@@ -6,7 +6,8 @@ import math
 import statistics
 from collections.abc import Callable, Mapping
 
-from tfbench.analysis.comparison.judging import Runs, Speedup, judge_family
+from tfbench.analysis.comparison.judging import Runs, judge_family
+from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.errors import MeasurementError
 
 NUM_GRID_POINTS = 5

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from tfbench.analysis.comparison.equality import Difference, find_unequal, flatten
-from tfbench.analysis.comparison.judging import Speedup
+from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.metrics import METRICS, Better
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunResult, Summary

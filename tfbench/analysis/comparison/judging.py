@@ -17,31 +17,22 @@ suggested, and no more.
 What this costs and finds, also where settings scatter unlike each other, is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
-(Biometrika 1947); Holm (1979), see `holm`; Schuirmann, "A comparison of the two one-sided tests procedure and the power
-approach for assessing the equivalence of average bioavailability" (J. Pharmacokinetics and Biopharmaceutics 1987).
+(Biometrika 1947); Holm (1979), see `holm`.
 """
 
 import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Literal
 
 from tfbench.analysis.comparison.holm import holm
-from tfbench.analysis.comparison.intervals import CONFIDENCE, log_ratios, t_quantile
+from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
 from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.analysis.comparison.speedup import ALPHA, Judgement, Speedup
 from tfbench.analysis.comparison.spread_estimate import UNKNOWN, Estimate, estimate, merge_estimates
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import round_of
 
-Judgement = Literal["faster", "slower", "no measurable difference", "not judged"]
-Finding = Literal["faster", "slower", "no measurable difference", "too noisy to tell", "not judged"]
-
-# Within 0.8 to 1.25 on both sides lies what may be called as fast: nearer than that nobody chooses a device for its
-# speed, and it is what studies ask of an interval of ratios before they call two things equivalent (Schuirmann 1987).
-EQUAL_WITHIN = 1.25
-
-_ALPHA = 1 - CONFIDENCE
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
@@ -65,65 +56,6 @@ class Runs:
             if place is not None:
                 logs.setdefault(place, []).append(speed)
         return {place: statistics.geometric_mean(speeds) for place, speeds in logs.items()}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Speedup:
-    """The second arm's speed over the first's, and what may be said of it.
-
-    `low` and `high` bound the ratio of this one setting, by all that is known of how runs scatter; None: nothing is.
-    `judgement` is what the whole family of comparisons supports.
-    """
-
-    ratio: float
-    low: float | None
-    high: float | None
-    num: int  # of rounds, or of the runs of the arm that has fewer
-    is_paired: bool  # by rounds in which both were run
-    uses_floor: bool
-    uses_other_settings: bool  # for how runs scatter
-    degrees_of_freedom: float
-    p_value: float | None  # of this one setting
-    family_p_value: float | None
-    num_family: int  # comparisons that were judged together
-    judgement: Judgement
-    confidence: float = CONFIDENCE
-
-    @property
-    def excludes_one(self) -> bool:
-        """Whether the interval of this one setting excludes that the arms are equally fast."""
-        return self.p_value is not None and self.p_value <= _ALPHA
-
-    @property
-    def is_suggested(self) -> bool:
-        """Whether the interval of this one setting says what the family does not support."""
-        return self.excludes_one and self.judgement == "no measurable difference"
-
-    @property
-    def is_too_noisy(self) -> bool:
-        """Whether nothing is shown since the interval is wide, not since the arms are about equally fast."""
-        if self.judgement != "no measurable difference" or self.excludes_one or self.low is None or self.high is None:
-            return False
-        return self.high > EQUAL_WITHIN or self.low < 1 / EQUAL_WITHIN
-
-    @property
-    def finding(self) -> Finding:
-        """The judgement as people are told it: no difference that was seen may be one that could not be."""
-        return "too noisy to tell" if self.is_too_noisy else self.judgement
-
-    @property
-    def noise_limit(self) -> float | None:
-        """The relative difference that these runs would not show, 0.02 for 2 %: half of the interval."""
-        return None if self.high is None else math.expm1(math.log(self.high / self.ratio))
-
-    @property
-    def method(self) -> str:
-        """How the interval came about, in words."""
-        what = "rounds' ratios" if self.is_paired else "processes' speeds"
-        others = ", the scatter of the other settings" if self.uses_other_settings else ""
-        floor = ", the noise floor" if self.uses_floor else ""
-        known = f"{what}{others}{floor}; {self.degrees_of_freedom:.3g} degrees of freedom"
-        return f"Student's t on the logarithms of the {known}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -320,7 +252,7 @@ def _describe(
     if p_value is not None and family_p_value is not None:
         half = t_quantile(error.degrees_of_freedom) * math.sqrt(error.variance)
         judgement = "no measurable difference"
-        if family_p_value <= _ALPHA:
+        if family_p_value <= ALPHA:
             judgement = "faster" if value > 0 else "slower"
     return Speedup(
         ratio=math.exp(value),

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.causes import exchanged_bytes, input_share
 from tfbench.analysis.comparison.comparison import Comparison, Entry, shares_cores
-from tfbench.analysis.comparison.judging import Finding, Judgement
+from tfbench.analysis.comparison.speedup import Finding, Judgement
 
 Kind = Literal["strong", "weak"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
-from tfbench.analysis.comparison.judging import Speedup
+from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, ValueRange, lead
 from tfbench.analysis.comparison.equality import Difference
-from tfbench.analysis.comparison.judging import Speedup
+from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.analysis.comparison.step_model import StepModel
 from tfbench.analysis.comparison.step_prediction import PredictedCrossing
 from tfbench.records.sweep import SweepPlan, estimate_seconds
