@@ -40,9 +40,11 @@ def make_sweep(
     from tfbench.records.sweep import list_cells
     from tfbench.report.sweep.console import open_sweep_console
     from tfbench.report.sweep.sweep import plan_lines
+    from tfbench.store.briefs import typical_start_seconds
     from tfbench.sweeps import making
 
-    echo_lines(plan_lines(plan, len(list_cells(plan)) - num_made, text_width()), err=measuring.as_json)
+    num_left, start_seconds = len(list_cells(plan)) - num_made, typical_start_seconds(measuring.store)
+    echo_lines(plan_lines(plan, num_left, text_width(), start_seconds), err=measuring.as_json)
     if is_dry:
         return ExitCode.DONE
     maker = open_maker(measuring, before)
@@ -55,7 +57,7 @@ def make_sweep(
 
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
-    """Returns the commands that show a sweep again, or bring it to where it is shown."""
+    """Returns the commands that show a sweep again, or bring it to where it is shown, each with what it is for."""
     from tfbench.report.run.tables import bring_it_there
 
     store, is_tracked = maker.store, maker.tracker is not None
@@ -63,9 +65,12 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     commands.append(
         store.command("ui", "--sweep", sweep_id) if is_tracked else bring_it_there(store.root, maker.server)
     )
-    way = "in" if is_tracked else "into"
-    head = f"Sweep {sweep_id}: the table again, all of it as one file, {way} MLflow"
-    return [head, *(f"  {one}" for one in commands)]
+    size = max(map(len, commands))
+    purposes = ("this table again", "all of it as one HTML file", "in MLflow" if is_tracked else "into MLflow")
+    return [
+        f"To look at sweep {sweep_id}:",
+        *(f"  {command:{size}}  # {purpose}" for command, purpose in zip(commands, purposes, strict=True)),
+    ]
 
 
 def _show(made: "Swept", maker: "RunMaker", measuring: "Measuring") -> None:

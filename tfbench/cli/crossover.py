@@ -80,6 +80,7 @@ def command(
         --between "default gpu:0" "mirrored gpu" --repeats 5
     """
     from tfbench.report.sweep.crossover import search_lines
+    from tfbench.store.briefs import typical_start_seconds
     from tfbench.sweeps.view import try_to_show
 
     if seconds is None:
@@ -87,7 +88,10 @@ def command(
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
     plan = _make_plan(request, varied, arms, step, repeats, limits)
     width = text_width()
-    echo_lines(search_lines(plan.sweep, plan.key, plan.values, width), err=measuring.as_json)
+    echo_lines(
+        search_lines(plan.sweep, plan.key, plan.values, width, typical_start_seconds(measuring.store)),
+        err=measuring.as_json,
+    )
     store = measuring.store
     runs = ShownRuns(measuring)
     result = _search(plan, store, runs)

@@ -49,6 +49,14 @@ def format_clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def format_guess(seconds: float) -> str:
+    """Returns a time that nobody knows well: "45 s", "21 min", "2 h 10 min"."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return " ".join([*([f"{hours} h"] if hours else []), *([f"{minutes} min"] if minutes else [])])
+
+
 def format_bytes(num_bytes: float) -> str:
     """Returns a size in MiB, or GiB from one of them on."""
     mebibytes = num_bytes / 2**20

@@ -10,6 +10,7 @@ from tfbench.machine.devices import count_gpus
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import Arm, SweepPlan, Variation, list_cells
 from tfbench.runs.maker import RunMaker
+from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.compared import Swept
 from tfbench.sweeps.comparison import compare_sweep
@@ -99,6 +100,7 @@ def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> Sweep
         if result := log.results.get(cell.number):
             observer.recall(cell, result, speeds.get(result.run_id or ""))
     try:
-        return run_sweep(log, lambda request, limits: maker.make(request, observer, limits), observer)
+        start_seconds = typical_start_seconds(maker.store)
+        return run_sweep(log, lambda request, limits: maker.make(request, observer, limits), observer, start_seconds)
     finally:
         observer.stop()

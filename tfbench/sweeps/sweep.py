@@ -50,7 +50,7 @@ class SweepEnd:
         return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
 
 
-def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver) -> SweepEnd:
+def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver, start_seconds: float | None = None) -> SweepEnd:
     """Makes the runs of a sweep that its record does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
@@ -61,6 +61,7 @@ def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver) -> Sweep
         log: The sweep's open record.
         execute: Makes one run within limits, as `execute_run` does.
         observer: Told what happens.
+        start_seconds: As of `estimate_seconds`.
 
     Raises:
         DatasetError: There is no data for the first run, so that none would have any.
@@ -74,7 +75,9 @@ def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver) -> Sweep
             if cell.number in log.results:
                 continue
             left = [one for one in cells if one.number not in log.results]
-            seconds = estimate_seconds(plan, 1, run_seconds=_typical_seconds(log.results.values()))
+            seconds = estimate_seconds(
+                plan, 1, run_seconds=_typical_seconds(log.results.values()), start_seconds=start_seconds
+            )
             if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
                 break
             if earlier := _find_failure(cell, cells, log):

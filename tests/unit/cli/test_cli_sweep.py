@@ -62,7 +62,7 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: C
         "  arm       default cpu:0",
         "  arm       mirrored cpu:0,cpu:1",
         "  runs      2 settings x 2 arms x 2 rounds = 8 runs",
-        "  time      about 1:44, until runs tell better",
+        "  time      about 2 min, a first guess",
     ]
     made = [line for line in lines if line.startswith("[")]
     assert len(made) == len(runs.requests) == 8

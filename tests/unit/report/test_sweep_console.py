@@ -167,6 +167,34 @@ def test_progress_is_drawn_twice_a_second_at_most_and_by_no_thread() -> None:
     live.stop()
 
 
+def test_how_long_a_start_takes_is_drawn_until_the_training_begins() -> None:
+    screen = Screen()
+    live, clock = make_live(screen)
+    threads = threading.active_count()
+    live.begin(cell_of(0), 0, 83.0)
+    live.stage("starting TensorFlow")
+    assert threading.active_count() == threads + 1
+    clock.time += 12
+    live.tick()
+    assert screen.last_drawing()[-1] == "run 1 of 8, about 1:11 left: starting TensorFlow, 12 s"
+    live.stage("loading data")
+    assert screen.last_drawing()[-1].endswith(": loading data")
+    progress(live, 50.0)
+    assert threading.active_count() == threads
+    clock.time += 100
+    progress(live, 50.0)
+    assert screen.last_drawing()[-1] == "run 1 of 8, longer than guessed: training, 50.0 steps/s"
+    live.stop()
+
+
+def test_a_sweep_that_is_stopped_while_it_starts_leaves_no_thread_behind() -> None:
+    threads = threading.active_count()
+    live, _ = make_live(Screen())
+    live.begin(cell_of(0), 0, 83.0)
+    live.stop()
+    assert threading.active_count() == threads
+
+
 def test_what_a_cell_has_no_room_for_is_said_above_the_table() -> None:
     screen = Screen()
     live, _ = make_live(screen)

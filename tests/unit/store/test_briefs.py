@@ -1,3 +1,4 @@
+import dataclasses
 import gc
 import json
 from pathlib import Path
@@ -8,7 +9,8 @@ from builders import build_environment, build_result
 from journals import build_sized_result, write_journal
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize
-from tfbench.store.briefs import brief_path, read_briefs
+from tfbench.records.machine import LedgerRecord
+from tfbench.store.briefs import brief_path, read_briefs, typical_start_seconds
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 
@@ -32,6 +34,17 @@ def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
     assert brief.settings["training.global_batch_size"] == 128
     assert brief.equals["environment"]["hostname"] == "bench"
     json.dumps(brief.equals)
+
+
+def test_what_a_start_takes_is_the_median_of_what_earlier_runs_took(store: Store) -> None:
+    assert typical_start_seconds(store) is None
+    for number, seconds in enumerate((3.0, 20.0, 4.0)):
+        result = build_sized_result(number)
+        entries = {"startup": seconds, "first_step": 1.0, "steady": 100.0, "checks": 50.0}
+        write_journal(store, dataclasses.replace(result, ledger=LedgerRecord(entries=entries, elapsed_seconds=200.0)))
+    assert typical_start_seconds(store) is None  # of none is there a brief
+    read_briefs(store, store.run_ids())
+    assert typical_start_seconds(store) == pytest.approx(5.0, abs=0.5)
 
 
 def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store) -> None:

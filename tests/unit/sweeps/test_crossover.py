@@ -329,7 +329,7 @@ def test_the_plan_and_each_point_are_a_line() -> None:
         "Crossover abc of test: from where on is mirrored cpu:0,cpu:1 faster than default cpu:0?",
         "  search    training.global_batch_size = 2..4096, multiples of 2: 2,048 values",
         "  runs      about 11 values x 2 arms x 2 rounds = 44 runs",
-        "  time      about 5:52, until runs tell better",
+        "  time      about 6 min, a first guess",
     ]
     (found,) = judge_family([pair([100.0, 100.0, 100.0], [122.0, 123.0, 125.0])])
     assert point_line(KEY, 64, ARMS, found) == (
@@ -377,8 +377,10 @@ def test_crossover_tells_plan_points_table_and_findings(tfbench: Cli, fake: Call
     assert "\nCost of a step, fitted to the runs\n" in text
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
     assert text.splitlines()[-4:] == [
-        f"Sweep {sweep_id}: the table again, all of it as one file, in MLflow",
-        *(f"  tfbench {name} --sweep {sweep_id}" for name in ("compare", "report", "ui")),
+        f"To look at sweep {sweep_id}:",
+        f"  tfbench compare --sweep {sweep_id}  # this table again",
+        f"  tfbench report --sweep {sweep_id}   # all of it as one HTML file",
+        f"  tfbench ui --sweep {sweep_id}       # in MLflow",
     ]
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0

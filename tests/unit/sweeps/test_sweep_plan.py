@@ -115,7 +115,8 @@ def test_a_setting_is_described_without_its_sections() -> None:
 def test_the_estimate_is_what_runs_were_seen_to_take() -> None:
     plan = build_limited_plan(5.0)
     assert estimate_seconds(plan, 8) == 8 * 13.0
-    assert estimate_seconds(plan, 8, run_seconds=2.0) == 16.0
+    assert estimate_seconds(plan, 8, start_seconds=20.0) == 8 * 25.0
+    assert estimate_seconds(plan, 8, run_seconds=2.0, start_seconds=20.0) == 16.0
 
 
 def test_a_recipe_may_say_what_to_vary() -> None:

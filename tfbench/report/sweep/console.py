@@ -1,5 +1,6 @@
 """What a sweep shows while it lasts: a table that is drawn again as its runs go on, or a line a run."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _DRAW_SECONDS = 0.5  # at least, between two drawings that only show progress: the measurement is to have the processor
 _CAPTION = "samples/s, geometric mean of the rounds done (of all); > under way"
+_TICK_SECONDS = 1.0  # between two drawings that only show that time passes, while nothing is measured
 _LINES_BELOW = 4  # an empty one, the caption, the run under way, and where the cursor stands
 
 
@@ -69,7 +71,9 @@ class SweepConsole(BriefConsole):
 
 
 class LiveSweepConsole(SweepConsole):
-    """Shows the runs of a sweep in a table on a terminal. It is drawn when something happens, and by no thread.
+    """Shows the runs of a sweep in a table on a terminal. While a run trains, it is drawn by no thread.
+
+    Before, so that nobody takes a start of half a minute for a standstill, a thread draws how long it has taken.
 
     Args:
         plan: Of the sweep.
@@ -92,7 +96,9 @@ class LiveSweepConsole(SweepConsole):
         self._now = now
         self._state = ""
         self._doing = ""
-        self._ends_at = self._drawn_at = now()
+        self._ends_at = self._drawn_at = self._doing_since = now()
+        self._lock = threading.Lock()  # of what is drawn
+        self._ticking: tuple[threading.Thread, threading.Event] | None = None
         self._size = self._console.size
         self._live: Live | None = None
 
@@ -121,15 +127,36 @@ class LiveSweepConsole(SweepConsole):
             super().end(cell, result, summary)
 
     def stage(self, text: str) -> None:
-        """Says what is being prepared."""
-        self._doing = text
+        """Says what is being prepared, and goes on to say for how long."""
+        self._doing, self._doing_since = text, self._now()
         self._draw()
+        if self._ticking is None:
+            ended = threading.Event()
+            self._ticking = (threading.Thread(target=self._keep_ticking, args=(ended,), daemon=True), ended)
+            self._ticking[0].start()
+
+    def tick(self) -> None:
+        """Draws how long it has taken so far."""
+        self._draw()
+
+    def _keep_ticking(self, ended: threading.Event) -> None:
+        while not ended.wait(_TICK_SECONDS):
+            self.tick()
+
+    def _stop_ticking(self) -> None:
+        if self._ticking:
+            thread, ended = self._ticking
+            self._ticking = None
+            ended.set()
+            thread.join()
 
     def progress(self, progress: TrainingProgress) -> None:
         """Says how fast the run is, not more often than a reader would notice."""
+        self._stop_ticking()
         if self._now() - self._drawn_at >= _DRAW_SECONDS:
             rate = progress.steps_per_second
-            self.stage("training" if rate is None else f"training, {rate:.1f} steps/s")
+            self._doing = "training" if rate is None else f"training, {rate:.1f} steps/s"
+            self._draw()
 
     def finish(
         self,
@@ -148,11 +175,16 @@ class LiveSweepConsole(SweepConsole):
 
     def stop(self) -> None:
         """Takes the table off the screen."""
+        self._stop_ticking()
         if self._live:
             self._live.stop()
             self._live = None
 
     def _draw(self) -> None:
+        with self._lock:
+            self._draw_locked()
+
+    def _draw_locked(self) -> None:
         self._drawn_at = self._now()
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -165,8 +197,11 @@ class LiveSweepConsole(SweepConsole):
     def _render(self) -> Text:
         width = self._size.width - 1
         header, *rows = self._table.lines(width, max(2, self._size.height - _LINES_BELOW))
-        left = format_clock(max(0.0, self._ends_at - self._now()))
-        below = ["", _CAPTION, f"{self._state}, about {left} left: {self._doing}"]
+        now = self._now()
+        left = f"about {format_clock(self._ends_at - now)} left" if self._ends_at - now >= 1 else "longer than guessed"
+        seconds = now - self._doing_since
+        lasting = "" if self._ticking is None or seconds < _TICK_SECONDS else f", {seconds:.0f} s"
+        below = ["", _CAPTION, f"{self._state}, {left}: {self._doing}{lasting}"]
         text = Text(f"{shown(header).plain[:width]}\n", style="bold", no_wrap=True)
         return text.append("\n".join(shown(line).plain[:width] for line in [*rows, *below]), style="not bold")
 

@@ -11,7 +11,7 @@ from tfbench.analysis.comparison.step_model import StepModel
 from tfbench.analysis.comparison.step_prediction import PredictedCrossing
 from tfbench.records.sweep import SweepPlan, estimate_seconds
 from tfbench.report.comparison.speeds import speedup_json
-from tfbench.report.formats import format_clock, wrap
+from tfbench.report.formats import format_guess, wrap
 
 FORMAT_VERSION = 1
 _FINDINGS = {"no measurable difference": "not measurably different", "not judged": "not judged"}
@@ -23,7 +23,9 @@ _UNITS = {
 }
 
 
-def search_lines(plan: SweepPlan, key: str, values: ValueRange, width: int) -> list[str]:
+def search_lines(
+    plan: SweepPlan, key: str, values: ValueRange, width: int, start_seconds: float | None = None
+) -> list[str]:
     """Returns what is about to be searched, and about how long it will take."""
     first, second = (arm.label for arm in plan.arms)
     num_runs = values.num_measured * len(plan.arms) * plan.num_rounds
@@ -36,7 +38,8 @@ def search_lines(plan: SweepPlan, key: str, values: ValueRange, width: int) -> l
     )
     counts = f"about {values.num_measured} values x 2 arms x {plan.num_rounds} rounds = {num_runs} runs"
     lines.append(f"  runs      {counts}")
-    lines.append(f"  time      about {format_clock(estimate_seconds(plan, num_runs))}, until runs tell better")
+    guess = format_guess(estimate_seconds(plan, num_runs, start_seconds=start_seconds))
+    lines.append(f"  time      about {guess}, a first guess")
     return lines
 
 

@@ -22,7 +22,7 @@ from tfbench.report.comparison.comparison import comparison_lines
 from tfbench.report.comparison.references import reference_lines
 from tfbench.report.comparison.scaling import scaling_lines
 from tfbench.report.comparison.speeds import legend
-from tfbench.report.formats import TEXT_WIDTH, format_clock, wrap
+from tfbench.report.formats import TEXT_WIDTH, format_clock, format_guess, wrap
 from tfbench.report.run.tables import caution_lines
 from tfbench.wording import DEFAULT_STORE, count
 
@@ -32,8 +32,15 @@ _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
 
 
-def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
-    """Returns what is about to be measured, and about how long it will take."""
+def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float | None = None) -> list[str]:
+    """Returns what is about to be measured, and about how long it will take.
+
+    Args:
+        plan: Of the sweep.
+        num_left: Runs that are to be made.
+        width: Characters of a line.
+        start_seconds: As of `estimate_seconds`.
+    """
     settings = len(list_settings(plan))
     lines = [f"Sweep {plan.sweep_id} of {plan.recipe_name}"]
     for variation in plan.variations:
@@ -52,7 +59,8 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int) -> list[str]:
     if num_left < total:
         counts += f", of which {num_left} are left"
     lines.append(f"  runs      {counts}")
-    lines.append(f"  time      about {format_clock(estimate_seconds(plan, num_left))}, until runs tell better")
+    guess = format_guess(estimate_seconds(plan, num_left, start_seconds=start_seconds))
+    lines.append(f"  time      about {guess}, a first guess")
     limits = []
     if plan.time_budget_seconds is not None:
         limits.append(f"{format_clock(plan.time_budget_seconds)} in all, the ends of each range first")
