@@ -31,6 +31,7 @@ from tfbench.runs.maker import TRACKING_VARIABLE, RunMaker, choose_place, open_t
 from tfbench.runs.observer import RunObserver, SilentObserver
 from tfbench.runs.requests import lay_values, load_request, resumed_request
 from tfbench.runs.stored import Run, list_rows, read_predecessor, read_stored, run_of
+from tfbench.store.named import find_named
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
@@ -249,7 +250,7 @@ def compare(
     """Sets stored runs side by side, as `tfbench compare` does.
 
     Args:
-        runs: Ids, their beginnings, names, or "@last"; None: all runs of the store, unless a sweep is named.
+        runs: Ids of runs, of series or of one sweep, or a part of them; names; "@last"; None: all, or the sweep's.
         sweep: The beginning of a sweep's id, or "@last", instead of runs.
         recipe: Among all runs, only those of this recipe.
         baseline: The arm that others are held against, such as "default cpu:0"; None: the first.
@@ -264,15 +265,14 @@ def compare(
         TrackingError: The record of the sweep is damaged.
     """
     kept, plan = Store(Path(store)), None
-    if sweep:
-        plan, results = read_sweep(kept, find_sweep(kept, sweep))
+    sweep_id, run_ids = find_named(kept, runs, sweep)
+    if sweep_id:
+        plan, results = read_sweep(kept, sweep_id)
         comparison = compare_sweep(kept, plan, results, baseline=baseline)
     else:
-        run_ids = None if runs is None else [kept.find_training(token) for token in runs]
         comparison = compare_stored(kept, run_ids, recipe=recipe, baseline=baseline, allows_unequal=allows_unequal)
     if not comparison.rows and not comparison.unreadable:
-        command = kept.command("sweep", "RECIPE")
-        raise UnknownNameError(f"store {kept.root}: no runs to compare. `{command}` makes some.")
+        raise UnknownNameError(f"store {kept.root}: no runs to compare. `{kept.command('sweep', 'RECIPE')}` makes some")
     if comparison.rows and baseline and baseline not in comparison.arms:
         near = did_you_mean(baseline, comparison.arms)
         raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")

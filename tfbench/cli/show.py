@@ -49,7 +49,7 @@ def command(
     RECIPE is a shipped recipe's name or a file. No data is loaded and nothing is trained. FLOPs are those of the
     forward pass, for one sample: two for each multiply-accumulate of convolutions, dense, locally connected and
     recurrent layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
-    "kernels" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
+    "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
 
     With --effective, a run (the beginning of an id, a name, or @last) takes the place of RECIPE: strategy, devices,
     XLA, precision, layout, threads and the like as read back from TensorFlow, and what differs from the recipe.

@@ -30,6 +30,8 @@ def fitting_lines(
 ) -> list[str]:
     """Returns a table of lines that fit: without the first few columns of `drop`, which a line below it names then.
 
+    Columns of `drop` that are empty in every row go first, and nobody misses them.
+
     Args:
         header: Names of the columns.
         rows: Texts.
@@ -38,8 +40,10 @@ def fitting_lines(
         drop: Columns that may be left out, the least important first.
     """
     lines = table_lines(header, rows, left=left)
+    droppable = [name for name in drop if name in header]
+    empty = [name for name in droppable if not any(row[header.index(name)] for row in rows)]
     dropped: list[str] = []
-    for name in (name for name in drop if name in header):
+    for name in (*empty, *(name for name in droppable if name not in empty)):
         if fits(lines, width):
             break
         dropped.append(name)
@@ -47,9 +51,10 @@ def fitting_lines(
         lines = table_lines(
             [header[place] for place in places], [[row[place] for place in places] for row in rows], left=left
         )
-    if not dropped:
+    missed = [name for name in dropped if name not in empty]
+    if not missed:
         return lines
-    remark = f"Left out for want of room: {', '.join(dropped)}. A wider terminal shows them, and --format json."
+    remark = f"Left out for want of room: {', '.join(missed)}. A wider terminal shows them, and --format json."
     return [*lines, *wrap(remark, width)]
 
 

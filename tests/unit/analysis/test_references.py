@@ -22,6 +22,7 @@ from tfbench.report.comparison.references import (
     describe_match,
     describe_pair,
     format_ratio,
+    list_figures,
     reference_lines,
 )
 from tfbench.store.store import Store
@@ -174,9 +175,8 @@ def test_references_stand_beside_in_every_format() -> None:
         f"    {DEFAULT}, global_batch_size=32 on Example CPU 3000: s an epoch: ours 11.2 without validation, theirs "
         "6.59 -> 0.59 x their speed",
         "    comparable in s an epoch, but for hardware and software",
-        "  Old | GPU, 1 gpu (unverified): val_accuracy 0.9802",
-        "    not comparable: no speed was published",
         f"  {DISCLAIMER}",
+        "1 more published result, not comparable: no speed was published",
     ]
     assert all(len(line) <= 60 for line in reference_lines(found, 60))
     markdown = comparison_markdown(found)
@@ -197,10 +197,19 @@ def test_references_stand_beside_in_every_format() -> None:
     assert (other["comparable"], other["compared"]) == (False, [])
 
 
-def test_a_reason_that_several_references_have_is_told_once() -> None:
+def test_references_that_cannot_be_compared_are_a_line() -> None:
     others = [CHAINER | {"hardware": name} for name in ("A", "B", "C")]
-    lines = reference_lines(compared(brief(batch=64, references=others)), 200)
-    assert [line.strip().partition(":")[0] for line in lines[1:]] == ["A, cpu", "B, cpu", "C, cpu", "not comparable"]
+    assert reference_lines(compared(brief(batch=64, references=others)), 200) == [
+        "3 published results, not comparable: other batch size: 64"
+    ]
+    others[0] |= {"not_comparable": "its network computes something else"}
+    assert reference_lines(compared(brief(batch=64, references=others)), 200) == [
+        "3 published results, not comparable, which `tfbench report` has the reasons of"
+    ]
+
+
+def test_a_published_ratio_is_told_in_words() -> None:
+    assert list_figures({"figures": {"cpu_to_gpu_speed_ratio": 10.0}}) == "the CPU was 10 times as fast"
 
 
 def test_without_references_nothing_is_said_of_them() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from journals import build_sized_result, write_journal
+from sweeps import build_plan, write_sweep
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -35,6 +36,22 @@ def test_each_recipe_has_a_table_of_what_varies_in_it(tfbench: Cli, store: Store
     assert "global_batch_size" in first and "stop_at_val_accuracy" not in first
     assert "stop_at_val_accuracy" in second and "None" not in done.stdout
     assert " ".join(done.stdout.split()).count("Speeds are geometric means over processes") == 1  # the legend
+
+
+def test_an_id_of_repeats_stands_for_its_runs_and_one_of_a_sweep_for_the_sweep(tfbench: Cli, in_tmp_path: Path) -> None:
+    store, result, plan = Store(Path("mlruns")), build_sized_result(0), build_plan(num_rounds=1)
+    for number in range(3):
+        tags = {"tfbench.group": "fade" if number else "", "tfbench.repeat": "1"}
+        request = dataclasses.replace(result.request, run_id=f"{number}" * 32, tags=tags)
+        write_journal(store, dataclasses.replace(result, request=request))
+    write_sweep(store, plan, lambda cell: 1000.0)
+    document = json.loads(tfbench("compare", "fade", "--format", "json").stdout)
+    (entry,) = [entry for row in document["rows"] for entry in row["entries"]]
+    assert {run["run_id"] for run in entry["runs"]} == {"1" * 32, "2" * 32}
+    by_id = tfbench("compare", plan.sweep_id)
+    assert (by_id.exit_code, by_id.stderr) == (0, "")
+    assert by_id.stdout == tfbench("compare", "--sweep", plan.sweep_id).stdout
+    assert "not in store" in tfbench("compare", "nothing").stderr
 
 
 def test_markdown_has_a_heading_for_each_recipe_and_json_holds_all(tfbench: Cli, store: Store) -> None:

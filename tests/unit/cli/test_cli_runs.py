@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
     ("width", "headings", "made"),
     [
         (120, ["made", "kind", "id", "recipe", "result", "arms"], "2020-09-13 "),
-        (80, ["made", "kind", "id", "recipe", "result"], "2020-09-13  "),
+        (80, ["made", "kind", "id", "recipe", "result"], "2020-09-13 "),
     ],
 )
 def test_the_table_fits_the_terminal(
@@ -126,6 +127,7 @@ def test_the_table_fits_the_terminal(
     assert max(map(len, lines)) <= width
     killed = next(index for index, line in enumerate(lines) if "KILLED" in line and "666666666666" in line)
     assert lines[killed].startswith(made)
+    assert any(re.search(r"features4_?[a-z0-9]*\.\.\.", line) for line in lines) == (width < 120)
     assert lines[killed + 1].strip().startswith("`tfbench recover` says how it ended")
 
 

@@ -54,6 +54,14 @@ def test_arms_too_long_for_a_line_have_their_figures_below_them() -> None:
     assert lines[place + 1].startswith("    ") and lines[place + 1].endswith(" +")
 
 
+def test_empty_columns_are_left_out_first_and_nobody_misses_them() -> None:
+    header, rows = ("name", "size", "kernel", "speed"), [("one", "1", "", "100.0")]
+    assert fitting_lines(header, rows, 20, left=("name",), drop=("size", "kernel")) == [
+        "name  size  speed",
+        "one      1  100.0",
+    ]
+
+
 def test_columns_are_left_out_in_their_order_and_named() -> None:
     header, rows = ("name", "size", "speed"), [("one", "1", "100.0"), ("twentyone", "22", "7")]
     assert fitting_lines(header, rows, 80, left=("name",), drop=("size",)) == [

@@ -1,6 +1,5 @@
 """Published figures beside measured ones, as text and JSON: what can be compared, how it compares, or why it cannot."""
 
-import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -8,26 +7,34 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.references import FigurePair, ReferenceMatch, match_references
 from tfbench.records.sweep import describe_setting
 from tfbench.report.formats import format_number, wrap
-from tfbench.wording import markdown_text
+from tfbench.wording import count, markdown_text
 
 HEADING = "Published for the recipe"
 DISCLAIMER = "Hardware and software differ: no ratio here compares devices alone."
 UNITS = {"samples_per_second": "samples/s", "epoch_seconds": "s an epoch"}
 
 
+_RATIO = "cpu_to_gpu_speed_ratio"
+
+
 def reference_lines(comparison: Comparison, width: int) -> list[str]:
-    """Returns the published figures of the recipe, each marked comparable or not; nothing if there are none."""
-    lines: list[str] = []
+    """Returns the published figures that can be compared, and of the others how many and why; nothing without any."""
     matches = match_references(comparison)
-    for description, alike in itertools.groupby(matches, describe_match):  # a reason that several have is told once
-        for match in alike:
-            lines += wrap(f"{name_reference(match.reference)}: {list_figures(match.reference)}", width, first="  ")
-            for text in map(describe_pair, match.pairs):
-                lines += wrap(text, width, first="    ")
-        lines += wrap(description, width, first="    ")
-    if any(match.pairs for match in matches):
+    compared = [match for match in matches if match.pairs]
+    lines = [HEADING] if compared else []
+    for match in compared:
+        lines += wrap(f"{name_reference(match.reference)}: {list_figures(match.reference)}", width, first="  ")
+        for text in map(describe_pair, match.pairs):
+            lines += wrap(text, width, first="    ")
+        lines += wrap(describe_match(match), width, first="    ")
+    if compared:
         lines += wrap(DISCLAIMER, width, first="  ")
-    return [HEADING, *lines] if lines else []
+    reasons = list(dict.fromkeys(describe_match(match) for match in matches if not match.pairs))
+    if reasons:
+        num = count(len(matches) - len(compared), "more published result" if compared else "published result")
+        why = reasons[0] if len(reasons) == 1 else "not comparable, which `tfbench report` has the reasons of"
+        lines += wrap(f"{num}, {why}", width)
+    return lines
 
 
 def reference_markdown(comparison: Comparison) -> list[str]:
@@ -76,7 +83,11 @@ def name_reference(reference: Mapping[str, Any]) -> str:
 
 def list_figures(reference: Mapping[str, Any]) -> str:
     """Returns all figures of a reference: "epochs 20, elapsed_seconds 131.866"."""
-    return ", ".join(f"{name} {format_number(value)}" for name, value in reference["figures"].items()) or "no figures"
+    texts = [
+        f"the CPU was {format_number(value)} times as fast" if name == _RATIO else f"{name} {format_number(value)}"
+        for name, value in reference["figures"].items()
+    ]
+    return ", ".join(texts) or "no figures"
 
 
 def describe_match(match: ReferenceMatch) -> str:

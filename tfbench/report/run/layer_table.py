@@ -12,7 +12,7 @@ _COLUMNS = (
     "layer",
     "output",
     "outputs",
-    "kernels",
+    "weights",
     "parameters",
     "filters",
     "kernel",
@@ -22,7 +22,7 @@ _COLUMNS = (
     "training",
 )
 _TO_THE_LEFT = ("layer", "output")
-_LESS_IMPORTANT = ("training", "input", "stride", "kernels", "outputs", "filters", "kernel", "FLOPs")
+_LESS_IMPORTANT = ("training", "input", "stride", "weights", "outputs", "filters", "kernel", "FLOPs")
 
 
 def describe_model(recipe: Recipe, spec: DatasetSpec, table: ModelTable, width: int) -> list[str]:
@@ -69,7 +69,7 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> list[tuple[str, str]]:
-    parameters = f"{table.num_parameters:,}, of them {table.num_kernel_weights:,} in kernels"
+    parameters = f"{table.num_parameters:,}, of them {table.num_kernel_weights:,} weights"
     if table.num_trainable_parameters != table.num_parameters:
         parameters += f"; {table.num_trainable_parameters:,} are trained"
     pairs = [("parameters", parameters)]
