@@ -55,7 +55,10 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
 
 
 strategy_option = click.option(
-    "--strategy", metavar="NAME", shell_complete=complete_strategy, help="default, one_device or mirrored."
+    "--strategy",
+    metavar="NAME",
+    shell_complete=complete_strategy,
+    help="default (plain Keras, no strategy), one_device or mirrored.",
 )
 devices_option = click.option(
     "--devices",
@@ -84,7 +87,7 @@ _MEASURING_OPTIONS = (
     tracking_uri_option,
     click.option("--experiment", help="MLflow experiment. [default: tfbench]"),
     click.option(
-        "--no-mlflow", is_flag=True, help="Keep runs in the store alone, seconds sooner; `tfbench recover` tracks them."
+        "--no-mlflow", is_flag=True, help="Skip MLflow for now; saves seconds, and `tfbench recover` catches up."
     ),
     format_option,
 )

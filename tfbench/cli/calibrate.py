@@ -30,7 +30,7 @@ _SECONDS = 5.0
     "--seconds",
     metavar="S",
     type=Number(),
-    help="Length of a run after its warm-up. [default: 5, if nothing limits it]",
+    help="Length of a run after its warm-up. [default: 5, unless --steps or the recipe limits it]",
 )
 @click.option("--steps", metavar="N", type=Number(), help="Length of a run after its warm-up, in steps.")
 @strategy_option
@@ -113,7 +113,7 @@ def _list(measuring: Measuring) -> None:
         echo_json([floor_to_json(floor) for floor in floors], "The noise floors are still in the store")
     elif floors:
         echo_lines(floor_table(floors, terminal_width()))
-        legend = "Single runs, pairs: smaller differences between them are noise by this floor; pairs: one per round."
+        legend = "Differences smaller than these are noise; pairs: both arms in one round."
         echo_lines(["", *wrap(legend, text_width())])
     else:
         click.echo(

@@ -43,7 +43,7 @@ _SECONDS = 5.0
     "--seconds",
     metavar="S",
     type=Number(),
-    help="Length of a run after its warm-up. [default: 5, if nothing limits it]",
+    help="Length of a run after its warm-up. [default: 5, unless --steps or the recipe limits it]",
 )
 @click.option("--steps", metavar="N", type=Number(), help="Length of a run after its warm-up, in steps.")
 @strategy_option
@@ -64,12 +64,12 @@ def command(
 ) -> None:
     """Say whether RECIPE has become slower than a baseline; exit code 3 if it has.
 
-    The recipe is run several times, and the speeds of the processes are held against those of the baseline, by
-    a t-test of their logarithms, with what `tfbench calibrate` has measured of how such runs scatter. A regression
-    is a slow-down that chance causes in under 1 in 40 cases; where the runs scatter too widely to tell, it says so,
-    with exit code 0. Recipe, settings (but for the length of runs), machine and
-    devices must match. What else has changed is named: versions of tfbench, TensorFlow and Keras, the commit, the
-    length. A machine is known by its host name, which a container should be given: docker run --hostname bench.
+    The recipe is run several times, and the speeds of the processes are held against those of the baseline, by a
+    t-test of their logarithms, with what `tfbench calibrate` has measured of how such runs scatter. A regression is
+    a slow-down that chance causes in under 1 in 40 cases; where the runs scatter too widely to tell, it says so,
+    with exit code 0. Recipe, settings (but for the length of runs), machine and devices must match. What else has
+    changed is named: versions of tfbench, TensorFlow and Keras, the commit, the length. A machine is known by its
+    host name, which a container should be given: docker run --hostname bench.
 
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json

@@ -30,11 +30,10 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
 
     An arm is a strategy on devices, such as "mirrored gpu:0,gpu:1"; each has a column, or a line, and each network
     size and batch size a row. RUN is an id that `tfbench runs` prints, of a run, of repeats or of a sweep, its
-    beginning, a run's name, or @last. Speeds are geometric means over
-    processes with 95 % intervals; a speed-up is compared round by round where the runs took turns, as those of a
-    sweep do. Arms that differ in what must be equal (XLA, precision, threads, versions, machine, ...) get no
-    speed-up, unless it is allowed. --all of a store with several recipes makes a table a recipe; CSV and JSON hold
-    all of them in one.
+    beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals; a speed-up is
+    compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what must be
+    equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
+    with several recipes makes a table a recipe; CSV and JSON hold all of them in one.
 
     \b
     tfbench compare --sweep @last

@@ -12,7 +12,7 @@ from tfbench.errors import InterruptedRunError
 
 @click.command()
 @store_option
-@click.option("--all", "everything", is_flag=True, help="Send every run again, for example to a database made anew.")
+@click.option("--all", "everything", is_flag=True, help="Send every run again, for example to a database made new.")
 @click.option(
     "--drop",
     "dropped",

@@ -36,13 +36,13 @@ _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
     multiple=True,
     metavar='"STRATEGY DEVICES"',
     help='Where to measure, such as "mirrored gpu:0,gpu:1"; may be given several times, the first is the baseline. '
-    "[default: the recipe's own, else the processor, a GPU, all of several; without a GPU one logical CPU and two]",
+    "[default: the recipe's own, else the CPU, one GPU and all GPUs; without a GPU one logical CPU and two]",
 )
 @click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 5]")
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
-@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in two minutes on two processor cores.")
-@click.option("--time-budget", metavar="TIME", type=DURATION, help="Stop in time; the most telling points first.")
+@click.option("--quick", is_flag=True, help="A small sweep on synthetic data, in about two minutes on an idle machine.")
+@click.option("--time-budget", metavar="TIME", type=DURATION, help="Stop by then; the most useful runs come first.")
 @click.option(
     "--resume",
     metavar="ID",
@@ -71,12 +71,13 @@ def command(
 ) -> None:
     """Run RECIPE over several sizes, under several strategies and devices, and compare.
 
-    Is my GPU worth it? Without --arm it compares what is there: the processor with a GPU, and with all of several.
+    Is my GPU worth it? Without --arm it compares what is there: the CPU against one GPU, and against all GPUs.
 
-    What is compared is called an arm: a strategy on devices, such as "mirrored gpu:0,gpu:1". In each round every
-    arm is run once at every size, each run in a process of its own; the arms take turns, so that drift of the
-    machine hits them alike. A run that fails, or goes beyond a limit, is a result, and the sweep goes on. Killed at
-    any moment, `tfbench sweep --resume ID` makes the runs that are missing.
+    What is compared is called an arm: a strategy on devices, such as "mirrored gpu:0,gpu:1". The strategy "default"
+    is plain Keras, without any; "one_device" and "mirrored" are those of tf.distribute. In each round every arm is
+    run once at every size, each run in a process of its own; the arms take turns, so that drift of the machine hits
+    them alike. A run that fails, or goes beyond a limit, is a result, and the sweep goes on. Killed at any moment,
+    `tfbench sweep --resume ID` makes the runs that are missing.
 
     \b
     tfbench sweep --quick

@@ -104,5 +104,5 @@ def find_speedups(comparison: Comparison) -> dict[str, float]:
 def _not_there(store: Store, plan: SweepPlan, num_runs: int) -> TrackingError:
     return TrackingError(
         f"sweep {plan.sweep_id}: none of its {num_runs} runs is in MLflow. `{store.command('recover')}` brings them "
-        f"there, and `{store.command('recover', '--all')}` if MLflow's database was made anew."
+        f"there, and `{store.command('recover', '--all')}` if MLflow's database was made new."
     )

@@ -195,7 +195,8 @@ class RunConsole:
             return
         self._print_rows(self._rows.last())
         if self._has_table:
-            self._print([""])
+            remark = [tables.EPOCH_REMARK] if result.request.recipe.measurement.warmup_steps else []
+            self._print([*remark, ""])
         is_good = result.status == "FINISHED"
         self._print([tables.status_line(result)], style="bold green" if is_good else "bold red")
         if self._detail == "full":

@@ -13,6 +13,7 @@ from tfbench.report.run.fast import fast_pairs
 from tfbench.wording import command_line, count, store_of, without_secrets
 
 EPOCH_COLUMNS = ("epoch", "loss", "val_loss", "accuracy", "val_accuracy", "epoch_s", "samples/s", "elapsed_s")
+EPOCH_REMARK = "samples/s leaves the warm-up out, which epoch_s holds: dividing gives less."
 _NARROW_WIDTHS = (5, 8, 8, 8, 12, 7, 9, 9)  # 80 characters with the gaps, the least that the names take
 _WIDE_WIDTHS = (5, 11, 11, 11, 12, 10, 10, 10)  # "0.000392997" is the longest usual number
 _GAP = "  "
@@ -288,7 +289,7 @@ def stored_lines(
         how = f"`{bring_it_there(store, server)}` brings it there from the journal"
         pairs = [("MLflow", "not there before its end" if result.status == "RUNNING" else f"not there; {how}")]
     else:
-        pairs = [("MLflow", tracked.tracking_uri), ("run id", tracked.run_id)]
+        pairs = [("MLflow", tracked.tracking_uri), ("in MLflow", tracked.run_id)]
     pairs += [("journal", store_hint), *(("file", file) for file in files)]
     if tracked:
         pairs.append(("look at it", look_at_it(tracked, store)))
