@@ -65,12 +65,12 @@ def main() -> None:
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
-        click.echo(_shorten(text.getvalue()), err=True, nl=False)
+        click.echo(_fit(_shorten(text.getvalue())), err=True, nl=False)
         exit_code = error.exit_code
     except TfbenchError as error:
         if isinstance(error, OutputError):
             _close_stdout()
-        click.echo(_shorten(f"Error: {error}"), err=True)
+        click.echo(_fit(_shorten(f"Error: {error}")), err=True)
         exit_code = error.exit_code
     except OSError as error:  # Click itself ends in silence where the reader of a pipe has gone
         exit_code = _explain(error)
@@ -131,6 +131,16 @@ def _shorten(message: str) -> str:
     return shorten_lines(message, given)
 
 
+def _fit(message: str) -> str:
+    """Returns a message whose lines end between words, where a terminal would cut them; commands stay in one piece."""
+    if not (sys.stderr and sys.stderr.isatty()):
+        return message
+    from tfbench.cli._output import text_width
+    from tfbench.report.formats import wrap_message
+
+    return wrap_message(message, text_width())
+
+
 def _explain(error: OSError) -> int:
     """Says what is wrong with a file, or with stdout; an error of anything else is a bug and keeps its traceback."""
     if _is_of_echo(error):
@@ -141,7 +151,7 @@ def _explain(error: OSError) -> int:
     else:
         raise error
     with contextlib.suppress(OSError):  # it may be stderr that cannot be written
-        click.echo(_shorten(f"Error: {text}"), err=True)
+        click.echo(_fit(_shorten(f"Error: {text}")), err=True)
     return ExitCode.USAGE
 
 

@@ -150,6 +150,7 @@ def _find_step(first: "Arm", second: "Arm") -> int:
 
 
 def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResult":
+    from tfbench.report.formats import wrap
     from tfbench.report.sweep.crossover import point_line
     from tfbench.store.noise_floors import find_noise_floor
     from tfbench.store.sweep_log import replaced_log
@@ -166,7 +167,7 @@ def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResul
             self.label = f"  {plan.key.rpartition('.')[2]}={value}, {arm.label}, round {round_number}"
 
         def end(self, value: int, found: "Speedup | str") -> None:
-            echo_lines([point_line(plan.key, value, labels, found)], err=runs.as_json)
+            echo_lines(wrap(point_line(plan.key, value, labels, found), text_width()), err=runs.as_json)
 
     watcher = Watcher()
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_lines
+from tfbench.cli._output import echo_lines, text_width
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +29,8 @@ def command(output_format: str) -> None:
 
         click.echo(json.dumps(contents, indent=2))
         return
+    from tfbench.report.formats import wrap
+
     for heading, key, column in (
         ("Recipes", "recipes", "title"),
         ("Models", "models", "summary"),
@@ -36,7 +38,8 @@ def command(output_format: str) -> None:
     ):
         width = max((len(entry["name"]) for entry in contents[key]), default=0)
         click.echo(heading)
-        echo_lines(f"  {entry['name']:<{width}}  {entry[column]}" for entry in contents[key])
+        for entry in contents[key]:
+            echo_lines(wrap(entry[column], text_width(), first=f"  {entry['name']:<{width}}  "))
         click.echo()
     click.echo("`tfbench show RECIPE` prints its network layer by layer, `tfbench run RECIPE` runs it.")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 Pairs = Iterable[tuple[str, str]]
 _NO_BREAK = "\u00a0"
 _UNIT = re.compile(r"(?<=\d) (?=[%A-Za-z])")
+_COMMAND = re.compile(r"`[^`\n]+`")
 _LABEL_WIDTH = 16
 TEXT_WIDTH = 120  # characters of a line of a text, at most, and of all lines where there is no terminal
 
@@ -79,3 +80,11 @@ def wrap(text: str, width: int, *, first: str = "") -> list[str]:
         break_on_hyphens=False,
     )
     return [line.replace(_NO_BREAK, " ") for line in lines] or [first.rstrip()]
+
+
+def wrap_message(message: str, width: int) -> str:
+    """Returns a message of some lines, too long ones wrapped, each command in backquotes in one piece."""
+    kept = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), message)
+    return "\n".join(
+        "\n".join(wrap(line, width)) if len(line) > width else line.replace(_NO_BREAK, " ") for line in kept.split("\n")
+    )

@@ -57,6 +57,14 @@ def test_list_shows_recipes_models_and_data_sets_aligned(tfbench: Cli) -> None:
         assert all(other[column - 2 : column] == "  " and other[column] != " " for other in lines)
 
 
+def test_list_ends_its_lines_between_words(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = tfbench("list").stdout.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    start = next(index for index, line in enumerate(lines) if "AlexNet in one tower" in line)
+    assert lines[start].endswith(" one tower,") and lines[start + 1].strip() == "with about 75 million parameters."
+
+
 def test_list_shows_a_local_recipe_by_its_path_and_survives_a_broken_one(tfbench: Cli) -> None:
     write_recipe(Path("recipes/mine.toml"), shipped_text("mnist_mlp").replace("MNIST MLP", "My own"))
     write_recipe(Path("recipes/broken.toml"), "[recipe\n")

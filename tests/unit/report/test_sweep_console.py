@@ -209,7 +209,8 @@ def test_what_a_cell_has_no_room_for_is_said_above_the_table() -> None:
     assert "mirrored cpu:0,cpu:1, round 1: KILLED: timed out: it took longer than the 1 s" in screen.getvalue()
     live.begin(cell_of(2), 2, 60.0)
     finish(live, tracked=None)
-    assert "round 1: 5,312 samples/s; not in MLflow; `tfbench recover` brings it there" in screen.getvalue()
+    assert "round 1: 5,312 samples/s; not in MLflow;" in screen.getvalue()
+    assert "`tfbench recover` brings it there (" in screen.getvalue()  # on a line of its own
     live.end(cell_of(3), ended(cell_of(3), "REFUSED", "there is no gpu:7"), None)
     assert "round 1: REFUSED: there is no gpu:7" in screen.getvalue()
     live.end(cell_of(4), ended(cell_of(4), "SKIPPED", "not tried: round 1 was REFUSED"), None)

@@ -8,6 +8,7 @@ from floors import no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.report.comparison.comparison import comparison_lines, table_cells
+from tfbench.report.formats import wrap_message
 from tfbench.report.text_table import fitting_lines
 from tfbench.sweeps.plan import parse_arm
 
@@ -72,3 +73,10 @@ def test_columns_are_left_out_in_their_order_and_named() -> None:
     lines = fitting_lines(header, rows, 18, left=("name",), drop=("size", "speed"))
     assert lines[:3] == ["name       speed", "one        100.0", "twentyone      7"]
     assert " ".join(lines[3:]) == "Left out for want of room: size. A wider terminal shows them, and --format json."
+
+
+def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> None:
+    text = "Error: run 'abc': not in store x. `tfbench runs --store x` lists what is in it.\n  a short line"
+    assert wrap_message(text, 40) == (
+        "Error: run 'abc': not in store x.\n`tfbench runs --store x` lists what is\nin it.\n  a short line"
+    )

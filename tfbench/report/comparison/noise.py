@@ -32,7 +32,7 @@ def noise_lines(floor: NoiseFloor, num_failed: int, width: int) -> list[str]:
         (f"the means of {rounds} and {rounds} runs", floor.unpaired_limit(rounds)),
         (f"two arms that take turns for {rounds} rounds", floor.paired_limit(rounds)),
     )
-    lines = [f"Noise floor of {key.recipe}: {where}; {rounds} rounds of two runs {_describe_length(floor)}"]
+    lines = wrap(f"Noise floor of {key.recipe}: {where}; {rounds} rounds of two runs {_describe_length(floor)}", width)
     lines += [f"  {format_share(limit):>7}  between {what}" for what, limit in limits]
     remark = (
         "Both arms were the same, so all of it is noise: by this alone, speeds that differ by less show no measurable "

@@ -33,9 +33,9 @@ def check_lines(
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
     lines = [
-        f"Check of {check.current.recipe} against {source}, of {created:%Y-%m-%d %H:%M} UTC",
-        f"  baseline  {_describe_speeds(check.baseline)}",
-        f"  now       {_describe_speeds(check.current)}, group {check.current.group}",
+        *wrap(f"Check of {check.current.recipe} against {source}, of {created:%Y-%m-%d %H:%M} UTC", width),
+        *wrap(_describe_speeds(check.baseline), width, first="  baseline  "),
+        *wrap(f"{_describe_speeds(check.current)}, group {check.current.group}", width, first="  now       "),
     ]
     remarks = []
     if check.unequal:

@@ -78,4 +78,4 @@ class BriefConsole(RunConsole):
             parts.append(f"cautions: {len(cautions)}")
         is_good = result.status == "FINISHED"
         line = f"{self._label}: {'; '.join(parts)} ({result.request.run_id})"
-        self._print([line], style=None if is_good else "bold red")
+        self._print(self._fit(line), style=None if is_good else "bold red")

@@ -251,12 +251,16 @@ class RunConsole:
         if self._detail == "quiet" and not self._is_mute:
             open_console(stderr=True).print(shown(f"warning: {text}"), soft_wrap=True)
             return
-        self._print([f"warning: {text}"], style="yellow")
+        self._print(self._fit(f"warning: {text}"), style="yellow")
 
     def close(self) -> None:
         """Takes the spinner or the bar off the screen. Needed on every way out; harmless when called twice."""
         self._stop_status()
         self._stop_progress()
+
+    def _fit(self, text: str) -> list[str]:
+        """Returns a text in lines that a terminal need not cut within words; elsewhere as one line, for programs."""
+        return formats.wrap_message(text, self._console.width).split("\n") if self._is_live else [text]
 
     def _start_progress(self, step: int, total_steps: int | None, whole: str, details: str) -> None:
         progress = Progress(

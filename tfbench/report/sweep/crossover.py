@@ -30,7 +30,8 @@ def search_lines(
     first, second = (arm.label for arm in plan.arms)
     num_runs = values.num_measured * len(plan.arms) * plan.num_rounds
     multiples = f", multiples of {values.step}" if values.step > 1 else ""
-    lines = [f"Crossover {plan.sweep_id} of {plan.recipe_name}: from where on is {second} faster than {first}?"]
+    title = f"Crossover {plan.sweep_id} of {plan.recipe_name}: from where on is {second} faster than {first}?"
+    lines = wrap(title, width)
     lines += wrap(
         f"{key} = {values.first}..{values.last}{multiples}: {values.num_values:,} values",
         width,
