@@ -306,6 +306,16 @@ def test_each_caution_of_the_runs_stands_once_below_the_verdict_with_their_numbe
     assert "Verdict" in lines
 
 
+def test_of_many_kinds_of_cautions_those_that_most_runs_have_are_told() -> None:
+    kinds = ["swapped", "drifting", "unsteady", "throttled", "stolen"]
+    briefs = [build_brief(round_number=number, speed_cautions=kinds[number:]) for number in range(5)]
+    assert result_lines(compare(briefs, no_floor, keys=[BATCH]), 120)[-6:] == [
+        "Cautions",
+        *(f"- in {num} of 5 runs: {kinds[num - 1]}" for num in (5, 4, 3, 2)),
+        "- and 1 more kind of caution, in fewer runs: `tfbench report` lists all",
+    ]
+
+
 def test_a_wide_interval_is_not_told_as_no_difference() -> None:
     wide = ([100.0, 100.0], [50.0, 90.0])
     (told, *_) = find_verdict(sweep_of({32: wide, 64: wide}))

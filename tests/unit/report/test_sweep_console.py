@@ -177,8 +177,11 @@ def test_how_long_a_start_takes_is_drawn_until_the_training_begins() -> None:
     clock.time += 12
     live.tick()
     assert screen.last_drawing()[-1] == "run 1 of 8, about 1:11 left: starting TensorFlow, 12 s"
-    live.stage("loading data")
-    assert screen.last_drawing()[-1].endswith(": loading data")
+    live.stage("comparing a first step of 2 replicas with that of one, on every device that there is")
+    clock.time += 2
+    live.tick()
+    last = screen.last_drawing()[-1]
+    assert last.endswith("..., 2 s") and len(last) == 99  # what does not fit is cut, not the time
     progress(live, 50.0)
     assert threading.active_count() == threads
     clock.time += 100

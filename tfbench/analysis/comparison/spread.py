@@ -72,7 +72,7 @@ def find_spreads(summaries: Sequence[Summary], *, varies_seed: bool) -> tuple[Sp
 
 
 def merge_cautions(cautions: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Returns what several runs were warned of, each kind once, in the words of the first run that has it.
+    """Returns what several runs were warned of, each kind once, in the words of the first that has it; the usual first.
 
     Args:
         cautions: Of each run; those that differ in their numbers alone are of one kind.
@@ -81,7 +81,8 @@ def merge_cautions(cautions: Sequence[Sequence[str]]) -> tuple[str, ...]:
     for of_run in cautions:
         for kind, text in {_NUMBER.sub("#", text): text for text in of_run}.items():
             kinds.setdefault(kind, []).append(text)
-    return tuple(f"in {len(texts)} of {len(cautions)} runs: {texts[0]}" for texts in kinds.values())
+    usual_first = sorted(kinds.values(), key=len, reverse=True)
+    return tuple(f"in {len(texts)} of {len(cautions)} runs: {texts[0]}" for texts in usual_first)
 
 
 def _interval(name: str, values: Sequence[float], varies_seed: bool) -> Interval | None:

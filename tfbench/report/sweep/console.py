@@ -17,6 +17,7 @@ from tfbench.report.run.brief_console import BriefConsole
 from tfbench.report.run.console import shown
 from tfbench.report.sweep.sweep import cell_label
 from tfbench.report.sweep.table import SweepTable
+from tfbench.wording import cut
 
 if TYPE_CHECKING:
     from tfbench.records.sweep import CellResult
@@ -201,7 +202,9 @@ class LiveSweepConsole(SweepConsole):
         left = f"about {format_clock(self._ends_at - now)} left" if self._ends_at - now >= 1 else "longer than guessed"
         seconds = now - self._doing_since
         lasting = "" if self._ticking is None or seconds < _TICK_SECONDS else f", {seconds:.0f} s"
-        below = ["", _CAPTION, f"{self._state}, {left}: {self._doing}{lasting}"]
+        state = f"{self._state}, {left}: "
+        doing = cut(self._doing, max(3, width - len(state) - len(lasting)))
+        below = ["", _CAPTION, f"{state}{doing}{lasting}"]
         text = Text(f"{shown(header).plain[:width]}\n", style="bold", no_wrap=True)
         return text.append("\n".join(shown(line).plain[:width] for line in [*rows, *below]), style="not bold")
 

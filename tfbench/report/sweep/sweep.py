@@ -26,6 +26,7 @@ from tfbench.report.formats import TEXT_WIDTH, format_clock, format_guess, wrap
 from tfbench.report.run.tables import caution_lines
 from tfbench.wording import DEFAULT_STORE, count
 
+_MAX_CAUTIONS = 4  # kinds of them below a verdict, those that most runs have
 _ONE_ARM = "One arm compares no devices: give --arm once for each strategy and devices that are to be compared."
 _LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
 _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
@@ -123,7 +124,11 @@ def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | 
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:
         lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
-    cautions = caution_lines(merge_cautions([run.speed_cautions for run in comparison.runs]), width)
+    found = merge_cautions([run.speed_cautions for run in comparison.runs])
+    cautions = caution_lines(found[:_MAX_CAUTIONS], width)
+    if len(found) > _MAX_CAUTIONS:
+        more = count(len(found) - _MAX_CAUTIONS, "more kind")
+        cautions.append(f"- and {more} of caution, in fewer runs: `tfbench report` lists all")
     for block in (cautions, reference_lines(comparison, width)):
         lines += ["", *block] if block else []
     return lines
