@@ -50,7 +50,8 @@ def check_lines(
     if check.changed_lengths:
         caution = f"The runs differ in length ({_describe(check.changed_lengths)}), which alone can change their speed."
         lines += wrap(caution, width)
-    return [*lines, *wrap(judgement_sentence(check), width), *caution_lines(cautions, width)]
+    below = ["", *caution_lines(cautions, width)] if cautions else []
+    return [*lines, *wrap(judgement_sentence(check), width), *below]
 
 
 def judgement_sentence(check: RegressionCheck) -> str:

@@ -163,9 +163,12 @@ def _describe_none(found: Crossover, key: str, arms: tuple[str, str]) -> str:
     start = f"{none} from {_short(key)} {low:,} to {high:,}: {second}"
     stretches = list(_find_stretches(found))
     if len(stretches) == 1 and stretches[0][0] == "too noisy to tell":
+        lowest = min(one.low for one in found.points.values() if one.low is not None)
+        highest = max(one.high for one in found.points.values() if one.high is not None)
         return (
-            f"Not found, too noisy to tell, from {_short(key)} {low:,} to {high:,}: {second} and {first} may differ by "
-            "more than a fifth either way. More rounds (--repeats) or longer runs (--seconds) tell more."
+            f"Not found, too noisy to tell, from {_short(key)} {low:,} to {high:,}: these runs leave open that "
+            f"{second} has {lowest:.2f} to {highest:.2f} times the speed of {first}. More rounds (--repeats) or longer runs "
+            "(--seconds) tell more."
         )
     if len(stretches) == 1 and stretches[0][0] == "no measurable difference":
         return f"{start} and {first} show no measurable difference at any of {len(found.points)} values."
