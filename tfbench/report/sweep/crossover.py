@@ -167,8 +167,8 @@ def _describe_none(found: Crossover, key: str, arms: tuple[str, str]) -> str:
         highest = max(one.high for one in found.points.values() if one.high is not None)
         return (
             f"Not found, too noisy to tell, from {_short(key)} {low:,} to {high:,}: these runs leave open that "
-            f"{second} has {lowest:.2f} to {highest:.2f} times the speed of {first}. More rounds (--repeats) or longer runs "
-            "(--seconds) tell more."
+            f"{second} has {lowest:.2f} to {highest:.2f} times the speed of {first}. More rounds (--repeats) or "
+            "longer runs (--seconds) tell more."
         )
     if len(stretches) == 1 and stretches[0][0] == "no measurable difference":
         return f"{start} and {first} show no measurable difference at any of {len(found.points)} values."
