@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 MAX_FOUND = 50_000  # runs of a search
 CURVE_TAG = "tfbench.curve"  # what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
 _PARENT_TAG = "mlflow.parentRunId"
-_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "samples_per_second": ("samples/s", format_speed),
-    "speedup": ("speed-up", "{:.2f}".format),
-    "step_time_seconds": ("time of a step", format_time),
+_SHOWN: dict[str, Callable[[float], str]] = {
+    "samples_per_second": lambda speed: f"{format_speed(speed)} samples/s",
+    "step_time_seconds": lambda seconds: f"{format_time(seconds, 3)} a step",
+    "speedup": lambda ratio: f"{ratio:.2f} times the baseline's speed",
 }
 
 
@@ -81,20 +81,20 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
 
 
 def _describe(client: "MlflowClient", run: "Run", curve: Curve, figures: SweepFigures) -> None:
-    note = cut("\n\n".join([*map(markdown_text, figures.verdict), _table(curve)]), MAX_TAG_CHARACTERS)
+    first, *others = figures.verdict or ("",)
+    parts = [markdown_text(first), _list_points(curve), *map(markdown_text, others)]  # MLflow folds the rest away
+    note = cut("\n\n".join(filter(None, parts)), MAX_TAG_CHARACTERS)
     if run.data.tags.get("mlflow.note.content") != note:
         client.set_tag(run.info.run_id, "mlflow.note.content", note)
 
 
-def _table(curve: Curve) -> str:
+def _list_points(curve: Curve) -> str:
     """Returns the points of a curve as Markdown: of a metric's steps MLflow shows the last alone, without its size."""
-    columns = {name: column for name, column in _COLUMNS.items() if any(name in one for one in curve.points.values())}
-    header = [markdown_text(curve.over), *(title for title, _ in columns.values())]
-    rows = [
-        [f"{x:,}", *(form(figures[name]) if name in figures else "" for name, (_, form) in columns.items())]
+    return "\n".join(
+        f"- {markdown_text(curve.over)} {x:,}: "
+        + ", ".join(form(figures[name]) for name, form in _SHOWN.items() if name in figures)
         for x, figures in curve.points.items()
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---:"] * len(header), *rows])
+    )
 
 
 def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str, speedup: float | None) -> None:
