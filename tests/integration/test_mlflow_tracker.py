@@ -330,7 +330,8 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once_and_its_runs_their_speedup
     for place, (run, color) in enumerate(zip(drawn.values(), ARM_COLORS, strict=False)):
         history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/samples_per_second")
         assert [(point.step, point.value) for point in history] == [(96, 9600.0), (128, 12800.0)]
-        assert run.data.tags["mlflow.note.content"] == "Use this.\n\nNot that."
+        points = "- batch size 96: 9,600 samples/s\n- batch size 128: 12,800 samples/s"
+        assert run.data.tags["mlflow.note.content"] == f"Use this.\n\n{points}\n\nNot that."
         assert run.data.tags["mlflow.runColor"] == color
         members = [tracked[run_id].data.tags for run_id in run_ids[place::2]]
         assert [tags["mlflow.parentRunId"] for tags in members] == [run.info.run_id] * 2
@@ -382,8 +383,16 @@ def test_a_sweep_that_cannot_be_shown_says_how_to_try_again(store: Store) -> Non
 def test_the_name_of_a_run_of_a_sweep_begins_with_what_tells_it_from_others(store: Store) -> None:
     plan = build_plan()
     result = build_cell_result(plan, list_cells(plan)[0], 100.0)
-    named = dataclasses.replace(result.request, name="test-100-b32-default-cpu:0-r1")
-    assert fields.run_name(dataclasses.replace(result, request=named)) == "100-b32-default-cpu:0-r1-test-synthetic"
+
+    def name_of(name: str, *overrides: str) -> str:
+        request = dataclasses.replace(result.request, name=name, overrides=overrides)
+        return fields.run_name(dataclasses.replace(result, request=request))
+
+    usual = "test-100-b32-default-cpu:0-r1"
+    assert name_of(usual, "training.global_batch_size") == "b32-r1-default-cpu:0-100-test-synthetic"
+    assert name_of(usual, "model.hidden_units") == "100-b32-r1-default-cpu:0-test-synthetic"
+    assert name_of("test-b32-default-r1") == "b32-r1-default-test-synthetic"
+    assert name_of("my own") == "my own-synthetic"
     assert fields.params(result)["arm"] == "default cpu:0"
 
 

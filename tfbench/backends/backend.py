@@ -129,6 +129,9 @@ class Resident(Protocol):
     def require_in_memory(self, splits: Splits) -> Split:
         """Returns the training samples; raises DatasetError unless they are in memory as they are trained on."""
 
+    def require_plain_fit(self, model: Any) -> None:
+        """Raises RecipeError unless a compiled model leaves the loop around its training steps to its library."""
+
     def build_resident_training(
         self,
         model: Any,

@@ -68,6 +68,7 @@ def command(
     from tfbench.report.figures import write_images
     from tfbench.report.html.report import render_report
     from tfbench.sweeps.report_contents import gather_contents
+    from tfbench.wording import count
 
     store = open_store(store_root)
     _require_replaceable(output, force=force)
@@ -78,7 +79,7 @@ def command(
         page = render_report(contents)
     data, quiet = page.encode(), is_stdout(output)
     write_to(output, data)
-    echo_lines([f"{output}: report on {len(comparison.runs)} runs, {len(data) / 1e6:.1f} MB."], err=quiet)
+    echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
     if plots:
         try:
             written = write_images({name: image.png for name, image in contents.images.items()}, plots)

@@ -121,7 +121,7 @@ def command(
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
     runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if fast:
-        request = find_fastest(request, functools.partial(_try_out, runs, request))
+        request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:
         context.exit(echo_repeats(request, plan, runs))
     outcome = runs.make(request)

@@ -92,11 +92,6 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
             "training.jit_compile: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
             "different device). Use jit_compile = false, or one device."
         )
-    if num_replicas > 1 and training.data_on_device:
-        raise DeviceError(
-            f"training.data_on_device: is for one replica. Received: true with {num_replicas} replicas. "
-            "Use data_on_device = false, or one device."
-        )
     if training.jit_compile and devices[0].kind == "cpu" and devices[0].index > 0:
         raise DeviceError(
             f"training.jit_compile: XLA compiles for cpu:0 only, of the logical CPU devices. Received: {devices[0]}. "

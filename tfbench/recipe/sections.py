@@ -137,7 +137,7 @@ class TrainingConfig:
     """Steps of one call of the compiled training function, as in Keras."""
     data_on_device: Flag = False
     """Whether the training samples lie on the device, where each step gathers its batch by their numbers, and one
-    compiled loop does the steps of an execution; for one replica, and samples in memory that are not cropped."""
+    compiled loop does the steps of an execution; for samples in memory that are not cropped, and not for `mirrored`."""
     jit_compile: Flag = False
     """Whether XLA compiles the step; for one replica only."""
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"

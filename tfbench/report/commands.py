@@ -1,6 +1,7 @@
 """The command lines that make a sweep, or a run, again."""
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tfbench.wording import DEFAULT_STORE, command_line
 
 _BESIDE = ("recipe", "reference", "sweep")  # sections that change nothing of what is measured
 _MEASURED_SECONDS = "measurement.seconds"
+_FOLD_FROM = 80  # characters of a command
 
 
 def find_overrides(tables: Mapping[str, Any], recipe_name: str) -> dict[str, Any] | None:
@@ -145,6 +147,22 @@ def calibrate_command(request: RunRequest, store: Path | str) -> str:
     name, values = _name_and_values(request.recipe.name, recipe_tables.to_tables(request.recipe), request.overrides)
     words = ["calibrate", name, *_take_placement(values), *_describe_values(values)]
     return command_line(*words, *_describe_rest(request.data_dir, allows_code=request.allows_code), store=store)
+
+
+def fold_command(command: str) -> str:
+    """Returns a long command in lines that a shell takes as one: each option begins one.
+
+    A browser breaks lines behind a dash, too. What has a comment stays as it is.
+    """
+    if len(command) <= _FOLD_FROM or "#" in command:
+        return command
+    lines: list[str] = []
+    for word in shlex.split(command):
+        if word.startswith("--") or not lines:
+            lines.append(shlex.quote(word))
+        else:
+            lines[-1] += f" {shlex.quote(word)}"
+    return " \\\n    ".join(lines)
 
 
 def _name_and_values(

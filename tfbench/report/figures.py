@@ -34,6 +34,10 @@ ARM_COLORS = (
 )
 
 # One for each entry of the ledger, and one for what is in none.
+_LEDGER_COLORS = (
+    *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2"),
+    *("#7f7f7f", "#bcbd22", "#17becf", "#aec7e8", "#d8a878", "#98b98a", "#c5b0d5"),
+)
 _HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "||", "**", "OO", "/o", "-.", "\\\\.")
 _PANEL_INCHES = 3.1  # height
 _LEGEND_INCHES = 0.9
@@ -89,7 +93,7 @@ def arm_style(place: int) -> dict[str, Any]:
 def ledger_style(name: str) -> dict[str, Any]:
     """Returns how an entry of the ledger is drawn in every plot: told apart by hatching as well as by colour."""
     place = [*LEDGER_ENTRIES, "unaccounted"].index(name)
-    return {"color": f"C{place % 10}", "edgecolor": "white", "hatch": _HATCHES[place % len(_HATCHES)]}
+    return {"color": _LEDGER_COLORS[place], "edgecolor": "white", "hatch": _HATCHES[place]}
 
 
 def add_legend(figure: "Figure", panels: "Sequence[Axes]", *, columns: int = 2) -> None:

@@ -5,13 +5,14 @@ and a compiler leave the network's own work. None of them changes the samples of
 """
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.errors import InterruptedRunError, MeasurementError
 from tfbench.recipe.sections import OutputConfig
-from tfbench.records.fast import AS_ASKED_TAG, FAST_TAG, TRIAL_TAG
+from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.runs.requests import new_id, series_request
 from tfbench.runs.series import Execute, SeriesRun, run_series
@@ -20,9 +21,11 @@ TRIAL_SECONDS = 2.0  # of each run, after its warm-up
 # A call of so many steps as take this long as asked for: what a call costs is then lost in it, and progress still seen.
 _EXECUTION_SECONDS = 0.2
 _MAX_STEPS = 1000
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, _MAX_STEPS)
+_MIN_CALLS = 10  # of the run itself after its warm-up: its speed and its spread rest on them
 
 
-def find_fastest(request: RunRequest, execute: Execute) -> RunRequest:
+def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = None) -> RunRequest:
     """Returns the same request under the fastest of the settings tried, which may be those asked for.
 
     What `request.overrides` names stays as it is. Where samples cannot lie on the device, they stay on the host.
@@ -30,6 +33,7 @@ def find_fastest(request: RunRequest, execute: Execute) -> RunRequest:
     Args:
         request: What is to be run.
         execute: Makes one run.
+        name: Of the run; None: that of the request, and "-fast" where its settings are others.
 
     Raises:
         InterruptedRunError: It was stopped; the runs that were made are in the store.
@@ -40,15 +44,17 @@ def find_fastest(request: RunRequest, execute: Execute) -> RunRequest:
     changes: list[dict[str, Any]] = [{}]
 
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
-        if len(done) == 1 and done[0].outcome and (speed := done[0].samples_per_second):
-            changes.extend(_candidates(request, done[0].outcome.result, speed))
-        if len(done) == len(changes) and len(done) > 1 and not any(run.samples_per_second for run in done[1:]):
-            changes.extend(one for one in _on_the_host(changes) if one not in changes)
+        if done and (speed := done[0].samples_per_second) and done[0].outcome:
+            if len(done) == 1:
+                changes.extend(_candidates(request, done[0].outcome.result, speed))
+            elif len(done) == len(changes) and not any(run.samples_per_second for run in done[1:]):
+                on_host = _candidates(request, done[0].outcome.result, speed, on_host=True)
+                changes.extend(one for one in on_host if one not in changes)
         if len(done) == len(changes):
             return None
-        label = f"trial {len(done) + 1} of {max(3, len(changes))}, {_describe(changes[len(done)])}"
         tags = {"tfbench.group": group, TRIAL_TAG: str(len(done) + 1)}
         trial = _shortened(_with(request, changes[len(done)]))
+        label = f"trial {len(done) + 1}, {_describe(changes[len(done)])}"
         return series_request(trial, suffix=f"trial{len(done) + 1}", tags=tags), label
 
     series = run_series(next_run, execute)
@@ -62,10 +68,13 @@ def find_fastest(request: RunRequest, execute: Execute) -> RunRequest:
             f"--fast: the recipe as it is came to no speed, so that nothing can be held against it; the run is group "
             f"{group}. Try it without --fast."
         )
-    best = max(range(len(speeds)), key=lambda index: speeds[index] or 0.0)
-    tags = {FAST_TAG: group, AS_ASKED_TAG: repr(speeds[0])}
-    found = _with(request, changes[best])
-    return dataclasses.replace(found, name=f"{request.name}-fast", created=time.time(), tags=request.tags | tags)
+    best = changes[max(range(len(speeds)), key=lambda index: speeds[index] or 0.0)]
+    return dataclasses.replace(
+        _with(request, best),
+        name=name or (f"{request.name}-fast" if best else request.name),
+        created=time.time(),
+        tags=request.tags | {FAST_TAG: group, AS_ASKED_TAG: repr(speeds[0]), CHANGED_TAG: " ".join(best)},
+    )
 
 
 def _describe(changes: Mapping[str, Any]) -> str:
@@ -77,24 +86,31 @@ def _describe(changes: Mapping[str, Any]) -> str:
     return ", ".join(words[key] for key in changes) or "as it is"
 
 
-def _candidates(request: RunRequest, result: RunResult, speed: float) -> list[dict[str, Any]]:
+def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host: bool = False) -> list[dict[str, Any]]:
     """Returns what to try once a run of it as asked for, and its speed in samples/s, are known."""
-    steps_per_second = speed / request.recipe.training.global_batch_size
-    steps = min(_round_down(steps_per_second * _EXECUTION_SECONDS), result.steps_per_epoch or 1)
-    several = result.placement is not None and result.placement.num_replicas > 1
-    wanted: list[dict[str, Any]] = (
-        [{"steps_per_execution": steps}]
-        if several  # neither XLA nor samples on the device: see `recipe.devices`
-        else [
-            {"data_on_device": True, "steps_per_execution": steps, "jit_compile": True},
-            {"data_on_device": True, "steps_per_execution": steps, "jit_compile": False},
-        ]
+    training, placement = request.recipe.training, result.placement
+    per_epoch = result.steps_per_epoch or 1
+    steps_per_second = speed / training.global_batch_size
+    most = min(steps_per_second * _EXECUTION_SECONDS, _num_steps(request, per_epoch, steps_per_second) / _MIN_CALLS)
+    stays = "training.data_on_device" in request.overrides and not training.data_on_device
+    on_host = on_host or stays or request.recipe.distribution.strategy == "mirrored"  # see `recipe.conflicts`
+    # On the host a call is not cut short: what does not divide an epoch would make it longer.
+    sizes = [size for size in range(1, _MAX_STEPS + 1) if per_epoch % size == 0] if on_host else _SIZES
+    steps = max(size for size in sizes if size <= max(1.0, min(most, per_epoch)))
+    place = {} if on_host else {"data_on_device": True}
+    has_xla = not training.deterministic and (placement is None or placement.num_replicas == 1)
+    compilers = [True, False] if has_xla else [False]
+    return _distinct(
+        request, [place | {"steps_per_execution": steps, "jit_compile": compiler} for compiler in compilers]
     )
-    return _distinct(request, wanted)
 
 
-def _on_the_host(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in one.items() if key != "data_on_device"} for one in changes[1:]]
+def _num_steps(request: RunRequest, per_epoch: int, steps_per_second: float) -> float:
+    """Returns how many steps the run itself would have after its warm-up, as asked for."""
+    measurement = request.recipe.measurement
+    if not measurement.is_limited:
+        return request.recipe.training.epochs * per_epoch - measurement.warmup_steps
+    return min(measurement.steps or math.inf, (measurement.seconds or math.inf) * steps_per_second)
 
 
 def _distinct(request: RunRequest, wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -109,12 +125,6 @@ def _distinct(request: RunRequest, wanted: Sequence[dict[str, Any]]) -> list[dic
         if kept and kept not in found:
             found.append(kept)
     return found
-
-
-def _round_down(number: float) -> int:
-    """Returns the largest of 1, 2, 5, 10, 20, ... that is no more than a number, and no more than most steps."""
-    sizes = (1, 2, 5, 10, 20, 50, 100, 200, 500, _MAX_STEPS)
-    return max(size for size in sizes if size <= max(1.0, number))
 
 
 def _with(request: RunRequest, changes: Mapping[str, Any]) -> RunRequest:

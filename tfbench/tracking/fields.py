@@ -8,8 +8,8 @@ from typing import Any
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.recipe import tables as recipe_tables
-from tfbench.records.run import EpochRecord, RunResult, Summary
-from tfbench.records.sweep import ARM_TAG, SWEEP_TAG
+from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
+from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.report.figures import ARM_COLORS
 from tfbench.schema import to_plain
 from tfbench.wording import cut, format_share, markdown_text
@@ -140,10 +140,21 @@ def run_name(result: RunResult) -> str:
 
     MLflow cuts names at the right: in a sweep, what tells its runs apart comes before what they share.
     """
-    name, recipe = result.request.name, result.request.recipe.name
-    if SWEEP_TAG in result.request.tags and name.startswith(f"{recipe}-"):
-        name = f"{name.removeprefix(f'{recipe}-')}-{recipe}"
+    name = _name_in_sweep(result.request) if SWEEP_TAG in result.request.tags else result.request.name
     return f"{name}-synthetic" if result.is_synthetic and "synthetic" not in name else name
+
+
+def _name_in_sweep(request: RunRequest) -> str:
+    """Returns "b32-r1-default-cpu:0-1000x1000-mnist_mlp"; the network comes first if it may not be the same in all."""
+    recipe, turn = request.recipe.name, f"r{request.tags.get(ROUND_TAG, '')}"
+    batch = f"b{request.recipe.training.global_batch_size}"
+    network, found, arm = request.name.removesuffix(f"-{turn}").partition(f"-{batch}-")
+    if not found:
+        return request.name
+    network = network.removeprefix(recipe).removeprefix("-")
+    is_varied = any(key.startswith("model.") for key in request.overrides)
+    parts = [network, batch, turn, arm] if is_varied else [batch, turn, arm, network]
+    return "-".join(part for part in (*parts, recipe) if part)
 
 
 def data_source(result: RunResult) -> str:

@@ -2,17 +2,19 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import curve_metric
 from tfbench.records.sweep import SWEEP_TAG, SweepPlan
 from tfbench.report.figures import ARM_COLORS
+from tfbench.report.formats import format_speed, format_time
 from tfbench.schema import to_plain
-from tfbench.tracking.fields import COLOR_TAG, color_of
+from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS, color_of
 from tfbench.tracking.mlflow_sweep_view import SPEEDUP, search_filter, sweep_view
 from tfbench.tracking.mlflow_writes import log_whole, metrics_at, milliseconds, write_view
 from tfbench.tracking.tracker import Curve, SweepFigures
-from tfbench.wording import markdown_text
+from tfbench.wording import cut, markdown_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 MAX_FOUND = 50_000  # runs of a search
 CURVE_TAG = "tfbench.curve"  # what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
 _PARENT_TAG = "mlflow.parentRunId"
+_SHOWN: dict[str, Callable[[float], str]] = {
+    "samples_per_second": lambda speed: f"{format_speed(speed)} samples/s",
+    "step_time_seconds": lambda seconds: f"{format_time(seconds, 3)} a step",
+    "speedup": lambda ratio: f"{ratio:.2f} times the baseline's speed",
+}
 
 
 def write_sweep(
@@ -42,7 +49,7 @@ def write_sweep(
         at = milliseconds(plan.created) + place  # MLflow lists them by time
         parent = by_mark.get(_mark(curve)) or _create(client, experiment, plan, curve, at)
         drawn.pop(parent.info.run_id, None)
-        _describe(client, parent, figures)
+        _describe(client, parent, curve, figures)
         for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
             speedup = figures.speedups.get(run.data.tags["tfbench.run_id"])
             _complete(client, run, curve, parent.info.run_id, speedup)
@@ -73,10 +80,21 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
     return run
 
 
-def _describe(client: "MlflowClient", run: "Run", figures: SweepFigures) -> None:
-    note = "\n\n".join(map(markdown_text, figures.verdict))
+def _describe(client: "MlflowClient", run: "Run", curve: Curve, figures: SweepFigures) -> None:
+    first, *others = figures.verdict or ("",)
+    parts = [markdown_text(first), _list_points(curve), *map(markdown_text, others)]  # MLflow folds the rest away
+    note = cut("\n\n".join(filter(None, parts)), MAX_TAG_CHARACTERS)
     if run.data.tags.get("mlflow.note.content") != note:
         client.set_tag(run.info.run_id, "mlflow.note.content", note)
+
+
+def _list_points(curve: Curve) -> str:
+    """Returns the points of a curve as Markdown: of a metric's steps MLflow shows the last alone, without its size."""
+    return "\n".join(
+        f"- {markdown_text(curve.over)} {x:,}: "
+        + ", ".join(form(figures[name]) for name, form in _SHOWN.items() if name in figures)
+        for x, figures in curve.points.items()
+    )
 
 
 def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str, speedup: float | None) -> None:

@@ -131,6 +131,8 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     name_counts = read_name_counts()
     with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
+        if training.data_on_device:
+            backend.resident.require_plain_fit(model)
         if request.resume:
             snapshots.resume_training(model, request.resume)
     prepared = Prepared(

@@ -85,12 +85,6 @@ def test_rejects_xla_over_several_replicas_and_names_the_cause() -> None:
     require_possible(config("mirrored", "cpu:0"), training(jit_compile=True))
 
 
-def test_samples_on_the_device_are_for_one_replica() -> None:
-    with pytest.raises(DeviceError, match=r"^training.data_on_device: is for one replica. .* with 2 replicas"):
-        require_possible(config("mirrored", "cpu:0", "cpu:1"), training(data_on_device=True))
-    require_possible(config("mirrored", "cpu:0"), training(data_on_device=True))
-
-
 def test_rejects_xla_on_a_logical_cpu_device_but_the_first() -> None:
     with pytest.raises(DeviceError, match=r"^training.jit_compile: XLA compiles for cpu:0 only.* Received: cpu:1\."):
         require_possible(config("one_device", "cpu:1"), training(jit_compile=True))

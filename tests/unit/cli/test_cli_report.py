@@ -87,7 +87,7 @@ def test_a_sweep_becomes_one_file_and_its_plots(tfbench: Cli, store: Store) -> N
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in Path("plots").iterdir())
     assert text.count("data:image/png;base64,") == len(names)
     assert "out of memory: it took 9 GiB" in text
-    assert "tfbench sweep test.toml --vary training.global_batch_size=32,64 " in text
+    assert "tfbench sweep test.toml \\\n    --vary training.global_batch_size=32,64 \\\n" in text
     assert "MLflow" not in done.stdout  # the store has no database
 
 

@@ -403,3 +403,10 @@ def test_what_later_versions_know_of_a_reference_is_left_out_where_it_says_nothi
     recipe = build_recipe(reference=[{"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}])
     (reference,) = tables.to_tables(recipe)["reference"]
     assert set(reference) == {"hardware", "devices", "source", "figures", "curve", "verified", "notes"}
+
+
+def test_samples_on_the_device_are_for_other_strategies_than_mirrored_on_one_device_too() -> None:
+    build_recipe(training={"data_on_device": True}, distribution={"strategy": "one_device"})
+    for devices in (["cpu:0"], []):
+        with pytest.raises(RecipeError, match=r"training\.data_on_device: cannot be true with .* = mirrored, on one"):
+            build_recipe(training={"data_on_device": True}, distribution={"strategy": "mirrored", "devices": devices})

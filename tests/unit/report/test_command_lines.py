@@ -9,7 +9,14 @@ from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import SweepPlan, Variation
-from tfbench.report.commands import calibrate_command, find_overrides, run_command, sweep_command, vary_command
+from tfbench.report.commands import (
+    calibrate_command,
+    find_overrides,
+    fold_command,
+    run_command,
+    sweep_command,
+    vary_command,
+)
 from tfbench.sweeps.plan import parse_arm, parse_variation
 
 
@@ -181,3 +188,16 @@ def test_a_noise_floor_is_measured_with_the_options_of_the_runs() -> None:
 def test_what_cannot_be_varied_alone_has_no_command() -> None:
     assert varied(shipped_recipe(), training__optimizer__name="sgd") is None
     assert varied(shipped_recipe(), model__width=3) is None
+
+
+def test_a_long_command_is_folded_before_its_options_and_stays_the_same_to_a_shell() -> None:
+    command = sweep_command(plan_of(data_dir="/data/it's -- here", variations=(BATCHES,)))
+    first, *others = fold_command(command).split(" \\\n    ")
+    assert first == "tfbench sweep mnist_mlp"
+    assert len(others) > 3 and all(line.startswith("--") for line in others)
+    assert shlex.split(" ".join((first, *others))) == shlex.split(command)
+
+
+def test_a_short_command_and_one_with_a_comment_are_not_folded() -> None:
+    for command in ("tfbench report --sweep @last", f"tfbench export 0123    # {'why ' * 40}"):
+        assert fold_command(command) == command

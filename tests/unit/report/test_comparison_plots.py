@@ -59,6 +59,7 @@ def test_a_panel_is_a_network_and_a_line_an_arm() -> None:
     assert (first.get_linestyle(), first.get_marker()) != (second.get_linestyle(), second.get_marker())
     assert (axes.get_yscale(), axes.get_xlabel()) == ("log", "global batch size (samples)")
     assert axes.get_ylabel() == "samples/s, all replicas"
+    assert figure.get_suptitle().endswith("speed by global batch size (samples), bars: 95 % intervals")
     assert {axes.get_ylim() for axes in figure.axes} == {axes.get_ylim()}
 
 

@@ -163,6 +163,18 @@ def test_the_table_holds_speeds_intervals_and_marks() -> None:
     assert not any("? one run" in text for text in page.texts["p"])
 
 
+def test_a_point_that_lacks_rounds_says_how_many_runs_it_has() -> None:
+    missing = [
+        Failure(setting={BATCH: batch}, arm=MIRRORED, outcome="MISSING", reason="not measured") for batch in (32, 64)
+    ]
+    page = Page(render_report(contents_of(compare(compared().runs, no_floor, keys=[BATCH], failures=missing))))
+    cells = page.texts["td"]
+    assert [cells[place + 1] for place, cell in enumerate(cells) if cell == "MISSING"] == [
+        "2 runs of it so far",
+        "not measured",
+    ]
+
+
 def test_what_was_measured_names_arms_hardware_and_plan() -> None:
     page = Page(render_report(contents_of()))
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
@@ -244,6 +256,16 @@ def test_runs_without_a_speed_make_a_report_all_the_same() -> None:
     comparison = compare([], no_floor, keys=[BATCH], failures=failures)
     page = Page(render_report(contents_of(comparison, images={}, environment=None, differing={}, commands=())))
     assert "NaN" in page.texts["td"]
+
+
+def test_a_lone_run_names_its_batch_and_explains_no_mark_that_is_not_there() -> None:
+    page = Page(render_report(contents_of(compare([build_brief(1000.0, batch=32)], no_floor), plan=None)))
+    labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
+    assert labelled[BATCH] == "32"
+    assert labelled["arm"].startswith(f"{DEFAULT}: 1 replica")
+    assert " to " not in labelled["measured"]
+    notes = " ".join(page.texts["p"])
+    assert "faster" not in notes and "interval" not in notes
 
 
 def test_one_arm_has_no_verdict() -> None:

@@ -174,6 +174,7 @@ def test_every_entry_of_the_ledger_can_be_told_from_the_others(tmp_path: Path, f
     draw(build_result(ledger=ledger, exit=RunExit(status="FINISHED", worker_seconds=21.0)), tmp_path)
     bars = figures["ledger.png"].axes[0].patches
     assert len({bar.get_hatch() for bar in bars}) == len(bars) == len(LEDGER_ENTRIES) + 1
+    assert len({bar.get_facecolor() for bar in bars}) == len(bars)
 
 
 def test_an_entry_of_the_ledger_looks_the_same_in_every_plot(tmp_path: Path, figures: dict[str, Figure]) -> None:

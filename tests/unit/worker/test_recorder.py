@@ -128,6 +128,14 @@ def test_limit_of_seconds_counts_from_the_end_of_the_warmup() -> None:
     assert run.cuts[-1] == (1, 3, 3)
 
 
+@pytest.mark.parametrize(("call_ms", "calls"), [(1500, 3), (9000, 2)])
+def test_a_run_limited_by_seconds_has_a_speed_however_long_a_call_takes(call_ms: int, calls: int) -> None:
+    run = Run([call_ms * ((number + 1) // 2) for number in range(10)], seconds=2.0, warmup_steps=10)
+    run.clock.begin_epoch(1)
+    assert [run.steps(1, each=1000) for _ in range(calls)] == [False] * (calls - 1) + [True]
+    assert run.clock.steady_steps_per_second == pytest.approx(1e6 / call_ms)
+
+
 def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_limit() -> None:
     run = Run([0, 1, 2, 900, 1500, 1501, 1901, 1902], seconds=1.0)
     run.clock.begin_epoch(1)

@@ -7,11 +7,13 @@ from tfbench.backends.placed import Placed
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.profiled_batches import strategy_of
 from tfbench.datasets.sources.splits import Split, Splits
-from tfbench.errors import DatasetError, DeviceError
+from tfbench.errors import DatasetError, DeviceError, RecipeError
 from tfbench.recipe.sections import TrainingConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+_NOT_ENOUGH_MEMORY = "Dst tensor is not initialized"  # of an InternalError: what a copy to a full GPU comes as
 
 
 def require_in_memory(splits: Splits) -> Split:
@@ -29,19 +31,43 @@ def require_in_memory(splits: Splits) -> Split:
     return split
 
 
+def require_plain_fit(model: Any) -> None:
+    """Checks that a compiled model leaves the loop around its training steps to Keras, and to how it was compiled.
+
+    Its steps may be its own: they are done as they are.
+
+    Raises:
+        RecipeError: Code of the user's would meet blocks of samples' numbers in place of batches, or goes unheard.
+    """
+    problems = [f"a {name}() of its own" for name in ("fit", "make_train_function") if _is_own(model, name)]
+    problems += ["run_eagerly = True"] if model.run_eagerly else []
+    if problems:
+        raise RecipeError(
+            f"training.data_on_device: needs a network whose loop of steps is Keras's. "
+            f"It has {' and '.join(problems)}. Set it to false."
+        )
+
+
+def _is_own(model: Any, name: str) -> bool:
+    """Says whether a model does something otherwise than Keras's models do."""
+    import keras
+
+    return getattr(getattr(model, name), "__func__", None) is not getattr(keras.Model, name)
+
+
 def build_resident_training(
     model: Any, splits: Splits, training: TrainingConfig, placed: Placed, *, steps_per_epoch: int, first_step: int
 ) -> "tf.data.Dataset":
     """Copies the training samples to the device, and gives a compiled model a training function that takes them there.
 
     The order of the samples is that of `build_training_dataset`, batch by batch. What the host hands over is the
-    samples' numbers, those of `training.steps_per_execution` steps at a time, fewer at the end of an epoch; one
+    samples' numbers, those of the model's `steps_per_execution` steps at a time, fewer at the end of an epoch; one
     compiled function does these steps. With `jit_compile` XLA compiles the loop as a whole.
 
     Args:
         model: Compiled, of one replica; gets the training function that `fit` will use.
         splits: The data.
-        training: Batch size, seed, steps of an execution, compiler.
+        training: Batch size, seed, compiler.
         placed: Where the model is.
         steps_per_epoch: After which an epoch ends.
         first_step: Steps already done, whole epochs of them.
@@ -67,7 +93,9 @@ def build_resident_training(
 
     try:
         take = input_pipeline.gather_from(split, place)
-    except tf.errors.ResourceExhaustedError as error:
+    except (tf.errors.ResourceExhaustedError, tf.errors.InternalError) as error:
+        if isinstance(error, tf.errors.InternalError) and _NOT_ENOUGH_MEMORY not in str(error):
+            raise
         size = (split.inputs.nbytes + split.targets.nbytes) / 2**30
         raise DeviceError(
             f"training.data_on_device: the training samples, {size:.1f} GiB, do not fit on "
@@ -78,7 +106,9 @@ def build_resident_training(
     orders = input_pipeline.build_orders(
         split, splits.spec, seed=training.seed, first_sample=first_step * training.global_batch_size
     )
-    return input_pipeline.ahead(_cut(orders, training, steps_per_epoch))
+    return input_pipeline.ahead(
+        _cut(orders, training.global_batch_size, int(model.steps_per_execution), steps_per_epoch)
+    )
 
 
 def _gather_batch(take: Any, splits: Splits, numbers: Any) -> tuple[Any, Any]:
@@ -90,13 +120,20 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
     """Returns a training function as Keras's are: it takes an iterator, and returns the metrics."""
     import tensorflow as tf
 
-    def do_steps(numbers: Any, count: Any) -> Any:
-        def step(done: Any) -> list[Any]:
-            model.train_step(_gather_batch(take, splits, numbers[done]))
-            return [done + 1]
+    # What Keras's own step returns are the metrics, which are read once, after all steps. Another one may return what
+    # is in no metric, so that its last values are handed on from step to step; a loop needs first ones for that.
+    returns_more = _is_own(model, "train_step") or _is_own(model, "compute_metrics")
 
-        tf.while_loop(lambda done: done < count, step, [tf.constant(0)], parallel_iterations=1)
-        return model.get_metrics_result()
+    def do_steps(numbers: Any, count: Any) -> Any:
+        def step(done: Any) -> Any:
+            found = model.train_step(_gather_batch(take, splits, numbers[done]))
+            return tf.nest.map_structure(tf.convert_to_tensor, found) if returns_more else ()
+
+        begin = (tf.constant(1), step(0)) if returns_more else (tf.constant(0), ())
+        _, found = tf.while_loop(
+            lambda done, _: done < count, lambda done, _: (done + 1, step(done)), begin, parallel_iterations=1
+        )
+        return found if returns_more else model.get_metrics_result()
 
     def run(numbers: Any, count: Any) -> Any:
         return strategy.run(do_steps, args=(numbers, count))
@@ -105,14 +142,14 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
     return tf.function(lambda iterator: compiled(*iterator.get_next()), autograph=False)
 
 
-def _cut(orders: "tf.data.Dataset", training: TrainingConfig, steps_per_epoch: int) -> "tf.data.Dataset":
-    """Cuts the order of each epoch into blocks: numbers int64 (steps_per_execution, batch), and the steps to do.
+def _cut(orders: "tf.data.Dataset", batch: int, most: int, steps_per_epoch: int) -> "tf.data.Dataset":
+    """Cuts the order of each epoch into blocks of `most` steps: numbers int64 (steps, batch), and the steps to do.
 
     The last block of an epoch is filled up with zeros, so that one compiled function suits all.
     """
     import tensorflow as tf
 
-    batch, most = training.global_batch_size, min(training.steps_per_execution, steps_per_epoch)
+    most = min(most, steps_per_epoch)
     num_blocks = math.ceil(steps_per_epoch / most)
     missing = num_blocks * most - steps_per_epoch
     counts = tf.constant([most] * (num_blocks - 1) + [most - missing])

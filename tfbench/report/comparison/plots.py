@@ -75,7 +75,9 @@ def _plot_speeds(comparison: Comparison, layout: Layout) -> Plot | None:
     if not measured or len(comparison.rows) < 2:
         return None
     shown = keep_ends(measured, MAX_PANELS)
-    title = _heading(comparison, f"speed by {layout.x_label}") + left_out_note(len(shown), len(measured), "networks")
+    has_bars = any(entry.interval for panel in shown for entry in _entries(panel))
+    title = _heading(comparison, f"speed by {layout.x_label}") + (", bars: 95 % intervals" if has_bars else "")
+    title += left_out_note(len(shown), len(measured), "networks")
     figure, panels = new_panels(len(shown), title)
     for axes, panel in zip(panels, shown, strict=True):
         for place, arm in enumerate(comparison.arms):
@@ -224,8 +226,8 @@ def _plot_ledger(comparison: Comparison) -> Plot | None:
     ledgers = median_ledgers(comparison)
     if not ledgers:
         return None
-    title = _heading(comparison, "where the time of a measuring process went, median of the runs of each arm")
-    figure = new_figure(2.4 + 0.6 * len(ledgers), "\n".join(textwrap.wrap(title, 80)))
+    title = f"{_subject(comparison)}: where the time of a measuring process went\nmedian of the runs of each arm"
+    figure = new_figure(2.4 + 0.6 * len(ledgers), title)
     axes = figure.add_subplot()
     places = range(len(ledgers))[::-1]  # the baseline on top
     left = [0.0] * len(ledgers)

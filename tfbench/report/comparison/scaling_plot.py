@@ -88,10 +88,9 @@ def _plot_speedups(axes: "Axes", scaling: Scaling) -> None:
 def _plot_steps(axes: "Axes", scaling: Scaling) -> None:
     places = range(len(scaling.points))
     ideal, lost = zip(*map(_split_step, scaling.points), strict=True)
-    if scaling.shares_cores:
-        axes.bar(places, ideal, width=_BAR_WIDTH, color="C0", edgecolor="black", label="step")
-    else:
-        axes.bar(places, ideal, width=_BAR_WIDTH, color="C0", edgecolor="black", label="step: ideal part")
+    label = "step" if scaling.shares_cores else "step: ideal part"
+    axes.bar(places, ideal, width=_BAR_WIDTH, color=arm_style(0)["color"], edgecolor="black", label=label)
+    if not scaling.shares_cores:
         style: dict[str, Any] = {"color": "0.85", "edgecolor": "black", "hatch": "//", "label": "step: lost"}
         axes.bar(places, lost, width=_BAR_WIDTH, bottom=ideal, **style)
     for place, point in zip(places, scaling.points, strict=True):

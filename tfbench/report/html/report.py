@@ -7,11 +7,12 @@ from typing import Any
 
 from tfbench import __version__
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Row
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.records.sweep import describe_setting, format_value, list_cells
+from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, list_cells
+from tfbench.report.commands import fold_command
 from tfbench.report.comparison.comparison import table_cells
 from tfbench.report.comparison.plots import median_ledgers
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_pair, name_reference
@@ -43,7 +44,7 @@ def render_report(contents: ReportContents) -> str:
         verdict=contents.verdict or ("Nothing is compared: there is one arm, or none with a speed.",),
         plan=list(_describe_plan(contents)),
         speeds=_speeds(comparison),
-        legend=legend([comparison]),
+        legends=list(_legends(comparison)),
         scaling=_scaling(comparison),
         plots=[_embedded(image) for name, image in contents.images.items() if name != "ledger.png"],
         published=_published(comparison),
@@ -55,7 +56,7 @@ def render_report(contents: ReportContents) -> str:
         environment=list(describe_environment(contents.environment)) if contents.environment else [],
         same_environment="All runs were made in the same environment." if len(comparison.runs) > 1 else "",
         differing=_differing(contents),
-        commands="\n".join(contents.commands),
+        commands="\n".join(map(fold_command, contents.commands)),
         needs_recipe_file=contents.needs_recipe_file,
         recipe_file=f"{contents.recipe_name}.toml",
         recipe_toml=contents.recipe_toml,
@@ -89,10 +90,13 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
     for key in comparison.keys:
         values = dict.fromkeys(format_value(row.setting.get(key)) for row in comparison.rows)
         yield key, ", ".join(values)
+    batches = {row.global_batch_size for row in comparison.rows} - {None}
     if scaling:
         yield "scaling", scaling_title(scaling)
+    elif BATCH_KEY not in comparison.keys and len(batches) == 1:
+        yield BATCH_KEY, format_value(batches.pop())
     for arm in comparison.arms:
-        mark = " (baseline)" if arm == comparison.baseline else ""
+        mark = " (baseline)" if arm == comparison.baseline and len(comparison.arms) > 1 else ""
         yield f"arm{mark}", f"{arm}: {_describe_hardware(comparison, arm)}"
     if plan:
         cells = len(list_cells(plan))
@@ -107,8 +111,8 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
         if plan.memory_limit_bytes is not None:
             yield "memory limit", f"{format_bytes(plan.memory_limit_bytes)} a run"
     if runs:
-        times = [run.created for run in runs]
-        yield "measured", f"{_date(min(times))} to {_date(max(times))}"
+        times = sorted(run.created for run in runs)
+        yield "measured", " to ".join(dict.fromkeys((_date(times[0]), _date(times[-1]))))
 
 
 def _describe_hardware(comparison: Comparison, arm: str) -> str:
@@ -130,6 +134,14 @@ def _speeds(comparison: Comparison) -> Table:
         text_columns=[place for place, key in enumerate(comparison.keys) if not _is_numeric(comparison, key)],
         is_stacked=True,
     )
+
+
+def _legends(comparison: Comparison) -> Iterator[str]:
+    entries = [entry for row in comparison.rows for entry in row.entries.values()]
+    if any(entry.speedup for entry in entries):
+        yield legend([comparison])
+    if any(entry.interval for entry in entries):
+        yield "Beside a speed stands half the width of its 95 % interval."
 
 
 def _scaling(comparison: Comparison) -> dict[str, Any] | None:
@@ -167,7 +179,7 @@ def _published(comparison: Comparison) -> dict[str, Any] | None:
     remarks += [f"Source: {source}" for source in dict.fromkeys(one["source"] for one in comparison.references)]
     header = ["hardware and devices", "with these runs", *names]
     return {
-        "table": Table(label="published figures", header=header, rows=rows, long_columns=(0, 1)),
+        "table": Table(label="published figures", header=header, rows=rows, long_columns=(0, 1), is_stacked=True),
         "pairs": pairs,
         "disclaimer": DISCLAIMER if pairs else "",
         "remarks": remarks,
@@ -182,13 +194,24 @@ def _cautions(comparison: Comparison) -> list[str]:
 
 def _failures(comparison: Comparison) -> Table:
     rows = [
-        [describe_setting(row.setting) or "the recipe as it is", entry.arm, entry.outcome, entry.reason]
+        [describe_setting(row.setting) or "the recipe as it is", entry.arm, entry.outcome, _reason(entry)]
         for row in comparison.rows
         for entry in row.entries.values()
         if entry.speed is None or entry.outcome != "FINISHED"
     ]
-    header = ["setting", "arm", "outcome", "reason"]
-    return Table(label="points without a speed", header=header, rows=rows, text_columns=(0, 1, 2), long_columns=(3,))
+    return Table(
+        label="points without a speed",
+        header=["setting", "arm", "outcome", "reason"],
+        rows=rows,
+        text_columns=(0, 1, 2),
+        long_columns=(3,),
+        is_stacked=True,
+    )
+
+
+def _reason(entry: Entry) -> str:
+    is_begun = entry.outcome == "MISSING" and entry.runs
+    return f"{count(len(entry.runs), 'run')} of it so far" if is_begun else entry.reason
 
 
 def _ledger(comparison: Comparison) -> Table:

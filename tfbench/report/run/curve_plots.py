@@ -9,7 +9,7 @@ from tfbench.report.figures import MAX_PANELS, Plot, add_legend, arm_style, keep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MANY_POINTS = 40  # of a line, from which markers would run into one another
+_MANY_POINTS = 12  # of a line, from which markers would run into one another
 _BYTES_PER_MB = 1e6
 _ACCURACY = "accuracy (share of samples)"
 _TOP_ACCURACY = 1.01  # room for a marker at 1

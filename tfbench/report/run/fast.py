@@ -1,21 +1,36 @@
 """What the fastest settings, found before a run, are worth in it."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from tfbench.records.fast import FAST_KEYS, speed_as_asked
-from tfbench.records.run import RunResult
+from tfbench.records.fast import read_fast
+from tfbench.records.run import RunRequest
 from tfbench.report.comparison.references import format_ratio
 from tfbench.report.formats import format_speed
 
 
-def fast_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
-    """Returns how a run's speed stands to that of its recipe as it is, and by which settings; nothing without trial."""
-    as_asked = speed_as_asked(result.request)
-    if as_asked is None:
+def fast_pairs(request: RunRequest, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
+    """Returns the speed of a run's recipe as it is, and by which settings the run is how much faster than that.
+
+    Nothing for a run that was made without trial.
+    """
+    fast, speed = read_fast(request), metrics.get("samples_per_second")
+    if fast is None:
         return []
-    request, speed = result.request, metrics.get("samples_per_second")
-    changed = [key for key in FAST_KEYS if f"training.{key}" in request.overrides]
-    settings = ", ".join(f"{key}={str(getattr(request.recipe.training, key)).lower()}" for key in changed)
-    before = f"({format_speed(as_asked)} samples/s, in one short run before)"
-    ratio = f"{format_ratio(speed / as_asked)} times the recipe as it is" if speed else "beside the recipe as it is"
-    return [("fast", f"{ratio} {before}: {settings or 'nothing that was tried is faster'}")]
+    pairs = [("without fast", f"{format_speed(fast.as_asked)} samples/s: the recipe as it is, in a short run before")]
+    settings = ", ".join(f"training.{key}={str(value).lower()}" for key, value in fast.settings.items())
+    if not settings:
+        return [*pairs, ("fast", "no setting that was tried is faster, so that this run has the recipe's own")]
+    return [*pairs, ("fast", f"{format_ratio(speed / fast.as_asked)} times that, by {settings}" if speed else settings)]
+
+
+def describe_fast(request: RunRequest, metrics: Mapping[str, float | None]) -> dict[str, Any] | None:
+    """Returns the same for scripts; None for a run that was made without trial."""
+    fast, speed = read_fast(request), metrics.get("samples_per_second")
+    if fast is None:
+        return None
+    return {
+        "samples_per_second_as_asked": fast.as_asked,
+        "speedup": speed / fast.as_asked if speed and fast.settings else None,
+        "settings": {f"training.{key}": value for key, value in fast.settings.items()},
+    }

@@ -7,6 +7,7 @@ from typing import Any
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.recipe import tables
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.run.fast import describe_fast
 from tfbench.schema import to_plain
 
 FORMAT_VERSION = 1
@@ -51,6 +52,7 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "resumed_from": result.request.resume.run_id if result.request.resume else None,
         "stop_reason": result.stop_reason,
         "summary": summary.metrics,
+        "fast": describe_fast(result.request, summary.metrics),
         "cost": _describe_cost(result),
         "settings": _plain(result.settings),
         "environment": _plain(result.environment),

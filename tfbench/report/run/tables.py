@@ -158,7 +158,7 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
     if text := describe_speed(metrics):
         steps = count(int(metrics.get("steady_steps") or 0), "steady step")
         pairs.append(("speed", f"{text} ({steps} in {format_time(metrics.get('steady_seconds') or 0.0)})"))
-    pairs += fast_pairs(result, metrics)
+    pairs += fast_pairs(result.request, metrics)
     if (median := metrics.get("step_time_median_seconds")) is not None:
         text = format_time(median)
         for name, label in (("p90", "p90"), ("p99", "p99"), ("mad", "MAD")):
