@@ -27,7 +27,7 @@ import click
 
 ENDLESS = 1_000_000  # epochs
 FAST = {"training.data_on_device": True, "training.steps_per_execution": 100}
-SETTINGS = {"tfbench, fast": FAST, "tfbench, fast, XLA": FAST | {"training.jit_compile": True}}
+SETTINGS = {"tfbench, fast": FAST, "tfbench, fast, XLA": FAST | {"training.compiler": "xla"}}
 PLAIN, LOOP = "fit, tf.data", "resident loop"
 ARMS = ("tfbench", *SETTINGS, PLAIN, "fit, NumPy", LOOP)
 BEFORE = "before"

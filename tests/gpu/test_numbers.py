@@ -90,9 +90,9 @@ def test_convolutions_give_the_loss_of_the_processor(trained: Any) -> None:
 
 
 def test_with_xla_the_loss_is_the_same_and_the_record_says_that_it_is_on(trained: Any) -> None:
-    off, on = trained(RECIPE, "default", DEVICE), trained(RECIPE, "default", DEVICE, "training.jit_compile=true")
+    off, on = trained(RECIPE, "default", DEVICE), trained(RECIPE, "default", DEVICE, "training.compiler=xla")
     compare("XLA on", on, off, BOUND)
-    assert (off["settings"]["jit_compile"], on["settings"]["jit_compile"]) == (False, True)
+    assert (off["settings"]["compiler"], on["settings"]["compiler"]) == ("graph", "xla")
 
 
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])

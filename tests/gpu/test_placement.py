@@ -38,15 +38,15 @@ def test_weights_and_the_step_s_products_are_on_the_device_that_was_named(strate
     assert found["feed"] == ("direct" if REHEARSAL else "prefetched")
 
 
-@pytest.mark.parametrize("jit_compile", ["false", "true"])
-def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: Path, jit_compile: str) -> None:
+@pytest.mark.parametrize("compiler", ["graph", "xla"])
+def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: Path, compiler: str) -> None:
     """The run itself fails where a step, or what gathers its samples, is placed elsewhere."""
     small = ("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", "--devices", DEVICE, "--no-mlflow")
-    lying = ("data_on_device=true", "steps_per_execution=100", f"jit_compile={jit_compile}")
+    lying = ("data_on_device=true", "steps_per_execution=100", f"compiler={compiler}")
     changes = [part for setting in lying for part in ("--set", f"training.{setting}")]
     usual, resident = run_json(*small, cwd=tmp_path), run_json(*small, *changes, cwd=tmp_path)
     show(
-        f"samples on {DEVICE}, XLA {jit_compile}: {resident['summary']['samples_per_second']:,.0f} samples/s",
+        f"samples on {DEVICE}, compiler {compiler}: {resident['summary']['samples_per_second']:,.0f} samples/s",
         f"batches from the host: {usual['summary']['samples_per_second']:,.0f} samples/s",
     )
     assert resident["devices"] == [DEVICE]

@@ -4,6 +4,7 @@ It holds a run with snapshots, a profile, a sweep, a calibration, a baseline and
 printed of them, byte by byte, and what it sent to MLflow.
 """
 
+import dataclasses
 import json
 import re
 import shutil
@@ -14,8 +15,13 @@ from typing import Any
 import pytest
 
 from runs import tracked_runs
+from tfbench.analysis.comparison.regression import find_unequal, make_sample
+from tfbench.records.journal import read_run
+from tfbench.records.sweep import Variation, list_settings, resolve_recipe
 from tfbench.runs.baseline import read_baseline
+from tfbench.store.noise_floors import find_noise_floor, list_noise_floors
 from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
 from tfbench.wording import format_share
 
 DATA = Path(__file__).parents[1] / "data" / "store_0.1.0"
@@ -23,7 +29,21 @@ SAID = DATA / "said"
 SWEEP, KEPT, FIRST, SECOND = "8d2510d2f36b", "9e06273d0665", "0900cf64f8de", "14ab84d5f90e"
 
 # Keys that recipes have got since, at the value that those of that version were measured with.
-NEWER_PARAMS = {"training.data_on_device": "false"}
+NEWER_PARAMS = {
+    "training.data_on_device": "false",
+    "training.backend": "tensorflow",
+    "effective.backend": "tensorflow",
+}
+NUM_NEWER = len(NEWER_PARAMS) + 4  # and the versions of JAX and PyTorch, with their CUDA
+# What has another name, and other values, since: (name, value) then and now, as recipes and as settings have it.
+RENAMED = {
+    ("training.jit_compile", "false"): ("training.compiler", "null"),
+    ("effective.jit_compile", "false"): ("effective.compiler", "graph"),
+}
+RENAMED_TEXTS = {
+    "jit_compile             false          false": "compiler                graph          graph",
+    '"jit_compile=False"': '"compiler=graph"',
+}
 
 # What was said then, and in which words it is now.
 OTHER_WORDS = {
@@ -40,7 +60,7 @@ Cli = Callable[..., Any]
 
 def in_words_of_now(said: str) -> str:
     """Returns what was said then as it is said now."""
-    for then, now in OTHER_WORDS.items():
+    for then, now in (OTHER_WORDS | RENAMED_TEXTS).items():
         said = said.replace(then, now)
     return said
 
@@ -71,7 +91,7 @@ def test_says_what_it_said(tfbench: Cli, store: Path, said: str, arguments: tupl
     done = tfbench(*arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     text = in_words_of_now((SAID / said).read_text(encoding="utf-8"))
-    text = re.sub(r"\b(\d+) values w", lambda found: f"{int(found[1]) + len(NEWER_PARAMS)} values w", text)
+    text = re.sub(r"\b(\d+) values w", lambda found: f"{int(found[1]) + NUM_NEWER} values w", text)
     now = re.sub(r'\n *"too_noisy": .*', "", done.stdout)
     if said == "diff.txt":  # its cautions had another order
         text, now = ("\n".join(sorted(one.splitlines())) for one in (text, now))
@@ -115,11 +135,14 @@ def test_what_is_sent_to_mlflow_is_what_was_sent(tfbench: Cli, store: Path) -> N
         for run in tracked_runs(store)
     }
     said = json.loads((SAID / "mlflow.json").read_text(encoding="utf-8"))
-    for run in (*sent.values(), *said.values()):  # cautions had another order
+    for run in (*sent.values(), *said.values()):  # cautions had another order, and runs of a sweep other names
+        if "tfbench.sweep" in run["tags"]:
+            del run["tags"]["mlflow.runName"]
         run["tags"]["tfbench.cautions"] = "\n".join(sorted(run["tags"].get("tfbench.cautions", "").splitlines()))
     for run in sent.values():
-        newer = [run["params"].pop(name) for name in NEWER_PARAMS if name in run["params"]]
-        assert newer in ([], list(NEWER_PARAMS.values()))
+        assert [run["params"].pop(name, value) for name, value in NEWER_PARAMS.items()] == list(NEWER_PARAMS.values())
+    for run in said.values():
+        run["params"] = dict(RENAMED.get(pair, pair) for pair in run["params"].items())
     assert sent == said
 
 
@@ -134,3 +157,43 @@ def test_a_sweep_that_is_done_is_not_made_again(tfbench: Cli, store: Path) -> No
 def test_a_baseline_is_read(store: Path) -> None:
     baseline = read_baseline(Store(store), str(DATA / "baseline.json"))
     assert len(baseline.sample.samples_per_second) == 3
+
+
+def test_a_baseline_and_a_calibration_of_it_are_of_runs_like_those_of_today(store: Path) -> None:
+    """The run is one of that version, which this one reads; what it was measured with is then told in today's words."""
+    baseline = read_baseline(Store(store), str(DATA / "baseline.json")).sample
+    (floor,) = list_noise_floors(Store(store))
+    result = read_run(store / "journals" / f"{SECOND}.jsonl")
+    assert result.settings is not None
+    now = make_sample([(result, 1.0)], group="now")
+    assert baseline.equals["compiler"] == now.equals["compiler"] == result.settings.compiler == "graph"
+    assert baseline.noise_key == floor.key
+    assert floor.key.settings == now.noise_key.settings
+    assert [one.name for one in find_unequal(baseline, now)] == []
+    xla = dataclasses.replace(result, settings=dataclasses.replace(result.settings, compiler="xla"))
+    assert [one.name for one in find_unequal(baseline, make_sample([(xla, 1.0)], group="now"))] == ["compiler"]
+    assert find_noise_floor(Store(store), xla) is None
+
+
+@pytest.mark.parametrize(("jit_compile", "compiler"), [(True, "xla"), (False, "graph")])
+def test_a_run_whose_step_was_compiled_by_xla_or_not_is_read(store: Path, jit_compile: bool, compiler: str) -> None:
+    path = store / "journals" / f"{SECOND}.jsonl"
+    text = path.read_text(encoding="utf-8").replace('"jit_compile":false', f'"jit_compile":{str(jit_compile).lower()}')
+    path.write_text(text.replace('"training.global_batch_size"]', '"training.jit_compile"]'), encoding="utf-8")
+    result = read_run(path)
+    assert result.settings is not None
+    assert (result.settings.compiler, result.request.recipe.training.compiler_used) == (compiler, compiler)
+    assert result.request.overrides == ("training.compiler",)
+
+
+def test_a_sweep_over_jit_compile_is_one_over_the_compiler(store: Path) -> None:
+    path = store / "sweeps" / f"{SWEEP}.jsonl"
+    plan, *others = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(plan)
+    record["plan"]["variations"] = [{"key": "training.jit_compile", "values": [False, True]}]
+    path.write_text("\n".join([json.dumps(record), *others]) + "\n", encoding="utf-8")
+    plan_now, _ = read_sweep(Store(store), SWEEP)
+    assert plan_now.variations == (Variation(key="training.compiler", values=("graph", "xla")),)
+    assert "jit_compile" not in plan_now.tables["training"]
+    recipes = [resolve_recipe(plan_now, setting, plan_now.arms[0]) for setting in list_settings(plan_now)]
+    assert [recipe.training.compiler for recipe in recipes] == ["graph", "xla"]

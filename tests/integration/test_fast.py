@@ -38,7 +38,7 @@ def test_the_fastest_settings_are_found_taken_and_written_down(tmp_path: Path) -
 
 
 def test_an_epoch_ends_within_a_call_where_samples_lie_on_the_device(tmp_path: Path) -> None:
-    settings = ("data_on_device=true", "steps_per_execution=4", "jit_compile=true")
+    settings = ("data_on_device=true", "steps_per_execution=4", "compiler=xla")
     changes = [part for setting in settings for part in ("--set", f"training.{setting}")]
     small = ("--data", "synthetic", "--set", "model.hidden_units=[8]", "--global-batch-size", "4096", "--epochs", "2")
     done = run("run", "mnist_mlp", *small, *changes, "--no-mlflow", "--format", "json", cwd=tmp_path)

@@ -279,12 +279,12 @@ def test_settings_are_the_same_in_all_strategies(
     ignored = {"steps_per_execution", "soft_device_placement"}
     settings = [{k: v for k, v in arm.document["settings"].items() if k not in ignored} for arm in arms]
     assert all(setting == settings[0] for setting in settings)
-    assert settings[0]["jit_compile"] is False
+    assert settings[0]["compiler"] == "graph"
 
 
 def test_xla_is_on_where_it_was_asked_for(compiled_and_diverging: tuple[Done, Done]) -> None:
     done, _ = compiled_and_diverging
-    assert done.document["settings"]["jit_compile"] is True
+    assert done.document["settings"]["compiler"] == "xla"
     assert done.document["summary"]["steady_steps"] == 5
 
 

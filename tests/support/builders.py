@@ -117,7 +117,7 @@ def build_settings(**fields: Any) -> EffectiveSettings:
     """Builds the effective settings of a run with every default."""
     return EffectiveSettings(
         **{
-            "jit_compile": False,
+            "compiler": "graph",
             "precision": "float32",
             "tensor_float_32": False,
             "steps_per_execution": 1,

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tfbench.backends.tensorflow import op_trace, peak, placement
+from tfbench.backends import peak
+from tfbench.backends.tensorflow import kernels, op_trace, placement
 from tfbench.machine import gpus
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import MeasurementConfig
@@ -77,7 +78,7 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
 
 def compiled(*, device: str, is_on: bool) -> dict[str, int]:
     """Counts marks of XLA in the trace of some steps, each of which the file holds once, for all events."""
-    _, _, model, batches = _build(device, "default", jit_compile=is_on)
+    _, _, model, batches = _build(device, "default", compiler="xla" if is_on else "graph")
 
     def train() -> None:
         model.fit(batches, steps_per_epoch=3, epochs=1, shuffle=False, verbose=0)
@@ -284,7 +285,7 @@ def peaks(*, device: str, precisions: list[str], chains: list[int]) -> dict[str,
     for precision in precisions:
         tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
         policy = "float32" if precision == "tf32" else precision
-        check = peak.measure_peak((device,), policy, seconds=1.0)
+        check = peak.measure_peak(kernels, (device,), policy, seconds=1.0)
         found["peak"][precision] = check.flops_per_second
         found["sizes"][precision] = list(check.sizes)
     tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -299,9 +300,9 @@ def peaks(*, device: str, precisions: list[str], chains: list[int]) -> dict[str,
 
 def _time_chain(device: str, size: int, dtype: str, chain: int) -> float:
     """Returns the operations a second of calls of so many products, in rounds as a peak is measured in."""
-    one = peak._build_candidate((device,), (size, size, size), dtype, chain=chain)
+    one = peak._build_candidate(kernels, (device,), (size, size, size), dtype, chain=chain)
     one.run(1)
-    num_calls = peak._count_calls(one.run, peak._find_least((device,)))
+    num_calls = peak._count_calls(one.run, peak._find_least(kernels, (device,)))
     return num_calls * one.flops / min(peak._time(one.run, num_calls) for _ in range(3))
 
 

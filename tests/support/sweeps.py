@@ -83,7 +83,7 @@ def build_brief(
             "equals": {
                 "model.hidden_units": [parameters],
                 "global_batch_size": batch,
-                "settings": {"jit_compile": False},
+                "settings": {"compiler": "graph"},
                 "environment": {"hostname": "bench"},
                 "device_kinds": ["cpu"],
             },

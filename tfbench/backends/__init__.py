@@ -4,7 +4,9 @@ import functools
 import importlib
 import os
 
-from tfbench.backends.backend import Backend
+from tfbench.backends.backend import Backend, Resident, Tracing
+from tfbench.backends.profiling import Profiling
+from tfbench.errors import DeviceError
 
 _DEFAULT = "tensorflow"
 
@@ -23,3 +25,36 @@ def load(name: str) -> Backend:
 def current() -> Backend:
     """Returns the back end of this process, which has but one: Keras takes it from KERAS_BACKEND as it is imported."""
     return load(os.environ.get("KERAS_BACKEND") or _DEFAULT)
+
+
+def resident() -> Resident:
+    """Returns the part of the current back end that trains from samples on the device.
+
+    Raises:
+        DeviceError: It has none.
+    """
+    if (part := current().resident) is None:
+        raise DeviceError(f"training.data_on_device: backend {current().name} cannot do it. Use backend = tensorflow.")
+    return part
+
+
+def tracing() -> Tracing:
+    """Returns the part of the current back end that tells its operations apart.
+
+    Raises:
+        DeviceError: It has none.
+    """
+    if (part := current().tracing) is None:
+        raise DeviceError(f"backend {current().name}: its operations cannot be told apart. Use backend = tensorflow.")
+    return part
+
+
+def profiling() -> Profiling:
+    """Returns the part of the current back end that takes a step apart.
+
+    Raises:
+        DeviceError: It has none.
+    """
+    if (part := current().profiling) is None:
+        raise DeviceError(f"backend {current().name}: a step of it cannot be taken apart. Use backend = tensorflow.")
+    return part

@@ -16,17 +16,15 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from tfbench.backends.peak import Kernels
 from tfbench.backends.placed import Placed
 from tfbench.backends.profiling import Call, Profiling
 from tfbench.backends.trace import Trace
 from tfbench.datasets.sources.splits import Split, SplitName, Splits
 from tfbench.machine.usage import GpuMemory
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.machine import Environment, PeakCheck
-from tfbench.records.profile import BandwidthCheck
+from tfbench.records.machine import Environment
 from tfbench.records.run import EffectiveSettings, Placement, ReplicaCheck
-
-Sizes = tuple[int, int, int]  # of a product of matrices: rows, what both factors have in common, columns
 
 
 class Watch(Protocol):
@@ -210,25 +208,6 @@ class Memory(Protocol):
         """Returns what an error says of memory that could not be had; None for an error of another kind."""
 
 
-class Peak(Protocol):
-    """What the devices of a run can compute and move at most, with the same threads."""
-
-    def measure_peak(
-        self, devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
-    ) -> PeakCheck:
-        """Times products of matrices on all devices at once; the fastest round of any counts.
-
-        Args:
-            devices: As of `Placed.device_names`.
-            precision: Of the layers, as Keras names it.
-            seconds: After which no more rounds are begun.
-            own_sizes: Of the product that most of the network's work is in, on one device; None: not known.
-        """
-
-    def measure_bandwidth(self, devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
-        """Times the addition of one large array to another, in place; arguments as of `measure_peak`."""
-
-
 class Tracing(Protocol):
     """The framework's own trace of its operations."""
 
@@ -254,11 +233,11 @@ class Backend:
     name: str
     placement: Placing
     feeding: Feeding
-    resident: Resident
     variables: Variables
     settings: Settings
     environment: Machine
     memory: Memory
-    peak: Peak
-    tracing: Tracing
-    profiling: Profiling
+    kernels: Kernels
+    resident: Resident | None = None  # None: samples cannot lie on its devices
+    tracing: Tracing | None = None  # None: its operations cannot be told apart
+    profiling: Profiling | None = None  # None: a step cannot be taken apart

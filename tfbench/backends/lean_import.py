@@ -8,6 +8,7 @@ from collections.abc import Iterable
 # picture galleries and data frames, none of which tfbench's own models and data sets use: a third of the time of the
 # import, and 150 MiB.
 NOT_NEEDED = ("matplotlib", "pandas", "scipy", "sklearn")
+NEEDED_BY = {"jax": {"scipy"}}  # of these, by a back end itself
 
 
 def import_without(name: str, left_out: Iterable[str]) -> None:

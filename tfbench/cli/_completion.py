@@ -1,4 +1,4 @@
-"""What the shell completes: recipes, their keys, runs, sweeps, strategies and devices."""
+"""What the shell completes: recipes, their keys, runs, sweeps, back ends, strategies and devices."""
 
 import os
 from collections.abc import Iterable
@@ -53,6 +53,13 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
         for key, value in values.items()
         if key.startswith(incomplete)
     ]
+
+
+def complete_backend(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the back ends."""
+    from tfbench.recipe.abilities import BACKEND_TITLES
+
+    return [CompletionItem(name, help=title) for name, title in BACKEND_TITLES.items() if name.startswith(incomplete)]
 
 
 def complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from tfbench.cli._completion import complete_devices, complete_strategy
+from tfbench.cli._completion import complete_backend, complete_devices, complete_strategy
 from tfbench.cli._options import allow_code_option, format_option, set_option
 from tfbench.cli._store import open_store, store_option, tracking_uri_option
 from tfbench.cli._units import DURATION, MEMORY
@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _KEYS = {
     # option -> recipe key
+    "backend": "training.backend",
     "strategy": "distribution.strategy",
     "devices": "distribution.devices",
     "data": "dataset.data",
@@ -70,7 +71,15 @@ global_batch_size_option = click.option(
     "--global-batch-size", metavar="N", type=Number(), help="Samples of a step, over all replicas."
 )
 
+backend_option = click.option(
+    "--backend",
+    metavar="NAME",
+    shell_complete=complete_backend,
+    help="Train with tensorflow, jax or torch. [default: the recipe's, tensorflow]",
+)
+
 _MEASURING_OPTIONS = (
+    backend_option,
     click.option(
         "--data", metavar="KIND", help="real, or synthetic: made from the seed, same shapes and sizes, no download."
     ),
@@ -100,6 +109,7 @@ _LIMIT_OPTIONS = (
 class Measuring(NamedTuple):
     """What the options of `measuring_options` were given."""
 
+    backend: str | None
     data: str | None
     data_dir: Path | None
     overrides: tuple[str, ...]
@@ -131,7 +141,7 @@ class Measuring(NamedTuple):
         """
         from tfbench.recipe.tables import parse_override
 
-        given = {**(direct or {}), "data": self.data}
+        given = {**(direct or {}), "backend": self.backend, "data": self.data}
         values = dict(parse_override(text) for text in self.overrides)
         return values | {_KEYS[name]: _read(name, value) for name, value in given.items() if value is not None}
 

@@ -10,6 +10,7 @@ from tfbench.cli._output import echo_lines, text_width, waiting
 
 if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
+    from tfbench.machine.frameworks import Framework
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
@@ -31,7 +32,7 @@ class Check(NamedTuple):
 @format_option
 @click.pass_context
 def command(context: click.Context, check: bool, output_format: str) -> None:
-    """Show the devices that TensorFlow sees.
+    """Show the installed back ends, and the devices that they see.
 
     If a GPU is in the machine but not seen, it says why, and how to mend it. --check trains a small network on each
     device, keeps nothing of it, and says what speaks against measuring there: other load, stolen time, a quota, the
@@ -44,18 +45,20 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
     """
     from tfbench.errors import ExitCode
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
+    from tfbench.machine.frameworks import ask_others
 
-    with waiting("asking TensorFlow for devices"):
-        facts = ask_devices()
+    with waiting("asking what is installed for devices"):
+        facts, others = ask_devices(), list(ask_others())
     problem = explain_missing_gpu(facts)
     if output_format == "text":
-        echo_lines(_describe(facts))
+        echo_lines([*_describe(facts), *map(_describe_other, others)])
         if problem:
             click.echo(f"\nNot seen: {problem}")
     devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
     checks = []
     for device in devices:
-        checks.append(_check(device))
+        backend = "tensorflow" if facts.tensorflow else others[0].name if others else "tensorflow"
+        checks.append(_check(device, backend))
         if output_format == "text":
             echo_lines(_describe_check(checks[-1], text_width()))
     if output_format == "json":
@@ -63,14 +66,14 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
 
         from tfbench.schema import to_plain
 
-        document = to_plain(facts) | {"problem": problem}
+        document = to_plain(facts) | {"problem": problem, "other_backends": [to_plain(one) for one in others]}
         if check:
             document["checks"] = [one._asdict() for one in checks]
         click.echo(json.dumps(document, indent=2))
     context.exit(ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE)
 
 
-def _check(device: str) -> Check:
+def _check(device: str, backend: str) -> Check:
     import tempfile
 
     from tfbench import api
@@ -81,7 +84,11 @@ def _check(device: str) -> Check:
         try:
             run = api.run(
                 "mnist_hidden100_mlp",
-                overrides={"measurement.seconds": CHECK_SECONDS, "measurement.checks": False},
+                overrides={
+                    "measurement.seconds": CHECK_SECONDS,
+                    "measurement.checks": False,
+                    "training.backend": backend,
+                },
                 devices=device,
                 synthetic=True,
                 store=folder,
@@ -118,5 +125,18 @@ def _describe(facts: "DeviceFacts") -> list[str]:
         lines.append(f"gpu:{index}  {gpu.name}{memory}, driver {gpu.driver or 'unknown'}")
     if not facts.gpus:
         lines.append("gpu    none")
+    if facts.tensorflow is None:
+        return [*lines, "TensorFlow is not installed"]
     cuda = f"built for CUDA {facts.cuda or 'of unknown version'}" if facts.built_with_cuda else "built without CUDA"
     return [*lines, f"TensorFlow {facts.tensorflow}, {cuda}"]
+
+
+def _describe_other(framework: "Framework") -> str:
+    from tfbench.recipe.abilities import BACKEND_TITLES
+
+    title = next(title for name, title in BACKEND_TITLES.items() if name == framework.name)
+    if framework.problem:
+        return f"{title} cannot be asked: {framework.problem}"
+    cuda = f"for CUDA {framework.cuda}" if framework.cuda else "without CUDA"
+    gpus = ", ".join(f"gpu:{index} {name}" for index, name in enumerate(framework.gpus))
+    return f"{title} {framework.version}, {cuda}{f', sees {gpus}' if gpus else ''}"

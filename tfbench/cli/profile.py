@@ -44,7 +44,7 @@ _NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of eac
     "tried",
     metavar="LIST",
     multiple=True,
-    help="Compare the step with variants of it, such as jit_compile=on,mixed_precision. May be given several times.",
+    help="Compare the step with variants of it, such as compiler=xla,mixed_precision. May be given several times.",
 )
 @click.option(
     "--builds",
@@ -86,7 +86,7 @@ def command(
     tfbench profile mnist_scratch_cnn --data synthetic --trace
     tfbench profile cifar10_resnet152 --data synthetic --seconds 60
     tfbench profile mnist_mlp --data synthetic \\
-        --try jit_compile=on,steps_per_execution=10,mixed_precision
+        --try compiler=xla,steps_per_execution=10,mixed_precision
     """
     from tfbench.runs.requests import profile_request
     from tfbench.runs.series import run_series

@@ -3,6 +3,7 @@
 import click
 
 from tfbench.cli._completion import complete_recipe
+from tfbench.cli._measuring import backend_option
 from tfbench.cli._options import format_option, load_named_recipe, set_option
 from tfbench.cli._output import echo_lines
 from tfbench.errors import ExitCode, TfbenchError
@@ -11,6 +12,7 @@ from tfbench.wording import shorten_lines
 
 @click.command(short_help="Check recipes without running them.")
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=complete_recipe)
+@backend_option
 @set_option
 @click.option(
     "--allow-code", "allows_code", is_flag=True, help="Accept recipes that name functions of your own; none is called."
@@ -18,18 +20,27 @@ from tfbench.wording import shorten_lines
 @format_option
 @click.pass_context
 def command(
-    ctx: click.Context, recipes: tuple[str, ...], overrides: tuple[str, ...], allows_code: bool, output_format: str
+    ctx: click.Context,
+    recipes: tuple[str, ...],
+    backend: str | None,
+    overrides: tuple[str, ...],
+    allows_code: bool,
+    output_format: str,
 ) -> None:
     """Check recipes, and every point of their sweeps, without running them.
 
-    All files are checked and all problems named. Exit code 2 if there is any.
+    All files are checked and all problems named, with --backend what a back end lacks for one. Exit code 2 if there is
+    any.
 
     \b
     tfbench validate mnist_mlp
     tfbench validate recipes/*.toml
     tfbench validate mine.toml --set training.global_batch_size=1024
     tfbench validate mine.toml --allow-code
+    tfbench validate recipes/*.toml --backend jax
     """
+    if backend:
+        overrides = (*overrides, f"training.backend={backend}")
     problems = {recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes}
     if output_format == "json":
         import json

@@ -1,8 +1,11 @@
 """ImageNet (ILSVRC 2012) or images like it: 1,281,167 + 50,000, 224x224 colour, 1000 classes, read as they are used."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pydantic
 
 from tfbench.datasets.sources.splits import RecordSplit, Split, Splits
@@ -91,25 +94,25 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
 
 def _load_folder(config: Config, folder: Path) -> Splits:
-    import numpy as np
-
     from tfbench.datasets.sources import image_files
 
     def read(path: object) -> object:
         return image_files.read_file(path, config.stored_size)
+
+    def read_array(path: bytes) -> npt.NDArray[np.uint8]:
+        return image_files.read_array(path, config.stored_size)
 
     classes = image_files.list_classes(folder / "train")
     _require_classes(config, len(classes), str(folder / "train"))
     splits = {}
     for name in ("train", "val"):
         paths, labels = image_files.list_images(folder / name, classes)
-        splits[name] = Split(inputs=paths, targets=labels, num_samples=len(paths), read=read)
+        splits[name] = Split(inputs=paths, targets=labels, num_samples=len(paths), read=read, read_array=read_array)
         _require_complete(config, name, len(paths), str(folder / name))
     # By class as they are listed, the first predictions would all be of the first class.
     order = np.random.default_rng(0).permutation(splits["val"].num_samples)
-    validation = Split(
-        inputs=splits["val"].inputs[order], targets=splits["val"].targets[order], num_samples=len(order), read=read
-    )
+    unsorted = splits["val"]
+    validation = dataclasses.replace(unsorted, inputs=unsorted.inputs[order], targets=unsorted.targets[order])
     return _build_splits(config, splits["train"], validation, f"image files, {folder}")
 
 

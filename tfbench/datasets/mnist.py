@@ -26,15 +26,24 @@ def describe(config: Config) -> DatasetSpec:
 def load_splits(config: Config, data_dir: str | None) -> Splits:
     """Loads train and test split (the test split is the validation set), scaled to 0..1 when fed to a model.
 
+    Args:
+        config: Nothing.
+        data_dir: Folder of the publisher's four IDX files or of Keras's `mnist.npz`, or of what tensorflow-datasets
+            prepared; None: tensorflow-datasets' own.
+
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
+    from tfbench.datasets.sources import mnist_files
     from tfbench.datasets.sources.tfds import load_tfds
 
+    if folder := mnist_files.find(data_dir):
+        return mnist_files.load(folder, describe(config))
     return load_tfds(
         "mnist",
         describe(config),
         data_dir,
         splits=("train", "test"),
         host="https://storage.googleapis.com",
+        accepted=mnist_files.ACCEPTED,
     )

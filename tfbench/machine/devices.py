@@ -10,6 +10,8 @@ from typing import Any
 
 from tfbench.errors import DeviceError
 from tfbench.machine import children
+from tfbench.machine.frameworks import is_installed
+from tfbench.machine.gpus import read_gpus
 from tfbench.records.machine import Gpu
 from tfbench.schema import build, schema
 
@@ -23,7 +25,7 @@ _TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold netw
 class DeviceFacts:
     """What decides whether TensorFlow can use a GPU."""
 
-    tensorflow: str
+    tensorflow: str | None  # version; None: it is not installed, and `gpus` are those that the driver knows
     logical_cores: int
     gpus: tuple[Gpu, ...] = ()  # that TensorFlow sees
     pci_gpus: tuple[str, ...] = ()  # addresses of NVIDIA's display devices on the PCI bus
@@ -68,11 +70,14 @@ def parse_report(stdout: str, stderr: str) -> DeviceFacts:
 
 
 def ask_devices() -> DeviceFacts:
-    """Asks TensorFlow, in a process of its own, whose chatter on stderr is kept from the user.
+    """Asks TensorFlow, in a process of its own, whose chatter on stderr is kept from the user; if it is installed.
 
     Raises:
         DeviceError: It did not answer.
     """
+    if not is_installed("tensorflow"):
+        system = read_system(Path("/"), os.environ)
+        return DeviceFacts(tensorflow=None, logical_cores=os.cpu_count() or 1, gpus=read_gpus(), **system)
     settings = {
         "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
@@ -103,7 +108,7 @@ def count_gpus(root: Path = Path("/")) -> int:
 
 def explain_missing_gpu(facts: DeviceFacts) -> str | None:
     """Says why a GPU in the machine is not seen, and how to mend it; None if one is seen or there is none."""
-    if facts.gpus or not (facts.pci_gpus or facts.device_nodes):
+    if facts.gpus or facts.tensorflow is None or not (facts.pci_gpus or facts.device_nodes):
         return None
     found = f"an NVIDIA GPU is in this machine ({', '.join(facts.pci_gpus or facts.device_nodes)}), but "
     if facts.driver is None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfbench.recipe import registry
+from tfbench.recipe.abilities import find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.expectations import find_unreachable
 from tfbench.recipe.sections import REGRESSION_LOSSES, DatasetConfig, TrainingConfig
@@ -32,7 +33,9 @@ def find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
     problems += find_misfits(spec, dataset.name, sections["training"])
-    if sections["model"].options.get("stateful") and not sections["measurement"].is_limited:
+    stateful = bool(sections["model"].options.get("stateful"))
+    problems += find_lacking(sections["training"].backend, carries_state=stateful)
+    if stateful and not sections["measurement"].is_limited:
         problems += _find_short_batches(spec, dataset.name, sections["training"])
     return problems
 

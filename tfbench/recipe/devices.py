@@ -58,12 +58,22 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
     return tuple(devices)
 
 
+def require_strategy(config: DistributionConfig, training: TrainingConfig) -> None:
+    """Raises DeviceError unless a back end has the strategy that is asked for."""
+    if training.backend != "tensorflow" and config.strategy != "default":
+        raise DeviceError(
+            f"strategy {config.strategy}: is one of TensorFlow's. Received: backend {training.backend}, which trains "
+            "on one device. Use strategy default, or backend tensorflow."
+        )
+
+
 def require_usable(config: DistributionConfig, training: TrainingConfig) -> None:
     """Checks what can be told without TensorFlow of devices that are all named, and changes nothing.
 
     Raises:
         DeviceError: The devices cannot be used, or the batch does not divide among them.
     """
+    require_strategy(config, training)
     devices = parse_devices(config)
     if devices and all(device.index >= 0 for device in devices):
         require_fitting(devices, config, training)
@@ -87,14 +97,15 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
                 f"training.{name}: must be divisible by num_replicas. "
                 f"Received: {size} with {num_replicas} replicas. Use {use}."
             )
-    if num_replicas > 1 and training.jit_compile:
+    uses_xla = training.backend == "tensorflow" and training.compiler_used == "xla"
+    if num_replicas > 1 and uses_xla:
         raise DeviceError(
-            "training.jit_compile: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
-            "different device). Use jit_compile = false, or one device."
+            "training.compiler: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
+            'different device). Use compiler = "graph", or one device.'
         )
-    if training.jit_compile and devices[0].kind == "cpu" and devices[0].index > 0:
+    if uses_xla and devices[0].kind == "cpu" and devices[0].index > 0:
         raise DeviceError(
-            f"training.jit_compile: XLA compiles for cpu:0 only, of the logical CPU devices. Received: {devices[0]}. "
+            f"training.compiler: XLA compiles for cpu:0 only, of the logical CPU devices. Received: {devices[0]}. "
             "They are one processor: use cpu:0."
         )
     if config.cross_device_ops == "nccl" and devices[0].kind == "cpu":

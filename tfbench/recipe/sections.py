@@ -5,11 +5,12 @@ tf.distribute's own. No part of a run but the entry points sees more than the se
 """
 
 import dataclasses
-import re
 from typing import Annotated, Any, Literal
 
 import pydantic
 
+from tfbench.recipe.abilities import COMPILERS, BackendName, Compiler, require_able, require_compiler
+from tfbench.recipe.bands import AccuracyBand, DirectionKey, EpochKey, LossBand
 from tfbench.recipe.optimizers import AdadeltaConfig, AdamConfig, RmspropConfig, SgdConfig
 from tfbench.schema import (
     Count,
@@ -23,7 +24,6 @@ from tfbench.schema import (
     one_of,
     schema,
 )
-from tfbench.wording import shorten
 
 BatchSize = Annotated[Count, pydantic.Field(le=16_777_216)]
 Threads = Annotated[NaturalNumber, pydantic.Field(le=4096)]
@@ -31,41 +31,6 @@ REGRESSION_LOSSES = ("mean_squared_error", "summed_squared_error")
 Head = Literal["logits", "double_softmax"]
 MAX_SEED = 2**31 - 1
 Seed = Annotated[NaturalNumber, pydantic.Field(le=MAX_SEED)]
-Accuracy = Annotated[Number, pydantic.Field(ge=0, le=1)]
-_EPOCH = "[1-9][0-9]{0,6}"
-_DIRECTION = "(forward|backward)/.+"
-
-
-def _require_epoch(text: str) -> str:
-    if not re.fullmatch(_EPOCH, text):
-        raise ValueError(f"must be the number of an epoch, from 1 on. Received: '{shorten(text)}'.")
-    return text
-
-
-def _require_band(value: Any) -> Any:
-    is_pair = isinstance(value, list | tuple) and len(value) == 2
-    if not is_pair or (all(isinstance(number, int | float) for number in value) and value[0] > value[1]):
-        raise ValueError(f"must be [lowest, highest]. Received: {shorten(repr(value))}.")
-    return value
-
-
-def _require_direction(text: str) -> str:
-    if not re.fullmatch(_DIRECTION, text):
-        raise ValueError(f"must be forward/LAYER or backward/LAYER. Received: '{shorten(text)}'.")
-    return text
-
-
-# The keys of TOML and JSON are strings.
-EpochKey = Annotated[
-    str, pydantic.AfterValidator(_require_epoch), pydantic.WithJsonSchema({"type": "string", "pattern": f"^{_EPOCH}$"})
-]
-AccuracyBand = Annotated[tuple[Accuracy, Accuracy], pydantic.BeforeValidator(_require_band)]
-DirectionKey = Annotated[
-    str,
-    pydantic.AfterValidator(_require_direction),
-    pydantic.WithJsonSchema({"type": "string", "pattern": f"^{_DIRECTION}$"}),
-]
-LossBand = Annotated[tuple[NonNegativeNumber, NonNegativeNumber], pydantic.BeforeValidator(_require_band)]
 
 
 @schema
@@ -104,6 +69,8 @@ class DatasetConfig:
 class TrainingConfig:
     """How the model is trained; everything that could differ between two arms is explicit here, never "auto"."""
 
+    backend: BackendName = "tensorflow"
+    """The framework that Keras trains with; `jax` and `torch` have to be installed, as by `tfbench[jax]`."""
     global_batch_size: BatchSize
     """Samples of a step, over all replicas."""
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
@@ -138,15 +105,17 @@ class TrainingConfig:
     data_on_device: Flag = False
     """Whether the training samples lie on the device, where each step gathers its batch by their numbers, and one
     compiled loop does the steps of an execution; for samples in memory that are not cropped, and not for `mirrored`."""
-    jit_compile: Flag = False
-    """Whether XLA compiles the step; for one replica only."""
+    compiler: Compiler | None = None
+    """What makes a step of the network: "graph" (TensorFlow's own graph), "xla" (on `tensorflow` for one replica only),
+    "inductor" (`torch.compile`) or "eager" (operation after operation from Python). Not set: "graph" on `tensorflow`,
+    "xla" on `jax`, "eager" on `torch`."""
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     """Keras's policy for the types of weights and computations."""
     tensor_float_32: Flag = False
     """Whether GPUs may compute "float32" with ten bits of mantissa, which no CPU does; TensorFlow's own default is
     true."""
     deterministic: Flag = False
-    """Whether operations give the same bits each time; not together with `jit_compile`."""
+    """Whether operations give the same bits each time; on `tensorflow` not together with `compiler = "xla"`."""
     seed: Seed = 0
     """Draws the initial weights, the order of the data and synthetic data."""
     intra_op_threads: Threads = 0
@@ -155,13 +124,25 @@ class TrainingConfig:
     """Threads that start operations; 0: as many as TensorFlow likes."""
 
     def __post_init__(self) -> None:
-        if self.jit_compile and self.deterministic:
+        require_compiler(self.backend, self.compiler_used)
+        if self.backend == "tensorflow" and self.compiler == "xla" and self.deterministic:
             raise ValueError(
-                "jit_compile cannot be true with deterministic = true: Keras switches XLA off under op determinism, "
-                "so that the run would not be the one asked for. Set one of them to false."
+                'compiler cannot be "xla" with deterministic = true: Keras switches XLA off under op determinism, so '
+                'that the run would not be the one asked for. Set compiler = "graph", or deterministic = false.'
             )
+        require_able(
+            self.backend,
+            steps_per_execution=self.steps_per_execution,
+            data_on_device=self.data_on_device,
+            sets_threads=bool(self.intra_op_threads or self.inter_op_threads),
+        )
         if "double_softmax" in (self.head, self.validation_head) and self.loss != "sparse_categorical_crossentropy":
             raise ValueError(f"head: double_softmax needs sparse_categorical_crossentropy. Received: {self.loss}.")
+
+    @property
+    def compiler_used(self) -> Compiler:
+        """What makes a step, where the back end's own choice is written out."""
+        return self.compiler or COMPILERS[self.backend][0]
 
 
 @schema

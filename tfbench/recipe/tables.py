@@ -8,6 +8,7 @@ from tfbench.errors import RecipeError, did_you_mean
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe.conflicts import find_conflicts
 from tfbench.recipe.expectations import drop_unreachable
+from tfbench.recipe.jit_compile import read_training
 from tfbench.recipe.sections import (
     CostConfig,
     DistributionConfig,
@@ -63,6 +64,9 @@ def from_tables(
         for key in tables
         if key not in _TABLES
     ]
+    training, found = read_training(tables.get("training"))
+    problems += found
+    tables = {**tables, "training": training} if "training" in tables else tables
     sections: dict[str, Any] = {}
     for key, cls in SECTIONS.items():
         if key in ("recipe", "training") and key not in tables:

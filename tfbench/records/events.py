@@ -5,6 +5,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
+from tfbench.recipe.jit_compile import read_settings
 from tfbench.records.lines import UNREADABLE, Record
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
 from tfbench.records.profile import (
@@ -302,12 +303,17 @@ def field_types(cls: type[Recorded]) -> Mapping[str, Any]:
 
 
 def read_event(record: Record) -> Event:
-    """Returns what a record tells.
-
-    A field that its class does not have is passed over; one that is missing is None where that may be.
+    """Returns what a record tells, without fields that its class does not have; one that is missing may be None.
 
     Raises:
         RecipeError: Naming every field that is not of its type.
     """
+    return class_of(record)(time=record.get("time", 0.0), **read_fields(record))
+
+
+def read_fields(record: Record, *, strict: bool = False) -> dict[str, Any]:
+    """Returns the fields of a record, an earlier version's too, as its class has them; see `build_fields`."""
     cls = class_of(record)
-    return cls(time=record.get("time", 0.0), **build_fields(field_types(cls), record, record["kind"]))
+    if cls is Ready and isinstance(record.get("settings"), Mapping):
+        record = record | {"settings": read_settings(record["settings"])}
+    return build_fields(field_types(cls), record, record["kind"], strict=strict)

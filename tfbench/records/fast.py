@@ -25,4 +25,5 @@ def read_fast(request: RunRequest) -> Fast | None:
         return None
     keys = request.tags.get(CHANGED_TAG, "").split()
     training = request.recipe.training
+    training = dataclasses.replace(training, compiler=training.compiler_used)
     return Fast(as_asked=float(request.tags[AS_ASKED_TAG]), settings={key: getattr(training, key) for key in keys})

@@ -3,7 +3,7 @@
 import typing
 from collections.abc import Iterator
 
-from tfbench.records.events import Requested, class_of, field_types
+from tfbench.records.events import Requested, class_of, read_fields
 from tfbench.records.lines import MAX_TIME, Record
 from tfbench.records.run import RunRequest
 from tfbench.schema import build_fields
@@ -27,7 +27,7 @@ def check(record: Record) -> None:
     kind = record["kind"]
     for problem in _find_unbounded(record, kind):
         raise ValueError(problem)
-    build_fields(field_types(class_of(record)), record, kind, strict=True)
+    read_fields(record, strict=True)
     if class_of(record) is Requested:
         types = {name: hint for name, hint in _REQUEST.items() if name in record["request"]}
         build_fields(types, record["request"], kind, strict=True)

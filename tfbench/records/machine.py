@@ -31,13 +31,17 @@ class Environment:
     os: str
     python: str
     tfbench: str
-    tensorflow: str
-    tensorflow_cuda: str | None
     keras: str
     numpy: str
     git_commit: str | None  # of the working tree that tfbench was started in
     git_dirty: bool | None
     load_average: float | None  # one minute, before training
+    tensorflow: str | None = None  # None: the run was not one of TensorFlow's; of the others likewise
+    tensorflow_cuda: str | None = None
+    jax: str | None = None
+    jax_cuda: str | None = None
+    torch: str | None = None
+    torch_cuda: str | None = None
     num_sockets: int | None = None
     cpu_quota_cores: float | None = None  # that the control group allows; None: no limit
     cpu_governor: str | None = None  # "performance"; several where cores differ: "performance, powersave"

@@ -1,9 +1,10 @@
 """What is recorded of a profile: the readings of a step's phases, layers and variants, before any statistics."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from tfbench.schema import schema
+from tfbench.recipe.jit_compile import read_values
+from tfbench.schema import read_by, schema
 
 # Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
 PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
@@ -17,10 +18,10 @@ COPY_CALL = "copy"  # a batch from the host to a device that is not the host
 
 @schema
 class Variant:
-    """The same step with some values of the recipe changed."""
+    """The same step with some values of the recipe, by their keys, changed."""
 
-    name: str  # as it was asked for: "jit_compile=on"
-    values: dict[str, Any] = dataclasses.field(default_factory=dict)  # key of the recipe -> value
+    name: str  # as it was asked for: "compiler=xla"
+    values: Annotated[dict[str, Any], read_by(read_values)] = dataclasses.field(default_factory=dict)
 
 
 @schema

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any, Literal
 
+from tfbench.recipe.abilities import Compiler
+from tfbench.recipe.jit_compile import RecipeKeys
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
 from tfbench.records.profile import Profile, ProfileRequest
@@ -96,9 +98,9 @@ class ReplicaCheck:
 
 @schema
 class EffectiveSettings:
-    """Settings as TensorFlow and Keras report them after the model was compiled."""
+    """Settings as the back end and Keras report them after the model was compiled."""
 
-    jit_compile: bool
+    compiler: Compiler
     precision: str
     tensor_float_32: bool
     steps_per_execution: int
@@ -113,6 +115,7 @@ class EffectiveSettings:
     onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
     # Of the visible GPUs on the PCI bus, in their order, by which the environment describes them. Empty: not known.
     gpu_addresses: tuple[str, ...] = ()
+    backend: str = "tensorflow"  # as Keras names it; older records are all of this one
 
 
 @schema
@@ -210,7 +213,7 @@ class RunRequest:
     recipe: Recipe
     data_dir: str | None = None
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
-    overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
+    overrides: RecipeKeys = ()  # keys of the recipe that the command line set
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.jit_compile import RecipeKeys, read_variation
 from tfbench.recipe.sections import BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
@@ -22,15 +23,20 @@ Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
 
 @schema
 class Arm:
-    """Where a setting is measured: a strategy, and the devices that it gets; none named: those it chooses itself."""
+    """Where and how a setting is measured: a strategy, the devices that it gets, and values of the recipe of its own.
+
+    No devices named: those that the strategy chooses itself. The values are under dotted keys.
+    """
 
     strategy: Text
     devices: tuple[Text, ...] = ()
+    values: tuple[tuple[Text, Any], ...] = ()
 
     @property
     def label(self) -> str:
-        """As it is written on the command line: "mirrored gpu:0,gpu:1"."""
-        return " ".join(part for part in (self.strategy, ",".join(self.devices)) if part)
+        """As it is written on the command line: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax"."""
+        values = (f"{key.removeprefix('training.')}={format_value(value)}" for key, value in self.values)
+        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values) if part)
 
 
 def replica_arms(kind: str, counts: Sequence[int]) -> tuple[Arm, ...]:
@@ -56,6 +62,11 @@ class Variation:
     key: Text
     values: tuple[Any, ...]
 
+    def __post_init__(self) -> None:
+        key, values = read_variation(self.key, self.values)
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "values", values)
+
 
 @schema
 class SweepPlan:
@@ -69,7 +80,7 @@ class SweepPlan:
     created: float  # seconds since 1970, UTC
     recipe_name: str
     tables: dict[str, Any]
-    overrides: tuple[str, ...]  # keys that the command line set
+    overrides: RecipeKeys  # keys that the command line set
     variations: tuple[Variation, ...]
     arms: tuple[Arm, ...]
     num_rounds: RoundCount
@@ -144,6 +155,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
     values: dict[str, Any] = {}
     for key, value in setting.items():
         values |= dict.fromkeys(_THREAD_KEYS, value) if key == THREADS else {key: value}
+    values |= dict(arm.values)
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, len(arm.devices))
     named_tables.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfbench.errors import RecipeError, did_you_mean
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.jit_compile import COMPILER_KEY, JIT_COMPILE, compiler_of
 from tfbench.recipe.sections import Recipe, TrainingConfig
 from tfbench.records.profile import Variant
 
@@ -14,7 +15,7 @@ BASE = "as it stands"  # the step without changes; no variant can be called so, 
 CONTROL = "the same again"  # of older profiles, which built nothing but the step without changes a second time
 DEFAULT_BUILDS = 5
 
-_TRAINING_KEYS = ("jit_compile", "steps_per_execution", "precision", "head")
+_TRAINING_KEYS = ("steps_per_execution", "precision", "head")
 _MIXED_PRECISION = "mixed_precision"
 _OPTIMIZER = "training.optimizer."
 _SWITCHES = {"on": True, "off": False, "true": True, "false": False}
@@ -41,7 +42,7 @@ _REFUSALS = {
 
 
 def parse_variants(texts: Sequence[str], recipe: Recipe) -> tuple[Variant, ...]:
-    """Reads lists such as "jit_compile=on,steps_per_execution=10+mixed_precision" into checked variants.
+    """Reads lists such as "compiler=xla,steps_per_execution=10+mixed_precision" into checked variants.
 
     Items stand between commas, the changes of an item between plus signs. A change is KEY=VALUE, KEY alone for a
     switch that is to be on, or mixed_precision, which means precision=mixed_bfloat16. Keys of [training], of its
@@ -58,8 +59,8 @@ def parse_variants(texts: Sequence[str], recipe: Recipe) -> tuple[Variant, ...]:
     seen: list[tuple[Recipe, str]] = []
     for item in (item.strip() for text in texts for item in _split(text, r",")):
         variant = _parse_item(item, recipe)
-        changed = apply_variant(recipe, variant)
-        if changed == recipe:
+        changed = _written_out(apply_variant(recipe, variant))
+        if changed == _written_out(recipe):
             raise RecipeError(f"--try {item}: that is what the recipe has, and it is timed in any case. Leave it out.")
         if same := next((name for other, name in seen if other == changed), None):
             raise RecipeError(f"--try {item}: is the same variant as {same}. Leave one of them out.")
@@ -87,13 +88,19 @@ def apply_variant(recipe: Recipe, variant: Variant) -> Recipe:
     return recipe_tables.from_tables(tables, name=recipe.name, source=origin, varied=tuple(variant.values))
 
 
+def _written_out(recipe: Recipe) -> Recipe:
+    """Returns the recipe with the compiler that its back end chooses, which is then equal to one that names it."""
+    training = dataclasses.replace(recipe.training, compiler=recipe.training.compiler_used)
+    return dataclasses.replace(recipe, training=training)
+
+
 def _parse_item(item: str, recipe: Recipe) -> Variant:
     values: dict[str, Any] = {}
     for change in (change.strip() for change in _split(item, r"\+(?=\s*[A-Za-z_]|\s*$)")):  # no plus sign of 1e+3
         if not change:
             raise RecipeError(
                 f"--try {item or '...'}: is empty where a change should be. Write KEY=VALUE between commas, and plus "
-                "signs between changes of one variant: jit_compile=on,steps_per_execution=10+mixed_precision."
+                "signs between changes of one variant: compiler=xla,steps_per_execution=10+mixed_precision."
             )
         key, value = _parse_change(item, change, recipe)
         if key in values:
@@ -104,6 +111,10 @@ def _parse_item(item: str, recipe: Recipe) -> Variant:
 
 def _parse_change(item: str, change: str, recipe: Recipe) -> tuple[str, Any]:
     name, equals, text = (part.strip() for part in change.partition("="))
+    if name.rpartition(".")[2] == JIT_COMPILE:
+        if (switch := text if equals else "on") not in _SWITCHES:
+            raise RecipeError(f"--try {item}: {name} is on or off; compiler has other values. Received: '{text}'.")
+        return COMPILER_KEY, compiler_of(_SWITCHES[switch])
     if name == _MIXED_PRECISION:
         if equals and text != "on":
             raise RecipeError(
@@ -152,7 +163,8 @@ def _find_refusal(key: str) -> str | None:
 def _list_values(recipe: Recipe) -> dict[str, Any]:
     """Returns the keys that may be changed, with the values that they have."""
     training, model = recipe.training, recipe.model
-    values = {f"training.{key}": getattr(training, key) for key in _TRAINING_KEYS}
+    values = {COMPILER_KEY: training.compiler_used}
+    values |= {f"training.{key}": getattr(training, key) for key in _TRAINING_KEYS}
     values |= {
         f"{_OPTIMIZER}{field.name}": getattr(training.optimizer, field.name)
         for field in dataclasses.fields(training.optimizer)

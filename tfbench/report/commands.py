@@ -9,6 +9,7 @@ from typing import Any
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.jit_compile import COMPILER_KEY
 from tfbench.recipe.tables import list_values
 from tfbench.recipe.toml_text import describe_values
 from tfbench.records.run import RunRequest
@@ -126,7 +127,7 @@ def vary_command(
         None: a value cannot be varied alone, since others depend on it, or the recipe has none to hold it against.
     """
     tables = recipe_tables.to_tables(request.recipe)
-    own = list_values(_measured(tables))
+    own = list_values(_measured(tables)) | {COMPILER_KEY: request.recipe.training.compiler_used}
     if "training.optimizer.name" in values or any(own.get(key) is None for key in values):
         return None
     name, overrides = _name_and_values(request.recipe.name, tables, request.overrides)

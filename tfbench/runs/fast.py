@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbench.errors import InterruptedRunError, MeasurementError
+from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError
 from tfbench.recipe.sections import OutputConfig
 from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG
 from tfbench.records.run import RunRequest, RunResult
@@ -40,6 +40,10 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
         MeasurementError: The recipe as it is has no speed.
         TfbenchError: The recipe as it is was refused.
     """
+    if request.recipe.training.backend != "tensorflow":
+        raise RecipeError(
+            f"--fast: tries what TensorFlow can do. Received: backend {request.recipe.training.backend}. Leave it out."
+        )
     group = new_id()
     changes: list[dict[str, Any]] = [{}]
 
@@ -81,7 +85,7 @@ def _describe(changes: Mapping[str, Any]) -> str:
     words = {
         "data_on_device": "on the device",
         "steps_per_execution": f"{changes.get('steps_per_execution')} steps a call",
-        "jit_compile": "XLA" if changes.get("jit_compile") else "no XLA",
+        "compiler": "XLA" if changes.get("compiler") == "xla" else "no XLA",
     }
     return ", ".join(words[key] for key in changes) or "as it is"
 
@@ -99,10 +103,8 @@ def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host
     steps = max(size for size in sizes if size <= max(1.0, min(most, per_epoch)))
     place = {} if on_host else {"data_on_device": True}
     has_xla = not training.deterministic and (placement is None or placement.num_replicas == 1)
-    compilers = [True, False] if has_xla else [False]
-    return _distinct(
-        request, [place | {"steps_per_execution": steps, "jit_compile": compiler} for compiler in compilers]
-    )
+    compilers = ["xla", "graph"] if has_xla else ["graph"]
+    return _distinct(request, [place | {"steps_per_execution": steps, "compiler": compiler} for compiler in compilers])
 
 
 def _num_steps(request: RunRequest, per_epoch: int, steps_per_second: float) -> float:
@@ -116,6 +118,7 @@ def _num_steps(request: RunRequest, per_epoch: int, steps_per_second: float) -> 
 def _distinct(request: RunRequest, wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns of each what is neither set by the user nor so already, without those that are the same then."""
     training, found = request.recipe.training, []
+    training = dataclasses.replace(training, compiler=training.compiler_used)
     for changes in wanted:
         kept = {
             key: value

@@ -125,6 +125,8 @@ def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
     Raises:
         RecipeError: It would train as no profile can tell.
     """
+    if (backend := request.recipe.training.backend) != "tensorflow":
+        raise RecipeError(f"training.backend: no step can be taken apart on backend {backend}. Use tensorflow.")
     if request.recipe.training.data_on_device:
         raise RecipeError(
             "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "

@@ -1,6 +1,7 @@
 """The record of a sweep in the store: its plan, and what came of each of its runs, a line each."""
 
 import contextlib
+import dataclasses
 import fcntl
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -228,7 +229,9 @@ def _read(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
         if version != FORMAT_VERSION:
             raise ValueError(f"format {version} is not known to this version of tfbench")
         plan = build(SweepPlan, records[0].get("plan"), "plan")
-        tables.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")  # as anything may be in them
+        # As anything may be in them, and keys of an earlier version.
+        recipe = tables.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")
+        plan = dataclasses.replace(plan, tables=tables.to_tables(recipe))
         ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]
     except (RecipeError, ValueError) as error:
         raise TrackingError(f"{path}: is no record of a sweep: {error}") from error

@@ -60,7 +60,7 @@ def compare_sweep(
         arms=[arm.label for arm in plan.arms],
         baseline=baseline,
         failures=failures.values(),
-        compared=() if plan.per_replica_batch_size is None else ("global_batch_size",),
+        compared=_list_compared(plan),
     )
     return dataclasses.replace(comparison, own_settings=_own_settings(briefs, plan), unreadable=unreadable)
 
@@ -121,6 +121,13 @@ def floors_of(store: Store) -> FindFloor:
         return floors.get(build(NoiseKey, brief.noise_key, "noise_key"))
 
     return find
+
+
+def _list_compared(plan: SweepPlan) -> tuple[str, ...]:
+    """Returns what the arms of a sweep differ in on purpose, of what must be equal."""
+    batch = () if plan.per_replica_batch_size is None else ("global_batch_size",)
+    keys = dict.fromkeys(key for arm in plan.arms for key, _ in arm.values)
+    return (*batch, *(key if key.startswith(("model.", "dataset.")) else key.partition(".")[2] for key in keys))
 
 
 def _own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None) -> dict[str, Any] | None:

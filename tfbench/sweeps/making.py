@@ -84,7 +84,7 @@ def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> Arms:
     if own != Arm(strategy="default"):
         return Arms([own], {})
     arms = Arms([], {})
-    for arm in machine_arms(count_gpus()):
+    for arm in machine_arms(count_gpus(), request.recipe.training.backend):
         try:
             check_points(new_plan(request, [arm], num_rounds=1, variations=variations))
         except RecipeError as error:

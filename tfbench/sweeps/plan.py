@@ -6,11 +6,12 @@ from typing import Any
 
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
+from tfbench.recipe.abilities import BackendName
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import Arm, SweepPlan, Variation
+from tfbench.records.sweep import BATCH_KEY, Arm, SweepPlan, Variation
 from tfbench.schema import build
 from tfbench.wording import shorten
 
@@ -30,14 +31,23 @@ def new_plan(
 
     Args:
         request: What a run of the recipe would be; the sweep gets its id.
-        arms: Each is taken once; the first is the baseline.
+        arms: Each is taken once; the first is the baseline. None sets what is varied.
         num_rounds: How often each point is run.
         variations: What is varied.
         run_timeout_seconds: After which a run is ended.
         memory_limit_bytes: Beyond which a run is ended.
         time_budget_seconds: After which no further run is made.
         per_replica_batch_size: Of every arm, whose devices are named; None: all have the recipe's global batch size.
+
+    Raises:
+        RecipeError: An arm sets what is varied.
     """
+    varied = {variation.key for variation in variations}
+    for arm in arms:
+        if both := varied.intersection(dict(arm.values)):
+            raise RecipeError(
+                f"{shorten(arm.label)}: {', '.join(sorted(both))} is varied already. Set it in one place."
+            )
     return SweepPlan(
         sweep_id=request.run_id,
         created=request.created,
@@ -57,16 +67,37 @@ def new_plan(
 
 
 def parse_arm(text: str) -> Arm:
-    """Reads "mirrored cpu:0,cpu:1"; the devices may be left out.
+    """Reads "mirrored cpu:0,cpu:1" or "default cpu:0 backend=jax"; the devices may be left out.
 
     Raises:
-        RecipeError: There are more than two words, or none.
+        RecipeError: There are more than two words before those with "=", or none, or a value cannot be read.
     """
-    words = text.split()
-    if not 1 <= len(words) <= 2:
-        raise RecipeError(f'--arm "{shorten(text)}": must be STRATEGY DEVICES, for example "mirrored cpu:0,cpu:1".')
+    parts = text.split()
+    words = [part for part in parts if "=" not in part]
+    if not 1 <= len(words) <= 2 or parts[: len(words)] != words:
+        raise RecipeError(
+            f'--arm "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE..., for example "mirrored cpu:0,cpu:1" or '
+            '"default cpu:0 backend=jax".'
+        )
     devices = tuple(device for device in "".join(words[1:]).split(",") if device)
-    return build(Arm, {"strategy": words[0], "devices": devices}, f'--arm "{shorten(text)}"')
+    values = dict(_read_arm_value(part, text) for part in parts[len(words) :])
+    arm = {"strategy": words[0], "devices": devices, "values": tuple(values.items())}
+    return build(Arm, arm, f'--arm "{shorten(text)}"')
+
+
+def _read_arm_value(text: str, arm: str) -> tuple[str, Any]:
+    """Reads KEY=VALUE, where a key without a section is one of [training]."""
+    key = text.partition("=")[0]
+    try:
+        key, value = tables.parse_override(text if "." in key else f"training.{text}")
+    except RecipeError as error:
+        raise RecipeError(f'--arm "{shorten(arm)}": {shorten(text)}: must be KEY=VALUE, as of --set.') from error
+    if key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY:
+        raise RecipeError(
+            f'--arm "{shorten(arm)}": {shorten(key)}: must be a key of {", ".join(VARIABLE_SECTIONS)}, and not the '
+            "batch size, which all arms have in common."
+        )
+    return key, value
 
 
 def parse_variation(text: str) -> Variation:
@@ -124,12 +155,15 @@ def own_arm(recipe: Recipe) -> Arm:
     return Arm(strategy=recipe.distribution.strategy, devices=recipe.distribution.devices)
 
 
-def machine_arms(num_gpus: int) -> tuple[Arm, ...]:
+def machine_arms(num_gpus: int, backend: BackendName = "tensorflow") -> tuple[Arm, ...]:
     """Returns what there is to compare on a machine: its processor with a GPU, and with all of several.
 
-    Without a GPU it is the processor with two logical devices of it, which tells what a strategy itself costs.
+    Without a GPU it is the processor with two logical devices of it, which tells what a strategy itself costs. A back
+    end without strategies has the processor and a GPU.
     """
     processor = Arm(strategy="default", devices=("cpu:0",))
+    if backend != "tensorflow":
+        return processor, *((Arm(strategy="default", devices=("gpu:0",)),) if num_gpus else ())
     if not num_gpus:
         return processor, Arm(strategy="mirrored", devices=("cpu:0", "cpu:1"))
     gpus = tuple(f"gpu:{index}" for index in range(num_gpus))

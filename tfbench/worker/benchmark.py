@@ -14,6 +14,7 @@ from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.machine.usage import UsageMeter, count_other_workers, read_memory
 from tfbench.recipe import conflicts, registry
+from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
@@ -104,7 +105,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     backend = backends.current()
     backend.placement.require_possible(recipe.distribution, training)
 
-    journal.append("stage", name="starting TensorFlow")
+    journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
     set_process_wide(training)
     resolved = backend.placement.resolve(recipe.distribution, training)
@@ -120,7 +121,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     for note in splits.notes:
         journal.append("note", text=note)
     if training.data_on_device:
-        backend.resident.require_in_memory(splits)
+        backends.resident().require_in_memory(splits)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
     if misfits:  # of data whose size only the user's own code knew
         raise RecipeError("\n".join(misfits))
@@ -132,7 +133,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
         if training.data_on_device:
-            backend.resident.require_plain_fit(model)
+            backends.resident().require_plain_fit(model)
         if request.resume:
             snapshots.resume_training(model, request.resume)
     prepared = Prepared(

@@ -7,9 +7,13 @@ from tfbench import backends
 from tfbench.datasets.sources.splits import count_steps_per_epoch
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe import registry
+from tfbench.recipe.abilities import COMPILERS
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import user_code
+from tfbench.worker.initial_weights import drawn_by_numpy
+
+_JIT_COMPILERS = {"xla": "XLA", "inductor": "torch.compile"}  # what Keras's `jit_compile` stands for
 
 
 def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
@@ -18,10 +22,11 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = F
     Raises:
         RecipeError: Its output is not what the data's targets need.
     """
-    if registry.is_code(config.name):
-        return user_code.build_model(config, spec, allows_code=allows_code)
-    module = registry.load("models", config.name)
-    model = module.build_model(module.Config(**config.options), spec)
+    with drawn_by_numpy():
+        if registry.is_code(config.name):
+            return user_code.build_model(config, spec, allows_code=allows_code)
+        module = registry.load("models", config.name)
+        model = module.build_model(module.Config(**config.options), spec)
     _require_output(tuple(model.output_shape[1:]), spec, config.name)
     return model
 
@@ -63,7 +68,7 @@ def build_compiled_model(
 
     Raises:
         RecipeError: The optimizer's groups do not fit the model, or it has weights of the one beside it.
-        DeviceError: Keras would not use XLA although it was asked for.
+        DeviceError: Keras would not use the compiler that was asked for.
     """
     from tfbench.worker import objective, optimizer
 
@@ -75,16 +80,22 @@ def build_compiled_model(
             f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."
         )
     steps_per_epoch = count_steps_per_epoch(spec.train_samples, training.global_batch_size)
+    compiles = training.compiler_used in _JIT_COMPILERS
+    # Only TensorFlow has to be told: the others do operation after operation where nothing compiles them.
+    runs_eagerly = training.backend == "tensorflow" and training.compiler_used == "eager"
     model.compile(
         optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
         loss=objective.build_loss(training),
         metrics=objective.build_metrics(training),
-        jit_compile=training.jit_compile,
+        jit_compile=compiles,
+        run_eagerly=runs_eagerly,
         steps_per_execution=training.steps_per_execution,
     )
-    if bool(model.jit_compile) != training.jit_compile:  # Keras drops it with no more than a Python warning
+    if (bool(model.jit_compile), bool(model.run_eagerly)) != (compiles, runs_eagerly):  # Keras only warns, in Python
         names = ", ".join(layer.name for layer in model.layers if not layer.supports_jit) or "the model"
+        other = next(one for one in COMPILERS[training.backend] if one not in _JIT_COMPILERS)
         raise DeviceError(
-            f"training.jit_compile: Keras does not compile {names} with XLA on this device. Use jit_compile = false."
+            f"training.compiler: Keras does not compile {names} with {_JIT_COMPILERS[training.compiler_used]} on this "
+            f'device. Use compiler = "{other}".'
         )
     return model

@@ -2,7 +2,7 @@
 
 from tfbench import backends
 from tfbench.analysis.run.work import MAX_OTHER_SHARE
-from tfbench.backends.backend import Sizes
+from tfbench.backends.peak import Sizes, measure_peak
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.sections import TrainingConfig
@@ -55,7 +55,8 @@ def _check_peak(
 ) -> None:
     """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
-        peak = backends.current().peak.measure_peak(
+        peak = measure_peak(
+            backends.current().kernels,
             resolved.device_names,
             training.precision,
             seconds=seconds,

@@ -66,8 +66,10 @@ class GroupedSgd(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no ty
 
     def _divisor(self, schedule: StepDecay) -> Any:
         """Returns divide_by ^ (number of boundaries reached)."""
-        boundaries = keras.ops.convert_to_tensor([round(share * self._total_steps) for share in schedule.at], "int64")
-        reached = keras.ops.cast(keras.ops.cast(self.iterations, "int64") >= boundaries, "float32")
+        boundaries = [round(share * self._total_steps) for share in schedule.at]
+        reached = keras.ops.cast(
+            self.iterations >= keras.ops.convert_to_tensor(boundaries, self.iterations.dtype), "float32"
+        )
         return keras.ops.power(float(schedule.divide_by), keras.ops.sum(reached))
 
 

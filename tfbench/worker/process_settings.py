@@ -1,15 +1,35 @@
 """What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
 
 from tfbench import backends
-from tfbench.backends.lean_import import NOT_NEEDED, import_without
+from tfbench.backends.lean_import import NEEDED_BY, NOT_NEEDED, import_without
+from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe import registry
+from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
 
 def import_keras(recipe: Recipe) -> None:
-    """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it."""
+    """Imports Keras, wholly where a model or a data set is code of the user's own, which may use any part of it.
+
+    Raises:
+        DeviceError: The back end of the recipe is not installed.
+        MeasurementError: Keras uses another one.
+    """
+    backend = recipe.training.backend
     is_own = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
-    import_without("keras", () if is_own else NOT_NEEDED)
+    try:
+        import_without("keras", () if is_own else set(NOT_NEEDED) - NEEDED_BY.get(backend, set()))
+    except ModuleNotFoundError as error:
+        if error.name != backend:
+            raise
+        raise DeviceError(
+            f"training.backend: {BACKEND_TITLES[backend]} is not installed. "
+            f'pip install "{"tfbench" if backend == "tensorflow" else f"tfbench[{backend}]"}".'
+        ) from error
+    import keras
+
+    if keras.backend.backend() != backend:
+        raise MeasurementError(f"Keras trains with {keras.backend.backend()}, asked for was {backend}.")
 
 
 def set_process_wide(training: TrainingConfig) -> None:

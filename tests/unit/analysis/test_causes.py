@@ -103,7 +103,7 @@ def test_the_command_holds_what_the_runs_were_given() -> None:
             BATCH,
             "dataset.data",
             "training.optimizer",
-            "training.jit_compile",
+            "training.compiler",
             "training.epochs",
             "measurement.seconds",
             "distribution.devices",
@@ -114,7 +114,7 @@ def test_the_command_holds_what_the_runs_were_given() -> None:
             "dataset.data": "synthetic",
             "training.optimizer.name": "sgd",
             "training.optimizer.learning_rate": 0.1,
-            "training.jit_compile": True,
+            "training.compiler": "xla",
             "training.epochs": 3,
             "measurement.seconds": 5.0,
         },
@@ -123,7 +123,7 @@ def test_the_command_holds_what_the_runs_were_given() -> None:
     assert text == (
         "tfbench profile mnist_mlp --data synthetic --strategy one_device --devices gpu:0 --global-batch-size 16 "
         "--set 'model.hidden_units=[100]' --set training.optimizer.name=sgd --set training.optimizer.learning_rate=0.1 "
-        "--set training.jit_compile=true"
+        "--set training.compiler=xla"
     )
 
 

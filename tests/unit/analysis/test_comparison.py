@@ -171,14 +171,14 @@ def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
 
 def unequal_runs() -> list[RunBrief]:
     other = build_brief(200.0, arm=TWO_ARMS[1])
-    equals = other.equals | {"settings": {"jit_compile": True}}
+    equals = other.equals | {"settings": {"compiler": "xla"}}
     return [build_brief(), build_brief(200.0, arm=TWO_ARMS[1], equals=equals)]
 
 
 def test_arms_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_allowed() -> None:
     entry = compare(unequal_runs(), no_floor).rows[0].entries[MIRRORED]
     assert entry.speedup is None
-    assert [(one.name, one.a, one.b) for one in entry.unequal] == [("jit_compile", False, True)]
+    assert [(one.name, one.a, one.b) for one in entry.unequal] == [("compiler", "graph", "xla")]
     allowed = compare(unequal_runs(), no_floor, allows_unequal=True).rows[0].entries[MIRRORED]
     assert allowed.speedup is not None
     assert allowed.unequal
@@ -387,7 +387,7 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
         "than 60 s." in verdict
     )
     assert "1 of 4 points was not measured at all." in verdict
-    assert "Not comparable: some arms differ in jit_compile." in verdict
+    assert "Not comparable: some arms differ in compiler." in verdict
     assert "Synthetic data: only speeds count, accuracies say nothing of the real task." in verdict
 
 

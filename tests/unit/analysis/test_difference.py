@@ -71,7 +71,7 @@ def test_runs_that_differ_in_their_devices_alone_are_like_with_like() -> None:
 @pytest.mark.parametrize(
     ("record", "name", "value"),
     [
-        ("settings", "jit_compile", True),
+        ("settings", "compiler", "xla"),
         ("settings", "precision", "mixed_float16"),
         ("settings", "tensor_float_32", True),
         ("settings", "image_data_format", "channels_first"),

@@ -24,9 +24,9 @@ def check_usage(**fields: Any) -> list[str]:
     return check(usage=build_usage(**{"seconds": 100.0, "own_cpu_seconds": 400.0, "busy_cpu_seconds": 400.0} | fields))
 
 
-def check_settings(xla_flags: str, *, is_on: bool = False, is_asked: bool = False) -> list[str]:
-    request = build_request(recipe=build_recipe(training={"jit_compile": is_asked}))
-    return check(request=request, settings=build_settings(jit_compile=is_on, xla_flags=xla_flags))
+def check_settings(xla_flags: str, *, compiler: str = "graph", asked: str | None = None) -> list[str]:
+    request = build_request(recipe=build_recipe(training={"compiler": asked}))
+    return check(request=request, settings=build_settings(compiler=compiler, xla_flags=xla_flags))
 
 
 def test_a_quiet_machine_needs_no_caution() -> None:
@@ -176,7 +176,7 @@ def test_performance_or_an_unknown_governor_needs_no_caution(governor: str | Non
 def test_automatic_xla_is_pointed_out(flag: str) -> None:
     assert check_settings(f"{flag} --tf_xla_cpu_global_jit") == [
         f"XLA was switched on behind the recipe's back, for parts of the network ({flag} in TF_XLA_FLAGS), where the "
-        "recipe has training.jit_compile = false. Unset TF_XLA_FLAGS; training.jit_compile = true compiles all of it."
+        'recipe has training.compiler = "graph". Unset TF_XLA_FLAGS; training.compiler = "xla" compiles all of it.'
     ]
 
 
@@ -185,13 +185,15 @@ def test_automatic_xla_that_is_off_needs_no_caution(flags: str) -> None:
     assert check_settings(flags) == []
 
 
-@pytest.mark.parametrize(("is_on", "words"), [(True, ("on", "false")), (False, ("off", "true"))])
-def test_xla_other_than_the_recipes_is_pointed_out(is_on: bool, words: tuple[str, str]) -> None:
-    assert check_settings("", is_on=is_on, is_asked=not is_on) == [
-        f"XLA was {words[0]}, where the recipe has training.jit_compile = {words[1]}. Do not compare this run with "
-        "others of the recipe."
+@pytest.mark.parametrize(
+    ("compiler", "asked", "meant"), [("xla", None, "graph"), ("graph", "xla", "xla"), ("eager", "graph", "graph")]
+)
+def test_a_compiler_other_than_the_recipes_is_pointed_out(compiler: str, asked: str | None, meant: str) -> None:
+    assert check_settings("", compiler=compiler, asked=asked) == [
+        f'the compiler was "{compiler}", where the recipe has training.compiler = "{meant}". Do not compare this run '
+        "with others of the recipe."
     ]
-    assert check_settings("", is_on=is_on, is_asked=is_on) == []
+    assert check_settings("", compiler=meant, asked=asked) == []
 
 
 def test_flags_of_xla_are_pointed_out_where_it_compiled_something() -> None:
@@ -200,6 +202,6 @@ def test_flags_of_xla_are_pointed_out_where_it_compiled_something() -> None:
         f"XLA compiled with flags that the recipe does not have: {flags}. Unset XLA_FLAGS, or compare only with runs "
         "that had the same."
     )
-    assert check_settings(flags, is_on=True, is_asked=True) == [text]
+    assert check_settings(flags, compiler="xla", asked="xla") == [text]
     assert check_settings(f"{flags} --tf_xla_auto_jit=2")[-1] == text
     assert check_settings(flags) == []

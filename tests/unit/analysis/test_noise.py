@@ -79,7 +79,7 @@ def test_another_machine_placement_or_workload_is_another_key(fields: dict[str, 
     "fields",
     [
         {"settings": build_settings(precision="mixed_float16")},
-        {"settings": build_settings(jit_compile=True)},
+        {"settings": build_settings(compiler="xla")},
         {"settings": build_settings(intra_op_threads=1)},
         {"settings": build_settings(steps_per_execution=10)},
         {"environment": build_environment(cpu_quota_cores=1.5)},

@@ -118,7 +118,7 @@ def test_the_runs_that_come_nearest_say_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["training.seed", "training.epochs", "training.jit_compile", "training.intra_op_threads", "dataset.data"]
+    "key", ["training.seed", "training.epochs", "training.compiler", "training.intra_op_threads", "dataset.data"]
 )
 def test_what_makes_no_other_workload_does_not_matter(key: str) -> None:
     assert said(brief(settings=OWN | {key: 7}, overrides=[key]), own=OWN | {key: 1}).startswith("comparable")

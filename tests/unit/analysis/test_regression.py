@@ -159,7 +159,7 @@ def test_the_length_of_the_runs_may_change_and_is_named() -> None:
     [
         ({"environment": build_environment(hostname="other")}, ["hostname"]),
         ({"environment": build_environment(cpu_model="Other", usable_cores=4)}, ["cpu_model", "usable_cores"]),
-        ({"settings": build_settings(jit_compile=True)}, ["jit_compile"]),
+        ({"settings": build_settings(compiler="xla")}, ["compiler"]),
         ({"placement": build_placement(strategy="mirrored")}, ["strategy"]),
         ({"placement": build_placement(devices=("gpu:0",), hardware=("A GPU",))}, ["devices", "hardware"]),
         (

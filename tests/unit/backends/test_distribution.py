@@ -80,14 +80,14 @@ def test_rejects_a_validation_batch_not_divisible_by_the_replicas() -> None:
 
 
 def test_rejects_xla_over_several_replicas_and_names_the_cause() -> None:
-    with pytest.raises(DeviceError, match=r"^training.jit_compile: XLA cannot compile a step over several replicas"):
-        require_possible(config("mirrored", "cpu:0", "cpu:1"), training(jit_compile=True))
-    require_possible(config("mirrored", "cpu:0"), training(jit_compile=True))
+    with pytest.raises(DeviceError, match=r"^training.compiler: XLA cannot compile a step over several replicas"):
+        require_possible(config("mirrored", "cpu:0", "cpu:1"), training(compiler="xla"))
+    require_possible(config("mirrored", "cpu:0"), training(compiler="xla"))
 
 
 def test_rejects_xla_on_a_logical_cpu_device_but_the_first() -> None:
-    with pytest.raises(DeviceError, match=r"^training.jit_compile: XLA compiles for cpu:0 only.* Received: cpu:1\."):
-        require_possible(config("one_device", "cpu:1"), training(jit_compile=True))
+    with pytest.raises(DeviceError, match=r"^training.compiler: XLA compiles for cpu:0 only.* Received: cpu:1\."):
+        require_possible(config("one_device", "cpu:1"), training(compiler="xla"))
 
 
 @pytest.mark.parametrize("count", [3, 5, 7])

@@ -14,6 +14,7 @@ import tensorflow as tf
 from builders import build_recipe
 from tfbench.backends.tensorflow import environment
 from tfbench.backends.tensorflow.settings import read_settings
+from tfbench.machine import environment as machine_environment
 
 # Prints what `uses_onednn` says, and the operation that a convolution really becomes.
 CONVOLVE = """
@@ -57,10 +58,10 @@ def test_threads_are_read_from_the_variables_that_set_them() -> None:
         "KMP_DUPLICATE_LIB_OK": "True",
         "TF_GPU_THREAD_MODE": "gpu_private",
     }
-    assert environment.find_thread_variables(variables) == (
+    assert machine_environment.find_thread_variables(variables) == (
         "KMP_BLOCKTIME=0 OMP_NUM_THREADS=4 TF_GPU_THREAD_MODE=gpu_private TF_NUM_INTRAOP_THREADS=2"
     )
-    assert environment.find_thread_variables({}) == ""
+    assert machine_environment.find_thread_variables({}) == ""
 
 
 def test_collects_versions_and_the_machine_without_importing_mlflow() -> None:
@@ -96,6 +97,6 @@ def test_settings_are_those_of_tensorflow_and_keras_not_of_the_recipe() -> None:
     model.compile(loss="mse", jit_compile=False, steps_per_execution=3)
     asked = build_recipe(training={"steps_per_execution": 2, "deterministic": True}).training
     settings = read_settings(model, asked)
-    assert (settings.steps_per_execution, settings.deterministic, settings.jit_compile) == (3, False, False)
+    assert (settings.steps_per_execution, settings.deterministic, settings.compiler) == (3, False, "graph")
     assert settings.image_data_format == keras.config.image_data_format()
     assert settings.tensor_float_32 == tf.config.experimental.tensor_float_32_execution_enabled()

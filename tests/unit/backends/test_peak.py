@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from builders import build_placement, build_recipe, build_request
-from tfbench.backends.tensorflow import input_pipeline, peak
+from tfbench.backends import peak
+from tfbench.backends.tensorflow import input_pipeline, kernels
 from tfbench.records.journal import Journal, Replay, request_fields
 from tfbench.records.lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
@@ -23,12 +24,10 @@ class Device:
         self._launch, self._flops_per_second, self._now = launch, flops_per_second, 0.0
         self.built: list[tuple[int, int, int]] = []
         monkeypatch.setattr(peak.time, "perf_counter", lambda: self._now)
-        monkeypatch.setattr(peak, "_build_products", self._build_products)
-        monkeypatch.setattr(peak, "_build_additions", self._build_additions)
         counters: Any = SimpleNamespace(other_share=lambda before: 0.0)
         monkeypatch.setattr(peak, "read_counters", lambda: counters)
 
-    def _build_products(
+    def build_products(
         self, devices: Any, sizes: tuple[int, int, int], dtype: str, chain: int
     ) -> Callable[[int], None]:
         self.built.append(sizes)
@@ -40,9 +39,9 @@ class Device:
 
         return run
 
-    def _build_additions(self, devices: Any, size: int) -> Callable[[int], None]:
+    def build_additions(self, devices: Any, size: int, chain: int) -> Callable[[int], None]:
         def run(num_calls: int) -> None:
-            self._now += self._launch + num_calls * 8 * 3 * 4 * size / 3e12
+            self._now += self._launch + num_calls * chain * 3 * 4 * size / 3e12
 
         return run
 
@@ -52,27 +51,27 @@ class Device:
 def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_peak(
     monkeypatch: pytest.MonkeyPatch, launch: float, teraflops: float
 ) -> None:
-    Device(monkeypatch, launch=launch, flops_per_second={0: teraflops * 1e12})
+    device = Device(monkeypatch, launch=launch, flops_per_second={0: teraflops * 1e12})
     # At 800 TFLOP/s eight products of 4096 rows take 1.4 ms.
-    check = peak.measure_peak(("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
+    check = peak.measure_peak(device, ("/device:GPU:0",), "mixed_bfloat16", seconds=1.0)
     assert check.sizes == (4096, 4096, 4096)
     assert 0.99 <= check.flops_per_second / (teraflops * 1e12) <= 1.0
 
 
 def test_what_a_launch_costs_is_less_than_a_hundredth_of_a_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
-    Device(monkeypatch, launch=200e-6, flops_per_second={0: 1e12})
-    assert 0.99 <= peak.measure_bandwidth(("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12 <= 1.0
+    device = Device(monkeypatch, launch=200e-6, flops_per_second={0: 1e12})
+    assert 0.99 <= peak.measure_bandwidth(device, ("/device:GPU:0",), seconds=1.0).bytes_per_second / 3e12 <= 1.0
 
 
 def test_the_network_s_own_product_is_the_peak_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 100e9, 512: 130e9})
-    check = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128))
+    check = peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(512, 1152, 128))
     assert (check.size, check.sizes) == (512, (512, 1152, 128))
     assert 0.99 <= check.flops_per_second / 130e9 <= 1.0
-    slower = peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100))
+    slower = peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(100, 784, 100))
     assert slower.sizes == (2048, 2048, 2048)
     # No larger than a square one: as fast, and with less memory.
-    peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(131_072, 1152, 128))
+    peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0, own_sizes=(131_072, 1152, 128))
     assert device.built[-1] == (2048, 1152, 128)
 
 
@@ -83,12 +82,12 @@ def test_the_sizes_of_a_network_s_own_product_are_those_of_a_batch() -> None:
 
 
 def test_the_fastest_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peak, "_find_least", lambda devices: 0.05)
-    monkeypatch.setattr(peak, "_build_products", lambda *_: lambda num_calls: None)
+    device = Device(monkeypatch, launch=0.0, flops_per_second={0: 1e12})
+    monkeypatch.setattr(peak, "_find_least", lambda kernels, devices: 0.05)
     # A small product, a large one by itself, then the rounds of it.
     times = iter([0.001, 0.2, 0.5, 0.25, 0.125])
     monkeypatch.setattr(peak, "_time", lambda run, num_calls: next(times))
-    check = peak.measure_peak(("/device:CPU:0",), "float32", seconds=0.8)
+    check = peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=0.8)
     assert (check.num_rounds, check.seconds, check.flops) == (3, 0.125, 2 * 2048**3)
 
 
@@ -98,16 +97,16 @@ def test_every_device_has_its_products_of_what_the_layers_compute_in(monkeypatch
     monkeypatch.setattr(peak, "_MIN_ROUND_SECONDS", 0.001)
     monkeypatch.setattr(peak, "_MIN_LAUNCHES", 1)
     devices = ("/device:CPU:0", "/device:CPU:0")
-    check = peak.measure_peak(devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
+    check = peak.measure_peak(kernels, devices, "mixed_bfloat16", seconds=0.0, own_sizes=(8, 4, 2))
     assert (check.size, check.precision, check.num_rounds) == (check.sizes[0], "bfloat16", 3)
     of_a_call = 2 * 2 * 64**3  # two for each multiply-accumulate, on two devices
     assert check.flops % (of_a_call if check.sizes == (64, 64, 64) else 2 * 2 * 8 * 4 * 2) == 0
-    assert peak.measure_bandwidth(devices[:1], seconds=0.0).num_rounds == 3
+    assert peak.measure_bandwidth(kernels, devices[:1], seconds=0.0).num_rounds == 3
 
 
 def test_a_machine_on_which_a_large_product_takes_too_long_is_given_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
-    assert peak.measure_peak(("/device:CPU:0",), "float32", seconds=1.0).size == 1024
+    device = Device(monkeypatch, launch=1e-4, flops_per_second={0: 20e9})  # 0.9 s for 2048 rows
+    assert peak.measure_peak(device, ("/device:CPU:0",), "float32", seconds=1.0).size == 1024
 
 
 def check_limits(
@@ -119,7 +118,7 @@ def check_limits(
     def measure(*_: Any, **__: Any) -> PeakCheck:
         return PeakCheck(size=1, precision="float32", num_rounds=3, flops=next(found), seconds=1.0)
 
-    monkeypatch.setattr(peak, "measure_peak", measure)
+    monkeypatch.setattr(limit_checks, "measure_peak", measure)
     monkeypatch.setattr(limit_checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
     journal = Journal(folder / "a.jsonl")
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)

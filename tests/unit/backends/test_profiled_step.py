@@ -40,8 +40,9 @@ def build_sequence_model() -> keras.Model:
     )
 
 
-def compiled(model: keras.Model) -> keras.Model:
-    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+def compiled(model: keras.Model, *, runs_eagerly: bool = False) -> keras.Model:
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss, run_eagerly=runs_eagerly)
     return model
 
 
@@ -70,8 +71,9 @@ def test_it_changes_all_variables_as_kerass_own_step_does(build: Any) -> None:
             assert not np.array_equal(our, old), variable.name
 
 
-def test_functions_up_to_a_phase_change_no_weights_and_give_the_gradients_of_the_loss() -> None:
-    model = compiled(build_sequence_model())
+@pytest.mark.parametrize("runs_eagerly", [False, True])
+def test_functions_up_to_a_phase_change_no_weights_and_give_the_gradients_of_the_loss(runs_eagerly: bool) -> None:
+    model = compiled(build_sequence_model(), runs_eagerly=runs_eagerly)
     x, y = batch_for(model)
     step = ProfiledStep(model, tf.distribute.get_strategy())
     before = [variable.numpy() for variable in step.variables]

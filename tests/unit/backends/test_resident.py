@@ -37,14 +37,14 @@ def place(strategy: Any = None) -> ResolvedDistribution:
     )
 
 
-def configure(steps_per_execution: int = 1, *, jit_compile: bool = False) -> TrainingConfig:
+def configure(steps_per_execution: int = 1, *, compiler: str = "graph") -> TrainingConfig:
     return build_recipe(
         training={
             "global_batch_size": 16,
             "epochs": 1,
             "seed": 3,
             "steps_per_execution": steps_per_execution,
-            "jit_compile": jit_compile,
+            "compiler": compiler,
             "data_on_device": True,
         }
     ).training
@@ -69,7 +69,8 @@ def build_model(training: TrainingConfig) -> Any:
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
         steps_per_execution=training.steps_per_execution,
-        jit_compile=training.jit_compile,
+        jit_compile=training.compiler_used == "xla",
+        run_eagerly=training.compiler_used == "eager",
     )
     return model
 
@@ -136,9 +137,17 @@ def test_a_strategy_of_one_device_trains_the_same(
 
 
 def test_xla_compiles_the_loop_as_a_whole(splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]) -> None:
-    model, history = train(configure(3, jit_compile=True), splits, epochs=2)
+    model, history = train(configure(3, compiler="xla"), splits, epochs=2)
     assert int(model.optimizer.iterations) == 2 * STEPS
     assert history["loss"] == pytest.approx(usual[1]["loss"], abs=0.5)  # XLA draws another dropout
+
+
+def test_without_a_graph_the_same_steps_are_done_one_by_one(
+    splits: Splits, usual: tuple[list[Any], dict[str, list[float]]]
+) -> None:
+    model, history = train(configure(3, compiler="eager"), splits, epochs=2)
+    assert int(model.optimizer.iterations) == 2 * STEPS
+    assert history["loss"] == pytest.approx(usual[1]["loss"], rel=1e-4)
 
 
 def test_a_run_that_goes_on_is_given_the_samples_that_would_come_next(splits: Splits) -> None:
@@ -274,7 +283,7 @@ def build_own(
                 loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                 metrics=["accuracy"],
                 steps_per_execution=training.steps_per_execution,
-                jit_compile=training.jit_compile,
+                jit_compile=training.compiler_used == "xla",
             )
         finally:
             keras.config.set_dtype_policy("float32")
@@ -308,7 +317,7 @@ def test_what_a_network_does_its_own_way_is_done_as_fit_does_it(name: str, split
 def test_xla_compiles_a_train_step_of_ones_own(splits: Splits) -> None:
     build = build_own(OwnStep, is_noisy=False)  # XLA draws other numbers
     usual_history = train_as_usual(splits, build(configure()))
-    _, history = train(configure(3, jit_compile=True), splits, epochs=2, build=build)
+    _, history = train(configure(3, compiler="xla"), splits, epochs=2, build=build)
     assert history == {name: pytest.approx(values, rel=1e-3) for name, values in usual_history.items()}
 
 

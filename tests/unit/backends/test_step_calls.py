@@ -75,3 +75,18 @@ def test_a_step_copies_what_the_iterator_does_not_bring_to_its_device(
 ) -> None:
     batch = tuple(SimpleNamespace(device=name) for name in devices)
     assert holds_copy(batch, device) == copies
+
+
+@pytest.mark.parametrize(
+    ("jit_compile", "run_eagerly", "reason"),
+    [
+        (False, False, ""),
+        (True, False, 'XLA makes one program of all layers (compiler = "xla")'),
+        (False, True, 'no operation bears the name of its layer without a graph (compiler = "eager")'),
+    ],
+)
+def test_says_why_layers_cannot_be_told_apart(jit_compile: bool, run_eagerly: bool, reason: str) -> None:
+    calls = build_calls(Device())
+    calls.model = SimpleNamespace(jit_compile=jit_compile, run_eagerly=run_eagerly)
+    advice = ": none can be timed apart. --set training.compiler=graph shows them as TensorFlow's graph computes them."
+    assert calls.why_not_apart == (f"{reason}{advice}" if reason else "")

@@ -111,7 +111,7 @@ def test_show_prints_what_was_in_effect_in_a_run(tfbench: Cli) -> None:
 def test_show_prints_what_was_in_effect_as_json(tfbench: Cli) -> None:
     settings = json.loads(tfbench("show", "--effective", "@last", "--format", "json").stdout)["settings"]
     assert settings["devices"] == {"effective": ["cpu:0"], "asked": None, "differs": False}
-    assert settings["jit_compile"] == {"effective": False, "asked": False, "differs": False}
+    assert settings["compiler"] == {"effective": "graph", "asked": "graph", "differs": False}
 
 
 def test_a_run_without_settings_is_one_message(tfbench: Cli, store: Store) -> None:

@@ -30,12 +30,12 @@ def test_every_network_and_data_set_makes_a_recipe(tfbench: Cli, in_tmp_path: Pa
 def test_what_may_be_chosen_stands_as_a_comment_below_its_meaning(tfbench: Cli, in_tmp_path: Path) -> None:
     done = tfbench("init", "-")
     lines = done.stdout.splitlines()
-    place = lines.index("#jit_compile = false")
-    assert lines[place - 1] == "# Whether XLA compiles the step; for one replica only."
+    place = lines.index("#compiler =")
+    assert lines[place - 1] == '# Not set: "graph" on `tensorflow`, "xla" on `jax`, "eager" on `torch`.'
     assert "hidden_units = [1000, 1000]" in lines and "learning_rate = 0.001" in lines
     assert max(map(len, lines)) <= 100
-    Path("all.toml").write_text(done.stdout.replace("#jit_compile = false", "jit_compile = true"))
-    assert load_recipe(Path("all.toml")).training.jit_compile
+    Path("all.toml").write_text(done.stdout.replace("#compiler =", 'compiler = "xla"'))
+    assert load_recipe(Path("all.toml")).training.compiler == "xla"
 
 
 def test_a_file_of_a_network_is_named_from_the_recipe(tfbench: Cli, in_tmp_path: Path) -> None:

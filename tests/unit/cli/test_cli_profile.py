@@ -73,8 +73,8 @@ def profile(tfbench: Cli, *arguments: str) -> Any:
     [
         ((), ["step"]),
         (("--trace",), ["step", "trace"]),
-        (("--try", "jit_compile=on"), ["variants"]),
-        (("--try", "jit_compile=on", "--trace"), ["step", "trace", "variants"]),
+        (("--try", "compiler=xla"), ["variants"]),
+        (("--try", "compiler=xla", "--trace"), ["step", "trace", "variants"]),
     ],
 )
 def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(
@@ -99,12 +99,12 @@ def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -
 
 
 def test_variants_are_read_from_all_lists(tfbench: Cli, profiles: Profiles) -> None:
-    assert profile(tfbench, "--try", "jit_compile=on,steps_per_execution=10", "--try", "mixed_precision").exit_code == 0
+    assert profile(tfbench, "--try", "compiler=xla,steps_per_execution=10", "--try", "mixed_precision").exit_code == 0
     (request,) = profiles.requests
     assert request.profile is not None
     assert all(isinstance(variant, Variant) for variant in request.profile.variants)
     assert [variant.name for variant in request.profile.variants] == [
-        *("jit_compile=on", "steps_per_execution=10", "mixed_precision")
+        *("compiler=xla", "steps_per_execution=10", "mixed_precision")
     ]
 
 
@@ -112,7 +112,7 @@ def test_variants_are_read_from_all_lists(tfbench: Cli, profiles: Profiles) -> N
 def test_variants_are_built_several_times(
     arguments: tuple[str, ...], builds: int, tfbench: Cli, profiles: Profiles
 ) -> None:
-    assert profile(tfbench, "--try", "jit_compile=on", *arguments).exit_code == 0
+    assert profile(tfbench, "--try", "compiler=xla", *arguments).exit_code == 0
     (request,) = profiles.requests
     assert request.profile is not None
     assert request.profile.builds == builds
@@ -122,7 +122,7 @@ def test_variants_are_built_several_times(
     ("arguments", "message"),
     [
         (("--builds", "3"), "Received: no variant. Name some with --try"),
-        (("--try", "jit_compile=on", "--builds", "1"), "1 is not in the range 2<=x<=100"),
+        (("--try", "compiler=xla", "--builds", "1"), "1 is not in the range 2<=x<=100"),
         (("--seconds", "0"), "must be more than 0"),
         (("--seconds", "nan"), "must be more than 0"),
         (("--try", "dataset.data=real"), "--try dataset.data=real"),
@@ -175,7 +175,7 @@ def test_a_refused_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None
 
 def test_a_refusal_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:
     profiles.refusals["trace"] = DeviceError("no profiler.")
-    done = profile(tfbench, "--trace", "--try", "jit_compile=on", "--format", "json")
+    done = profile(tfbench, "--trace", "--try", "compiler=xla", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (1, ["step", "trace", "variants"])
     document = json.loads(done.stdout)
     assert [name for name, value in document.items() if value] == ["profile", "variants"]

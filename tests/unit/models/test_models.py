@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tfbench.errors import RecipeError
+from tfbench.backends.tensorflow.settings import read_settings
+from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
@@ -124,3 +125,19 @@ def test_optimizer_gets_every_value_of_its_table(optimizer: str) -> None:
     assert type(model.optimizer).__name__.lower() == optimizer
     assert float(model.optimizer.learning_rate) == 0.125
     assert (model.jit_compile, model.steps_per_execution) == (False, 3)
+
+
+@pytest.mark.parametrize("compiler", ["graph", "xla", "eager"])
+def test_a_model_is_compiled_by_what_was_asked_for_and_reads_back_so(compiler: str) -> None:
+    training = TrainingConfig(global_batch_size=8, epochs=1, compiler=compiler)
+    model = build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)
+    assert (model.jit_compile, model.run_eagerly) == (compiler == "xla", compiler == "eager")
+    assert read_settings(model, training).compiler == compiler
+
+
+def test_what_keras_does_not_compile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keras.layers.Dense.supports_jit", False, raising=False)
+    monkeypatch.setattr("keras.Model.jit_compile", property(lambda _: False, lambda *_: None))
+    training = TrainingConfig(global_batch_size=8, epochs=1, compiler="xla")
+    with pytest.raises(DeviceError, match=r'^training.compiler: Keras does not .* with XLA .* Use compiler = "graph"'):
+        build_compiled_model(ModelConfig(name="mlp", options={"hidden_units": (1,)}), training, DIGITS)

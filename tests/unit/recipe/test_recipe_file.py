@@ -155,7 +155,7 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("training__optimizer__momentum", 0.5, "unknown key."),
         ("training__optimizer", "adam", "training.optimizer"),
         ("training__btach", 1, "training.btach: unknown key."),
-        ("training__epoch", 1, "training.epoch: unknown key. Did you mean 'epochs'? Known keys: global_batch_size,"),
+        ("training__epoch", 1, "training.epoch: unknown key. Did you mean 'epochs'? Known keys: backend,"),
         (
             "training__loss",
             "mse",
@@ -232,9 +232,53 @@ def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
     assert [line for line in lines if line.startswith("command line: distribution.strategy: ")]
 
 
-def test_refuses_jit_compile_under_determinism(tmp_path: Path) -> None:
-    problem = problem_with(tmp_path, training__jit_compile=True, training__deterministic=True)
-    assert "jit_compile cannot be true with deterministic = true" in problem
+@pytest.mark.parametrize("key", [{"training__compiler": "xla"}, {"training__jit_compile": True}])
+def test_refuses_xla_under_determinism(tmp_path: Path, key: dict[str, object]) -> None:
+    problem = problem_with(tmp_path, training__deterministic=True, **key)
+    assert 'compiler cannot be "xla" with deterministic = true' in problem
+
+
+@pytest.mark.parametrize(
+    ("backend", "compiler", "possible"),
+    [
+        ("tensorflow", "inductor", "graph or xla or eager"),
+        ("jax", "graph", "xla or eager"),
+        ("torch", "xla", "eager or inductor"),
+    ],
+)
+def test_refuses_a_compiler_that_a_back_end_does_not_have(
+    tmp_path: Path, backend: str, compiler: str, possible: str
+) -> None:
+    problem = problem_with(tmp_path, training__backend=backend, training__compiler=compiler)
+    assert f"compiler: must be {possible} on backend {backend}. Received: {compiler}." in problem
+
+
+@pytest.mark.parametrize(("is_on", "compiler", "used"), [(True, "xla", "xla"), (False, None, "graph")])
+def test_jit_compile_of_an_earlier_version_is_read_as_the_compiler(
+    tmp_path: Path, is_on: bool, compiler: str | None, used: str
+) -> None:
+    line = f"jit_compile = {str(is_on).lower()}"
+    path = write(tmp_path, MINIMAL.replace("epochs = 2", f"epochs = 2\n{line}"))
+    training = files.load_recipe(path).training
+    assert (training.compiler, training.compiler_used) == (compiler, used)
+
+
+@pytest.mark.parametrize(("is_on", "compiler"), [(True, "xla"), (False, None)])
+def test_jit_compile_that_is_laid_over_a_compiler_wins(tmp_path: Path, is_on: bool, compiler: str | None) -> None:
+    path = write(tmp_path, MINIMAL.replace("epochs = 2", 'epochs = 2\ncompiler = "eager"'))
+    assert files.load_recipe(path, {"training.jit_compile": is_on}).training.compiler == compiler
+
+
+def test_jit_compile_stands_for_xla_on_jax_and_for_nothing_else_elsewhere(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL)
+    jax = {"training.backend": "jax", "training.jit_compile": True}
+    assert files.load_recipe(path, jax).training.compiler == "xla"
+    assert "jit_compile: false means TensorFlow's graph, which backend jax does not have. Set compiler" in (
+        problem_with(tmp_path, training__backend="jax", training__jit_compile=False)
+    )
+    assert "compiler: must be eager or inductor on backend torch. Received: xla." in (
+        problem_with(tmp_path, training__backend="torch", training__jit_compile=True)
+    )
 
 
 def test_refuses_a_wrong_reference(tmp_path: Path) -> None:

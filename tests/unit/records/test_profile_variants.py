@@ -25,7 +25,7 @@ def refused(text: str, recipe: Recipe | None = None) -> str:
 
 def test_items_stand_between_commas_and_the_option_can_be_repeated() -> None:
     assert parse("jit_compile=on, steps_per_execution=10", "mixed_precision") == {
-        "jit_compile=on": {"training.jit_compile": True},
+        "jit_compile=on": {"training.compiler": "xla"},
         "steps_per_execution=10": {"training.steps_per_execution": 10},
         "mixed_precision": {"training.precision": "mixed_bfloat16"},
     }
@@ -34,20 +34,22 @@ def test_items_stand_between_commas_and_the_option_can_be_repeated() -> None:
 def test_an_item_holds_several_changes_between_plus_signs() -> None:
     assert parse("jit_compile+steps_per_execution=10+mixed_precision,jit_compile") == {
         "jit_compile+steps_per_execution=10+mixed_precision": {
-            "training.jit_compile": True,
+            "training.compiler": "xla",
             "training.steps_per_execution": 10,
             "training.precision": "mixed_bfloat16",
         },
-        "jit_compile": {"training.jit_compile": True},
+        "jit_compile": {"training.compiler": "xla"},
     }
 
 
 @pytest.mark.parametrize(
     ("text", "key", "value"),
     [
-        ("jit_compile", "training.jit_compile", True),
-        ("jit_compile=true", "training.jit_compile", True),
-        ("training.jit_compile=on", "training.jit_compile", True),
+        ("jit_compile", "training.compiler", "xla"),
+        ("jit_compile=true", "training.compiler", "xla"),
+        ("compiler=xla", "training.compiler", "xla"),
+        ("training.compiler=eager", "training.compiler", "eager"),
+        ("training.jit_compile=on", "training.compiler", "xla"),
         ("precision=mixed_float16", "training.precision", "mixed_float16"),
         ("mixed_precision=on", "training.precision", "mixed_bfloat16"),
         ("head=double_softmax", "training.head", "double_softmax"),
@@ -64,8 +66,8 @@ def test_keys_are_whole_or_short(text: str, key: str, value: Any) -> None:
 
 
 def test_a_switch_that_is_on_can_be_tried_off() -> None:
-    recipe = build_recipe(training={"jit_compile": True})
-    assert parse("jit_compile=off", recipe=recipe) == {"jit_compile=off": {"training.jit_compile": False}}
+    recipe = build_recipe(training={"compiler": "xla"})
+    assert parse("jit_compile=off", recipe=recipe) == {"jit_compile=off": {"training.compiler": "graph"}}
 
 
 def test_a_models_own_options_may_go_without_their_section() -> None:
@@ -115,7 +117,7 @@ def test_another_optimizer_does_without_the_options_of_the_first() -> None:
         ("measurement.seconds=1", ("measurement.seconds changes nothing",)),
         ("loss=mean_squared_error", ("training.loss makes another task",)),
         ("model.name=lenet5", ("model.name names another network", "Profile it by itself: --set model.name=VALUE.")),
-        ("jit_compil=on", ("unknown key 'jit_compil'. Did you mean 'jit_compile'? Known: mixed_precision, training.",)),
+        ("compile=xla", ("unknown key 'compile'. Did you mean 'compiler'? Known: mixed_precision, training.",)),
         ("training.optimiser.epsilon=1", ("Did you mean 'training.optimizer.epsilon'?",)),
         ("model.hidden_unit=[1]", ("model.hidden_unit: unknown key. Did you mean 'hidden_units'?",)),
         ("training.optimizer.rho=0.9", (".rho: unknown key.",)),
@@ -131,9 +133,14 @@ def test_another_optimizer_does_without_the_options_of_the_first() -> None:
         ("precision=float16", ("training.precision: must be one of float32, mixed_float16, mixed_bfloat16.",)),
         ("mixed_precision=float16", ("mixed_precision stands alone", "is written precision=mixed_float16.")),
         ("steps_per_execution=1", ("that is what the recipe has, and it is timed in any case. Leave it out.",)),
+        ("compiler=graph", ("that is what the recipe has",)),
+        ("compiler", ("is no switch, and needs a value: compiler=VALUE.",)),
+        ("compiler=inductor", ("must be graph or xla or eager on backend tensorflow. Received: inductor.",)),
+        ("jit_compile=yes", ("jit_compile is on or off; compiler has other values. Received: 'yes'.",)),
+        ("compiler=xla,jit_compile", ("is the same variant as compiler=xla. Leave one of them out.",)),
         ("jit_compile=off", ("that is what the recipe has",)),
         ("jit_compile,training.jit_compile=on", ("is the same variant as jit_compile. Leave one of them out.",)),
-        ("jit_compile+jit_compile=off", ("changes training.jit_compile twice.",)),
+        ("jit_compile+jit_compile=off", ("changes training.compiler twice.",)),
         ("jit_compile,,head=logits", ("--try ...: is empty where a change should be. Write KEY=VALUE",)),
         ("", ("is empty",)),
         ("jit_compile+", ("--try jit_compile+: is empty",)),
@@ -147,7 +154,7 @@ def test_says_why_there_is_no_such_variant(text: str, parts: tuple[str, ...]) ->
 
 def test_the_recipes_own_checks_are_heard() -> None:
     message = refused("jit_compile", build_recipe(training={"deterministic": True}))
-    assert message.startswith("--try jit_compile: training: jit_compile cannot be true with deterministic = true")
+    assert message.startswith('--try jit_compile: training: compiler cannot be "xla" with deterministic = true')
 
 
 def test_a_name_that_could_be_two_keys_is_refused() -> None:

@@ -79,7 +79,7 @@ def test_what_cannot_be_set_on_a_command_line_is_not_expressed() -> None:
         Variation(key="model.hidden_units", values=([100],)),
         Variation(key="model.activation", values=("relu", "tanh")),
         Variation(key="model.activation", values=("true", "two words")),
-        Variation(key="training.jit_compile", values=(False, True)),
+        Variation(key="training.compiler", values=("graph", "xla")),
         Variation(key="threads", values=(1, 2)),
         Variation(key="training.optimizer", values=({"name": "sgd", "learning_rate": 0.1},)),
     ],
@@ -150,14 +150,14 @@ def test_values_are_held_against_those_of_the_recipe_as_it_was_changed() -> None
     recipe = shipped_recipe(
         training__epochs=3,
         measurement__seconds=5.0,
-        training__jit_compile=True,
+        training__compiler="xla",
         distribution__strategy="one_device",
         distribution__devices=["cpu:0"],
     )
-    command = varied(recipe, training__jit_compile=False, model__hidden_units=[10])
+    command = varied(recipe, training__compiler="graph", model__hidden_units=[10])
     assert command is not None
     assert shlex.split(command) == [
-        *("tfbench", "sweep", "mnist_mlp", "--vary", "training.jit_compile=true,false"),
+        *("tfbench", "sweep", "mnist_mlp", "--vary", "training.compiler=xla,graph"),
         *("--vary", "model.hidden_units=[[1000,1000],[10]]", "--arm", "one_device cpu:0", "--set", "training.epochs=3"),
     ]
     for option in options_of(command, "--vary"):

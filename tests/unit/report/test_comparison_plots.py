@@ -155,7 +155,7 @@ def test_an_arm_that_is_not_alike_is_said_to_be_unequal() -> None:
     briefs += [build_brief(200.0, arm=TWO_ARMS[1], batch=32)]
     other = build_brief(200.0, arm=TWO_ARMS[1], batch=64)
     briefs.append(
-        build_brief(200.0, arm=TWO_ARMS[1], batch=64, equals=other.equals | {"settings": {"jit_compile": True}})
+        build_brief(200.0, arm=TWO_ARMS[1], batch=64, equals=other.equals | {"settings": {"compiler": "xla"}})
     )
     axes = plot_comparison(compare(briefs, no_floor, keys=[BATCH]))[SPEEDUP].figure.axes[0]
     assert texts_of(axes) == ["2.00 ?", "unequal"]

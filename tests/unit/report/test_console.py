@@ -414,9 +414,9 @@ def test_a_limited_run_says_so_in_the_header() -> None:
 
 
 def test_effective_settings_are_shown_not_those_asked_for() -> None:
-    settings = build_settings(precision="mixed_float16", jit_compile=True)
+    settings = build_settings(precision="mixed_float16", compiler="xla")
     lines = tables.header_lines(build_result(settings=settings), 80)
-    assert "  precision     mixed_float16, XLA on (jit_compile = true)" in lines
+    assert "  precision     mixed_float16, compiler xla" in lines
 
 
 def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:

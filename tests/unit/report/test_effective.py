@@ -35,7 +35,7 @@ def test_nothing_differs_in_a_run_that_was_as_asked_for() -> None:
 @pytest.mark.parametrize(
     ("section", "key", "asked", "name"),
     [
-        ("training", "jit_compile", True, "jit_compile"),
+        ("training", "compiler", "xla", "compiler"),
         ("training", "precision", "mixed_float16", "precision"),
         ("training", "tensor_float_32", True, "tensor_float_32"),
         ("training", "steps_per_execution", 3, "steps_per_execution"),

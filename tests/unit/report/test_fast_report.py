@@ -11,11 +11,11 @@ from tfbench.report.run.run_json import to_json
 from tfbench.report.run.tables import summary_lines
 
 AS_IT_IS = ("without fast", "21,284 samples/s: the recipe as it is, in a short run before")
-SETTINGS = "training.data_on_device=true, training.steps_per_execution=100, training.jit_compile=false"
+SETTINGS = "training.data_on_device=true, training.steps_per_execution=100, training.compiler=graph"
 FASTER: dict[str, float | None] = {"samples_per_second": 190_412.0}
 
 
-def build(changed: str = "data_on_device steps_per_execution jit_compile") -> RunRequest:
+def build(changed: str = "data_on_device steps_per_execution compiler") -> RunRequest:
     recipe = build_recipe(training={"data_on_device": True, "steps_per_execution": 100})
     return build_request(recipe=recipe, tags={AS_ASKED_TAG: "21284.25", CHANGED_TAG: changed})
 
@@ -32,7 +32,7 @@ def test_both_speeds_are_shown_and_what_lies_between_them() -> None:
         "settings": {
             "training.data_on_device": True,
             "training.steps_per_execution": 100,
-            "training.jit_compile": False,
+            "training.compiler": "graph",
         },
     }
 

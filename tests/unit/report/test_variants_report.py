@@ -19,7 +19,7 @@ from tfbench.records.variants import BASE, CONTROL, parse_variants
 from tfbench.report.profile.variants import variant_lines, variants_to_json
 
 Golden = Callable[[str, str], None]
-XLA, TEN = "jit_compile=on", "steps_per_execution=10"
+XLA, TEN = "compiler=xla", "steps_per_execution=10"
 POOLS = [f"model.pooling_backward={name}" for name in ("index_scatter", "printed_scatter")]
 # The logarithms of two builds' ratios are 0.01 below and above their mean: their standard deviation is 0.0141421. Over
 # the root of 2 that is 0.01, and Student's t of one degree of freedom 12.7062: it is told apart beyond exp(0.127062).
@@ -405,7 +405,7 @@ def test_a_narrow_terminal_gets_names_on_lines_of_their_own() -> None:
         "  as it stands",
         "        1,000  1",
         "    loss after 1 step: 2.5",
-        "  jit_compile=on",
+        "  compiler=xla",
         "        1,000  1.000 [1.000, 1.000]  no measurable difference",
         "    loss after 1 step: 2.5, the same",
     ]

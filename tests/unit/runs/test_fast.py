@@ -48,7 +48,7 @@ def build(
 def tried(runs: LongEpochs) -> list[tuple[bool, int, bool]]:
     """Samples on the device, steps of a call and XLA in each of the runs."""
     trainings = [request.recipe.training for request in runs.requests]
-    return [(one.data_on_device, one.steps_per_execution, one.jit_compile) for one in trainings]
+    return [(one.data_on_device, one.steps_per_execution, one.compiler_used == "xla") for one in trainings]
 
 
 def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> None:
@@ -57,11 +57,11 @@ def test_the_fastest_of_three_is_taken_and_says_what_it_was_held_against() -> No
     found = find_fastest(request, runs)
     assert tried(runs) == [(False, 1, False), (True, 100, True), (True, 100, False)]
     training = found.recipe.training
-    assert (training.data_on_device, training.steps_per_execution, training.jit_compile) == (True, 100, True)
+    assert (training.data_on_device, training.steps_per_execution, training.compiler) == (True, 100, "xla")
     fast = read_fast(found)
     assert fast and fast.as_asked == 32 * 900.0
-    assert fast.settings == {"data_on_device": True, "steps_per_execution": 100, "jit_compile": True}
-    assert found.overrides == ("training.data_on_device", "training.steps_per_execution", "training.jit_compile")
+    assert fast.settings == {"data_on_device": True, "steps_per_execution": 100, "compiler": "xla"}
+    assert found.overrides == ("training.data_on_device", "training.steps_per_execution", "training.compiler")
     assert (found.name, found.recipe.output, found.recipe.measurement) == (
         "mine-fast",
         request.recipe.output,
@@ -91,7 +91,7 @@ def test_a_call_takes_a_fifth_of_a_second_as_asked_for_at_most(steps_per_second:
 
 def test_what_the_user_set_stays_as_it_is() -> None:
     runs = LongEpochs(32_000.0)
-    find_fastest(build("training.jit_compile", "training.steps_per_execution", steps_per_execution=7), runs)
+    find_fastest(build("training.compiler", "training.steps_per_execution", steps_per_execution=7), runs)
     assert tried(runs) == [(False, 7, False), (True, 7, False)]
 
 
@@ -138,7 +138,7 @@ def test_samples_that_cannot_lie_on_the_device_stay_on_the_host() -> None:
     found = find_fastest(build(), runs)
     assert tried(runs)[3:] == [(False, 200, True), (False, 200, False)]
     assert not found.recipe.training.data_on_device
-    assert found.recipe.training.jit_compile
+    assert found.recipe.training.compiler == "xla"
 
 
 @pytest.mark.parametrize(("steps_per_epoch", "steps"), [(5000, 200), (1875, 125), (1876, 134), (1877, 1), (60, 20)])

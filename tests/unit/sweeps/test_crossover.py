@@ -165,7 +165,7 @@ def test_every_item_of_a_list_is_set() -> None:
     ("key", "message"),
     [
         ("model.name", r"--vary model\.name: must be a number, or a list of numbers, in the recipe\. It is: 'mlp'\."),
-        ("training.jit_compile", r"must be a number, or a list of numbers, in the recipe\. It is: False\."),
+        ("training.deterministic", r"must be a number, or a list of numbers, in the recipe\. It is: False\."),
         ("distribution.strategy", r"must be a number"),
         ("recipe.title", r"must be a number"),
         ("output.num_predictions", r"--vary output\.num_predictions: must be a key of model, dataset, training"),
@@ -436,7 +436,10 @@ def test_gpus_are_counted_for_the_step_of_the_batch_size(
             ["--vary", f"{KEY}=1..64", "--between", ARMS[0], ARMS[0]],
             '--between: both arms are "default cpu:0". Name two.',
         ),
-        (["--vary", f"{KEY}=1..64", "--between", ARMS[0], "a b c"], 'must be STRATEGY DEVICES, for example "mirrored'),
+        (
+            ["--vary", f"{KEY}=1..64", "--between", ARMS[0], "a b c"],
+            'must be STRATEGY DEVICES KEY=VALUE..., for example "mirrored',
+        ),
         (["--vary", f"{KEY}=1..64", "--between", *ARMS, "--repeats", "1"], "--repeats: must be from 2 to 1000."),
         (
             ["--vary", f"{KEY}=1..64", "--between", *ARMS, "--step", "0"],

@@ -69,7 +69,7 @@ def test_a_value_that_cannot_be_names_the_point() -> None:
         ("training.global_batch_size=32,32", "training.global_batch_size", (32,)),
         ("model.hidden_units=[[100],[1000, 1000]]", "model.hidden_units", ([100], [1000, 1000])),
         ("training.precision=float32,mixed_float16", "training.precision", ("float32", "mixed_float16")),
-        ("training.jit_compile=true,false", "training.jit_compile", (True, False)),
+        ("training.jit_compile=true,false", "training.compiler", ("xla", "graph")),
         ("threads=1,2", "threads", (1, 2)),
     ],
 )
@@ -108,8 +108,8 @@ def test_an_arm_is_a_strategy_and_its_devices() -> None:
 
 
 def test_a_setting_is_described_without_its_sections() -> None:
-    setting = {"model.hidden_units": [100, 100], "training.global_batch_size": 32, "training.jit_compile": True}
-    assert describe_setting(setting) == "hidden_units=[100,100] global_batch_size=32 jit_compile=true"
+    setting = {"model.hidden_units": [100, 100], "training.global_batch_size": 32, "training.compiler": "xla"}
+    assert describe_setting(setting) == "hidden_units=[100,100] global_batch_size=32 compiler=xla"
 
 
 def test_the_estimate_is_what_runs_were_seen_to_take() -> None:

@@ -74,7 +74,8 @@ class Steps:
         self.fails: dict[str, int] = {}  # from which build on a variant cannot be had
 
     def build(self, recipe: Any, *_: Any) -> Any:
-        name = "xla" if recipe.training.jit_compile else "ten" if recipe.training.steps_per_execution == 10 else "base"
+        training = recipe.training
+        name = "xla" if training.compiler == "xla" else "ten" if training.steps_per_execution == 10 else "base"
         self.built.append(name)
         if name in self.fails and self.built.count(name) >= self.fails[name]:
             raise ValueError(f"no more of {name}.")
@@ -106,7 +107,7 @@ def compared(tmp_path: Path, steps: Steps, builds: int) -> list[dict[str, Any]]:
         kind="variants",
         seconds=1e-9,
         builds=builds,
-        variants=parse_variants(["jit_compile=on,steps_per_execution=10"], recipe),
+        variants=parse_variants(["compiler=xla,steps_per_execution=10"], recipe),
     )
     given: Any = SimpleNamespace(model=steps.build(recipe), resolved=None)
     journal = Journal(tmp_path / "journal.jsonl")
@@ -124,14 +125,14 @@ def test_all_are_built_as_often_as_asked_for_every_second_time_backwards(tmp_pat
     assert steps.built == ["base", "xla", "ten", "ten", "xla", "base", "base", "xla", "ten"]
     rounds = of_kind(records, "profile_variant_round", "round")
     assert [one["build"] for one in rounds] == [1, 1, 2, 2, 3, 3]  # one each way, however short the time is
-    names = {"as it stands", "jit_compile=on", "steps_per_execution=10"}
+    names = {"as it stands", "compiler=xla", "steps_per_execution=10"}
     assert all(set(one["seconds"]) == names for one in rounds)
 
 
 def test_losses_are_of_the_first_build_and_of_the_second_unchanged_one(tmp_path: Path, steps: Steps) -> None:
     setups = of_kind(compared(tmp_path, steps, 3), "profile_setup", "setup")
     trained = [(one["name"], one["build"]) for one in setups if one["losses"]]
-    assert trained == [("as it stands", 1), ("jit_compile=on", 1), ("steps_per_execution=10", 1), ("as it stands", 2)]
+    assert trained == [("as it stands", 1), ("compiler=xla", 1), ("steps_per_execution=10", 1), ("as it stands", 2)]
 
 
 def test_a_variant_that_fails_is_not_built_again_and_the_others_go_on(tmp_path: Path, steps: Steps) -> None:
@@ -139,9 +140,9 @@ def test_a_variant_that_fails_is_not_built_again_and_the_others_go_on(tmp_path: 
     records = compared(tmp_path, steps, 3)
     assert steps.built.count("xla") == 2
     (refused,) = (one for one in of_kind(records, "profile_setup", "setup") if one["refusal"])
-    assert (refused["name"], refused["build"], refused["refusal"]) == ("jit_compile=on", 2, "no more of xla.")
+    assert (refused["name"], refused["build"], refused["refusal"]) == ("compiler=xla", 2, "no more of xla.")
     rounds = of_kind(records, "profile_variant_round", "round")
-    assert ["jit_compile=on" in one["seconds"] for one in rounds] == [True, True, False, False, False, False]
+    assert ["compiler=xla" in one["seconds"] for one in rounds] == [True, True, False, False, False, False]
 
 
 def test_a_step_that_cannot_be_built_again_without_changes_ends_the_profile(tmp_path: Path, steps: Steps) -> None:

@@ -7,10 +7,11 @@ from tfbench.analysis.comparison.equality import equal_values, flatten
 from tfbench.analysis.comparison.noise import NoiseKey, noise_key
 from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.jit_compile import COMPILER_KEY
 from tfbench.records.run import RunResult, Summary
 from tfbench.schema import to_plain
 
-FORMAT_VERSION = 3  # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions
+FORMAT_VERSION = 3  # 2: settings and length of the run in noise_key, one count of work; 3: compiler, speed_cautions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,8 +48,14 @@ class RunBrief:
 
     @property
     def arm(self) -> str:
-        """Strategy and devices: "mirrored cpu:0,cpu:1"."""
-        return " ".join(part for part in (self.strategy, ",".join(self.devices)) if part)
+        """Strategy and devices: "mirrored cpu:0,cpu:1"; with the back end, where it is not TensorFlow."""
+        backend = "" if self.backend == "tensorflow" else f"backend={self.backend}"
+        return " ".join(part for part in (self.strategy, ",".join(self.devices), backend) if part)
+
+    @property
+    def backend(self) -> str:
+        """The framework that trained."""
+        return str(self.settings.get("training.backend", "tensorflow"))
 
     @property
     def speed(self) -> float | None:
@@ -79,7 +86,8 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         is_synthetic=result.is_synthetic,
         metrics=dict(summary.metrics),
         cautions=list(summary.cautions),
-        settings=flatten({name: tables[name] for name in ("model", "dataset", "training", "measurement")}),
+        settings=flatten({name: tables[name] for name in ("model", "dataset", "training", "measurement")})
+        | {COMPILER_KEY: recipe.training.compiler_used},  # which a recipe may leave open, or name
         equals=equal_values(result),
         noise_key=to_plain(key) if key else None,
         references=tables["reference"],

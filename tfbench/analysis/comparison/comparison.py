@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.equality import Difference, find_unequal_values
+from tfbench.analysis.comparison.equality import OF_BACKENDS, Difference, find_unequal_values
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
@@ -151,13 +151,14 @@ def compare(
         baseline: The arm that others are held against; None: the first.
         failures: Points without a speed that have no run, or none that tells why.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
-        compared: Of what must be equal: in which arms may differ, since that is compared ("global_batch_size").
+        compared: Of what must be equal: in which arms may differ; of several back ends, what is theirs by nature, too.
 
     Returns:
         All but `own_settings` and `unreadable`, which the caller may know.
     """
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
     measured = [brief for brief in briefs if brief.speed]
+    compared = (*compared, *(OF_BACKENDS if len({brief.backend for brief in measured}) > 1 else ()))
     keys = list(_differing_keys(measured) if keys is None else keys)
     names = _name_arms(measured, is_planned=arms is not None)
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
@@ -309,7 +310,7 @@ def _differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
     differing = [
         key
         for key in keys
-        if not key.startswith(("measurement.", "training.seed"))
+        if not key.startswith(("measurement.", "training.seed", "training.backend"))  # which is part of the arm
         and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
     ]
     return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))

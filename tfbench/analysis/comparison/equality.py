@@ -9,7 +9,7 @@ from tfbench.records.run import RunResult
 
 # What a comparison of devices takes to be equal, beside model, data, training and clock: see `find_unequal`.
 _EQUAL_SETTINGS = (
-    "jit_compile",
+    "compiler",
     "precision",
     "tensor_float_32",
     "image_data_format",
@@ -35,7 +35,10 @@ _EQUAL_IN_ENVIRONMENT = (
     "cpu_quota_cores",
     *_RECORDED_WITH_NICENESS,
 )
-VERSIONS = ("tfbench", "tensorflow", "keras")
+_FRAMEWORKS = ("jax", "torch")  # beside TensorFlow; named of their own runs alone, since older records do not
+VERSIONS = ("tfbench", "tensorflow", "keras", *_FRAMEWORKS)
+# What runs of two back ends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
+OF_BACKENDS = ("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags", _SOFT_PLACEMENT)
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
 
 
@@ -76,6 +79,12 @@ def equal_values(result: RunResult) -> dict[str, Any]:
     if values["environment"] and values["environment"]["niceness"] is None:
         for field in _RECORDED_WITH_NICENESS:
             del values["environment"][field]
+    if result.settings and result.settings.backend != "tensorflow":  # only so: older records do not name it
+        values["settings"]["backend"] = result.settings.backend
+    if result.environment:
+        values["environment"] |= {
+            name: version for name in _FRAMEWORKS if (version := getattr(result.environment, name))
+        }
     kinds = {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
     return values | {"device_kinds": sorted(kinds)}
 

@@ -4,14 +4,15 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from tfbench.analysis.comparison.equality import VERSIONS, equal_values
 from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
 from tfbench.analysis.comparison.spread_estimate import Estimate, estimate, estimate_about_zero
+from tfbench.recipe.jit_compile import read_described_settings
 from tfbench.recipe.sections import Recipe
 from tfbench.records.run import RunResult
-from tfbench.schema import Count, PositiveNumber, schema
+from tfbench.schema import Count, PositiveNumber, read_by, schema
 
 MIN_ROUNDS = 3
 
@@ -36,7 +37,7 @@ class NoiseKey:
     recipe: str
     workload_sha256: str  # of all of the recipe that must be equal in runs that are compared
     global_batch_size: Count
-    settings: tuple[str, ...]  # "jit_compile=False", ...
+    settings: Annotated[tuple[str, ...], read_by(read_described_settings)]  # "compiler=graph", ...
     length: tuple[str, ...]  # "seconds=5.0", ...
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from tfbench.analysis.comparison.equality import Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
@@ -12,15 +12,17 @@ from tfbench.analysis.comparison.judging import judge as judge_runs
 from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey, noise_key
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.errors import ComparisonError
+from tfbench.recipe.jit_compile import read_settings
 from tfbench.records.run import RunRequest, RunResult
-from tfbench.schema import PositiveNumber, Text, schema
+from tfbench.schema import PositiveNumber, Text, read_by, schema
 
 FORMAT_VERSION: Literal[2] = 2  # 2: settings and length of the runs in noise_key
 
 Judgement = Literal["regression", "faster", "no measurable difference"]
 
 # What may differ, and is said: a gate is there to show what comes of new versions and new code.
-_VERSIONS = ("tfbench", "tensorflow", "keras", "numpy", "python", "os", "tensorflow_cuda", "tensorflow_cudnn")
+_CUDA = ("tensorflow_cuda", "tensorflow_cudnn", "jax_cuda", "torch_cuda")
+_VERSIONS = ("tfbench", "tensorflow", "jax", "torch", "keras", "numpy", "python", "os", *_CUDA)
 _CODE = ("git_commit", "git_dirty")
 _LENGTHS = ("measurement.warmup_steps", "measurement.steps", "measurement.seconds")
 _TOO_FEW = "one run says nothing of chance, unless the noise floor is known: `tfbench calibrate {}` measures it."
@@ -40,7 +42,7 @@ class SpeedSample:
     group: str  # of the runs
     run_ids: tuple[Text, ...]
     samples_per_second: tuple[PositiveNumber, ...]
-    equals: dict[str, Any]
+    equals: Annotated[dict[str, Any], read_by(read_settings)]
     circumstances: dict[str, Any]
     noise_key: NoiseKey
 

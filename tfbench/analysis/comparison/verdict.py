@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+from tfbench.analysis.comparison.back_ends import describe_differences
 from tfbench.analysis.comparison.causes import calibrate_command, describe_cause
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.scaling import find_scaling
@@ -26,7 +27,7 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     for arm in comparison.arms:
         if arm != comparison.baseline and not scaling:
             found += _of_arm(comparison, arm)
-    return (*_winner(comparison), *found, *_limits(comparison))
+    return (*_winner(comparison), *found, *describe_differences(comparison), *_limits(comparison))
 
 
 def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _list_settings(settings: EffectiveSettings, environment: Environment, recipe
     return [
         EffectiveValue(name="visible_gpus", effective=settings.visible_gpus),
         _compare("steps_per_execution", settings.steps_per_execution, training.steps_per_execution),
-        _compare("jit_compile", settings.jit_compile, training.jit_compile),
+        _compare("compiler", settings.compiler, training.compiler_used),
         EffectiveValue(name="xla_flags", effective=settings.xla_flags),
         _compare("precision", settings.precision, training.precision),
         _compare("tensor_float_32", settings.tensor_float_32, training.tensor_float_32),

@@ -121,28 +121,24 @@ def _check_memory_limit(environment: Environment, usage: Usage | None) -> Iterat
 
 
 def _check_xla(result: RunResult) -> Iterator[str]:
-    settings, asked = result.settings, result.request.recipe.training.jit_compile
+    settings, asked = result.settings, result.request.recipe.training.compiler_used
     if settings is None:
         return
     automatic = [flag for flag in _AUTO_JIT.finditer(settings.xla_flags) if flag[1] not in _AUTO_JIT_OFF]
     if automatic:
         yield (
             f"XLA was switched on behind the recipe's back, for parts of the network ({automatic[-1][0]} in "
-            f"TF_XLA_FLAGS), where the recipe has training.jit_compile = {_toml(asked)}. Unset TF_XLA_FLAGS; "
-            "training.jit_compile = true compiles all of it."
+            f'TF_XLA_FLAGS), where the recipe has training.compiler = "{asked}". Unset TF_XLA_FLAGS; '
+            'training.compiler = "xla" compiles all of it.'
         )
-    if settings.jit_compile != asked:
+    if settings.compiler != asked:
         yield (
-            f"XLA was {'on' if settings.jit_compile else 'off'}, where the recipe has training.jit_compile = "
-            f"{_toml(asked)}. Do not compare this run with others of the recipe."
+            f'the compiler was "{settings.compiler}", where the recipe has training.compiler = "{asked}". '
+            "Do not compare this run with others of the recipe."
         )
     others = [flag for flag in settings.xla_flags.split() if flag.startswith("--xla_")]
-    if others and (settings.jit_compile or automatic):
+    if others and (settings.compiler == "xla" or automatic):
         yield (
             f"XLA compiled with flags that the recipe does not have: {' '.join(others)}. Unset XLA_FLAGS, or compare "
             "only with runs that had the same."
         )
-
-
-def _toml(value: bool) -> str:
-    return "true" if value else "false"

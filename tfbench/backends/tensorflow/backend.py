@@ -4,9 +4,9 @@ from tfbench.backends.backend import Backend
 from tfbench.backends.tensorflow import (
     environment,
     input_pipeline,
+    kernels,
     memory,
     op_trace,
-    peak,
     placement,
     profiling,
     resident,
@@ -23,7 +23,7 @@ BACKEND = Backend(
     settings=settings,
     environment=environment,
     memory=memory,
-    peak=peak,
+    kernels=kernels,
     tracing=op_trace,
     profiling=profiling,
 )

@@ -1,72 +1,20 @@
-"""Hardware and versions of the process that asks."""
+"""What TensorFlow says of itself, beside hardware and versions."""
 
-import importlib.metadata
-import os
-import platform
-from collections.abc import Mapping
-
-from tfbench import __version__
-from tfbench.machine import gpus, hardware, limits, working_tree
+from tfbench.machine.environment import describe_environment
 from tfbench.records.machine import Environment
-
-# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow.
-_THREAD_VARIABLES = (
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "MKL_",
-    "OPENBLAS_NUM_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_GPU_THREAD_",
-)
-# scikit-learn sets these when Keras imports it; they are about loading a library twice and about forks.
-_NOT_OF_THREADS = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
 
 
 def collect_environment() -> Environment:
-    """Describes the machine and the versions in use; TensorFlow must have been imported already.
-
-    The commit is that of the working tree that tfbench was started in, whether it is tfbench's own or the user's.
-    """
-    import keras
-    import numpy as np
-    import psutil
+    """Describes the machine and the versions in use; TensorFlow must have been imported already."""
     import tensorflow as tf
 
-    commit, has_changes = working_tree.read_commit()
     build = tf.sysconfig.get_build_info()
     is_cuda_build = bool(build.get("is_cuda_build"))
-    return Environment(
-        hostname=platform.node(),
-        cpu_model=hardware.cpu_model(),
-        num_physical_cores=psutil.cpu_count(logical=False),
-        num_logical_cores=os.cpu_count() or 1,
-        usable_cores=len(os.sched_getaffinity(0)),
-        memory_bytes=psutil.virtual_memory().total,
-        gpus=gpus.read_gpus(),
-        os=platform.platform(),
-        python=platform.python_version(),
-        tfbench=__version__,
+    return describe_environment(
         tensorflow=tf.__version__,
         tensorflow_cuda=build.get("cuda_version") if is_cuda_build else None,
-        keras=keras.__version__,
-        numpy=np.__version__,
-        git_commit=commit,
-        git_dirty=has_changes,
-        load_average=os.getloadavg()[0],
-        num_sockets=hardware.count_sockets(),
-        cpu_quota_cores=hardware.read_quota_cores(),
-        cpu_governor=hardware.read_governor(),
         tensorflow_cudnn=build.get("cudnn_version") if is_cuda_build else None,
         tensorflow_onednn=uses_onednn(),
-        mlflow=_find_version("mlflow"),
-        thread_variables=find_thread_variables(os.environ),
-        niceness=limits.read_niceness(),
-        scheduling_policy=limits.read_policy(),
-        autogroup_niceness=limits.read_autogroup_niceness(),
-        memory_limit_bytes=limits.read_memory_limit(),
-        cpuset=limits.read_cpuset(),
     )
 
 
@@ -80,21 +28,3 @@ def uses_onednn() -> bool | None:
     except ImportError:
         return None
     return bool(IsMklEnabled())
-
-
-def find_thread_variables(environment: Mapping[str, str]) -> str:
-    """Returns the variables that set how many threads compute, as "NAME=value NAME=value"; "" without any.
-
-    Args:
-        environment: Environment variables.
-    """
-    found = sorted(name for name in environment if name.startswith(_THREAD_VARIABLES) and name not in _NOT_OF_THREADS)
-    return " ".join(f"{name}={environment[name]}" for name in found)
-
-
-def _find_version(package: str) -> str | None:
-    """Returns the version of an installed package without importing it; None where it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None

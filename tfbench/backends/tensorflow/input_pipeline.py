@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfbench.backends.tensorflow.crops import crop_at_random, crop_view
-from tfbench.datasets.sources import tfrecords
+from tfbench.backends.tensorflow.crops import crop_at_random
+from tfbench.datasets.sources import order, tfrecords
+from tfbench.datasets.sources.crops import crop_view
 from tfbench.datasets.sources.splits import ALIGNMENT, BROKEN, RecordSplit, Split, SplitName, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -61,8 +62,7 @@ def build_training_dataset(
         orders = build_orders(split, spec, seed=seed, first_sample=first_sample)
         batches, fetch = orders.rebatch(global_batch_size, drop_remainder=True), gather_from(split)
     else:
-        passes, start_and_seed = _passes(split, spec, seed, first_sample)
-        samples = passes.flat_map(lambda number: _samples(split, *start_and_seed(number), draws=spec.drawn))
+        samples = _samples(split, spec, seed=seed, first_sample=first_sample)
         batches, fetch = _decode(split, samples).batch(global_batch_size, drop_remainder=True), tuple
 
     def prepare(step: Any, batch: Any) -> tuple[Any, Any]:
@@ -77,8 +77,16 @@ def build_orders(split: Split, spec: DatasetSpec, *, seed: int, first_sample: in
 
     The first one begins after `first_sample` samples of all passes.
     """
-    passes, start_and_seed = _passes(split, spec, seed, first_sample)
-    return _map_inline(passes, lambda number: _order(split, *start_and_seed(number), draws=spec.drawn))
+    passes, start = _passes(split, first_sample)
+    return _map_inline(passes, lambda number: _order(split, spec, seed, number)[start(number) :])
+
+
+def _samples(split: Split | RecordSplit, spec: DatasetSpec, *, seed: int, first_sample: int) -> "tf.data.Dataset":
+    """Builds an endless stream of samples that are read one by one: their numbers, or records."""
+    if isinstance(split, Split):
+        return build_orders(split, spec, seed=seed, first_sample=first_sample).unbatch()
+    passes, start = _passes(split, first_sample)
+    return passes.flat_map(lambda number: _shuffled_records(split, spec, seed, number).skip(start(number)))
 
 
 def build_validation_dataset(
@@ -101,7 +109,8 @@ def build_validation_dataset(
     if isinstance(chosen, Split) and chosen.read is None:
         batches, fetch = tf.data.Dataset.range(math.ceil(chosen.num_samples / batch_size)), _slice(chosen, batch_size)
     else:
-        batches, fetch = _decode(chosen, _samples(chosen, 0, None)).batch(batch_size), tuple
+        samples = tf.data.Dataset.range(chosen.num_samples) if isinstance(chosen, Split) else chosen.records
+        batches, fetch = _decode(chosen, samples).batch(batch_size), tuple
 
     def prepare(_number: Any, batch: Any) -> tuple[Any, Any]:
         inputs, targets = fetch(batch)
@@ -173,52 +182,42 @@ def broken_samples_named(source: str, files: Sequence[str] = ()) -> Iterator[Non
         raise
 
 
-def _passes(
-    split: Split | RecordSplit, spec: DatasetSpec, seed: int, first_sample: int
-) -> tuple["tf.data.Dataset", Callable[[Any], tuple[Any, Any]]]:
-    """Returns the numbers of the passes from that of a sample on, and what gives the start and the seed of one."""
+def _passes(split: Split | RecordSplit, first_sample: int) -> tuple["tf.data.Dataset", Callable[[Any], Any]]:
+    """Returns the numbers of the passes from that of a sample on, and what gives the start of one."""
     import tensorflow as tf
 
     first_pass, offset = divmod(first_sample, split.num_samples)
 
-    def start_and_seed(number: Any) -> tuple[Any, list[Any] | None]:
-        start = tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
-        return start, [seed, number] if spec.shuffled else None
+    def start(number: Any) -> Any:
+        return tf.where(number == first_pass, tf.constant(offset, tf.int64), 0)
 
-    return tf.data.Dataset.counter(first_pass, dtype=tf.int32), start_and_seed
+    return tf.data.Dataset.counter(first_pass, dtype=tf.int64), start
 
 
-def _samples(
-    split: Split | RecordSplit, start: Any, seed: list[Any] | None, *, draws: bool = False
-) -> "tf.data.Dataset":
-    """Goes once through samples that are read one by one, from the one at `start` on: their numbers, or records.
+def _order(split: Split, spec: DatasetSpec, seed: int, number: Any) -> Any:
+    """Returns the numbers of the samples of a pass, int64, which NumPy draws as it does for every back end."""
+    import tensorflow as tf
 
-    In order without a seed; with one, shuffled, or as many as there are drawn with replacement. Not as Dataset.shuffle
-    does by default: its order goes on from iterator to iterator, and a strategy makes one more of them.
+    def draw(number: Any) -> Any:
+        return order.order_of_pass(int(number), spec, num_samples=split.num_samples, seed=seed)
+
+    return tf.ensure_shape(tf.numpy_function(draw, [number], tf.int64, stateful=False), [split.num_samples])
+
+
+def _shuffled_records(split: RecordSplit, spec: DatasetSpec, seed: int, number: Any) -> "tf.data.Dataset":
+    """Returns records that come one after another, in the order of a pass.
+
+    Not as Dataset.shuffle does by default: its order goes on from iterator to iterator, and a strategy makes one more
+    of them.
     """
     import tensorflow as tf
 
-    if isinstance(split, Split):
-        return tf.data.Dataset.from_tensor_slices(_order(split, start, seed, draws=draws))
-    records = split.records
-    if seed:
-        own_seed = tf.random.stateless_uniform([], seed, None, None, tf.int64)
-        # TensorFlow would combine it with the process's seed, and takes no tensor where that is 0.
-        tf.compat.v1.get_default_graph().seed = None
-        records = records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
-    return records.skip(start)
-
-
-def _order(split: Split, start: Any, seed: list[Any] | None, *, draws: bool) -> Any:
-    """Returns the numbers of the samples of one pass, int64, from the one at `start` on; see `_samples`."""
-    import tensorflow as tf
-
-    order = tf.range(split.num_samples, dtype=tf.int64)
-    if seed and draws:
-        order = tf.random.stateless_uniform(tf.shape(order), seed, 0, split.num_samples, tf.int64)
-    elif seed:
-        order = tf.random.experimental.stateless_shuffle(order, seed=seed)
-    return order[start:]
+    if not spec.shuffled:
+        return split.records
+    own_seed = tf.random.stateless_uniform([], tf.stack([seed, number]), None, None, tf.int64)
+    # TensorFlow would combine it with the process's seed, and takes no tensor where that is 0.
+    tf.compat.v1.get_default_graph().seed = None
+    return split.records.shuffle(SHUFFLED_RECORDS, seed=own_seed, reshuffle_each_iteration=False)
 
 
 def _decode(split: Split | RecordSplit, samples: "tf.data.Dataset") -> "tf.data.Dataset":

@@ -51,7 +51,7 @@ class ProfiledStep:
         return len(self._calls)
 
     def build(self, upto: str) -> Callable[[Any, Any], Any]:
-        """Returns a compiled function of inputs and targets, (batch, ...) each, which does all phases up to one.
+        """Returns a function of inputs and targets, (batch, ...) each, compiled as Keras's is: the step up to a phase.
 
         Every function is given the same variables, used or not, so that calling one costs the same as another.
 
@@ -66,6 +66,8 @@ class ProfiledStep:
         def call(x: Any, y: Any) -> Any:
             return self._strategy.run(work, args=(x, y))
 
+        if self._model.run_eagerly:
+            return call
         # Keras does not let AutoGraph at layers either.
         compiled: Callable[[Any, Any], Any] = tf.function(call, jit_compile=self._model.jit_compile, autograph=False)
         return compiled
@@ -82,7 +84,9 @@ class ProfiledStep:
         return compiled
 
     def _capture(self) -> None:
-        """Makes all variables arguments of the function that is being compiled."""
+        """Makes all variables arguments of the function that is being compiled, if one is."""
+        if tf.executing_eagerly():
+            return
         for variable in self.variables:
             tf.compat.v1.get_default_graph().capture(variable.handle)
 

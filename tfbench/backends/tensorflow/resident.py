@@ -62,7 +62,7 @@ def build_resident_training(
 
     The order of the samples is that of `build_training_dataset`, batch by batch. What the host hands over is the
     samples' numbers, those of the model's `steps_per_execution` steps at a time, fewer at the end of an epoch; one
-    compiled function does these steps. With `jit_compile` XLA compiles the loop as a whole.
+    compiled function does these steps. XLA, where it is the compiler, compiles the loop as a whole.
 
     Args:
         model: Compiled, of one replica; gets the training function that `fit` will use.
@@ -138,7 +138,9 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
     def run(numbers: Any, count: Any) -> Any:
         return strategy.run(do_steps, args=(numbers, count))
 
-    compiled = tf.function(run, jit_compile=training.jit_compile, autograph=False)
+    if training.compiler_used == "eager":
+        return lambda iterator: run(*iterator.get_next())
+    compiled = tf.function(run, jit_compile=training.compiler_used == "xla", autograph=False)
     return tf.function(lambda iterator: compiled(*iterator.get_next()), autograph=False)
 
 

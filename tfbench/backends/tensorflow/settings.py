@@ -37,9 +37,10 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
     import tensorflow as tf
     from tensorflow.python.framework.config import is_op_determinism_enabled  # as Keras asks; nothing public tells
 
+    runs_eagerly = model.run_eagerly or tf.config.functions_run_eagerly()
     visible = tuple(device.name for device in tf.config.get_visible_devices("GPU"))
     return EffectiveSettings(
-        jit_compile=bool(model.jit_compile),
+        compiler="eager" if runs_eagerly else "xla" if model.jit_compile else "graph",
         precision=keras.config.dtype_policy().name,
         tensor_float_32=tf.config.experimental.tensor_float_32_execution_enabled(),
         steps_per_execution=int(model.steps_per_execution),

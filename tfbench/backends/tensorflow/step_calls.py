@@ -74,18 +74,22 @@ class StepCalls:
             variable.assign(value)
 
     def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
-        """Returns the layers, for which XLA must be off: it makes one program of all."""
+        """Returns the layers, where they can be told apart."""
         return self._profiled.describe_layers(batch_size)
 
     @property
     def why_not_apart(self) -> str:
         """Why its layers cannot be told apart; "": they can."""
         if self.model.jit_compile:
-            return (
-                "XLA makes one program of all layers (jit_compile = true): no layer can be timed apart. "
-                "--set training.jit_compile=false shows them as TensorFlow alone computes them."
-            )
-        return ""
+            reason = 'XLA makes one program of all layers (compiler = "xla")'
+        elif self.model.run_eagerly:
+            reason = 'no operation bears the name of its layer without a graph (compiler = "eager")'
+        else:
+            return ""
+        return (
+            f"{reason}: none can be timed apart. --set training.compiler=graph shows them as TensorFlow's graph "
+            "computes them."
+        )
 
 
 def _read(result: Any) -> None:

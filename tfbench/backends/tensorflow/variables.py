@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfbench.backends import keras_variables
+
 
 def training_variables(model: Any) -> list[Any]:
     """Returns all that training changes in a compiled model: weights, seed generators, the optimizer's variables.
@@ -19,9 +21,7 @@ def training_variables(model: Any) -> list[Any]:
 
 def carried_states(model: Any) -> list[Any]:
     """Returns TensorFlow's variables of the state that recurrent layers carry from batch to batch, one a replica."""
-    stateful = [layer for layer in model.layers if getattr(layer, "stateful", False)]
-    states = [state for layer in stateful for state in _flat(getattr(layer, "states", None) or ())]
-    return [copy for state in states for copy in copies_of(state)]
+    return [copy for state in keras_variables.carried_states(model) for copy in copies_of(state)]
 
 
 def copies_of(variable: Any) -> Sequence[Any]:
@@ -33,8 +33,3 @@ def to_numpy(variable: Any) -> npt.NDArray[Any]:
     """Returns the value of a variable, of Keras or of TensorFlow; under a strategy, that of the first replica."""
     of_keras = not callable(variable.value)  # a method of TensorFlow's variables, what Keras's hold in theirs
     return np.asarray((variable.value if of_keras else variable).numpy())
-
-
-def _flat(states: Any) -> list[Any]:
-    """Returns the variables of stacked cells, which are in lists of lists, as one list."""
-    return [one for state in states for one in (_flat(state) if isinstance(state, list | tuple) else [state])]

@@ -64,6 +64,46 @@ def read_file(path: Any, size: int) -> Any:
     return read_named(path, lambda: decode(tf.io.read_file(path), size))
 
 
+def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
+    """Returns the image in a file, without TensorFlow, as `read_file` does: uint8 (size, size, 3).
+
+    Raises:
+        DatasetError: The file is no image.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(os.fsdecode(path)) as image:
+            pixels = np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:  # what Pillow's readers raise about broken files
+        raise DatasetError(
+            f"{os.fsdecode(path)}: cannot be read as an image; it is missing, cut off or of another format. Replace or "
+            "remove it."
+        ) from error
+    height, width = pixels.shape[:2]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return _resize(pixels[top : top + side, left : left + side], size)
+
+
+def _resize(square: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
+    """Resizes a square image as TensorFlow does: bilinear, by the centres of pixels, without antialiasing."""
+    side = len(square)
+    if side == size:
+        return square
+    places = (np.arange(size, dtype=np.float32) + np.float32(0.5)) * np.float32(side / size) - np.float32(0.5)
+    whole = np.floor(places)
+    share = places - whole
+    lower = np.maximum(whole, 0).astype(np.int64)
+    upper = np.minimum(whole + 1, side - 1).astype(np.int64)
+    pixels = square.astype(np.float32)
+    across = share[None, :, None]
+    top, bottom = (
+        pixels[rows][:, lower] + (pixels[rows][:, upper] - pixels[rows][:, lower]) * across for rows in (lower, upper)
+    )
+    return np.asarray(np.rint(top + (bottom - top) * share[:, None, None]), np.uint8)
+
+
 def decode(contents: Any, size: int) -> Any:
     """Returns the central square of an encoded image, resized: uint8 (size, size, 3).
 

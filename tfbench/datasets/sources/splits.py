@@ -21,13 +21,14 @@ class Split:
 
     `inputs` and `targets` may hold fewer samples than `num_samples` (a pool, for synthetic data): sample i is then
     row i modulo the pool's size. Where `inputs` are not the samples but say where they are, as names of files do,
-    `read` turns a row into a sample of the stored shape and type, in TensorFlow's graph.
+    `read` turns a row into a sample of the stored shape and type, in TensorFlow's graph; `read_array` does so without.
     """
 
     inputs: npt.NDArray[Any]
     targets: npt.NDArray[Any]
     num_samples: int
     read: Callable[[Any], Any] | None = None
+    read_array: Callable[[Any], npt.NDArray[Any]] | None = None
 
     def labels(self) -> npt.NDArray[Any]:
         """Returns the target of every sample, a pool's as often as it is drawn from."""

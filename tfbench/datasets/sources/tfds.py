@@ -1,6 +1,7 @@
 """Reads a classification data set that tensorflow-datasets has prepared, or has it fetched."""
 
 import contextlib
+import os
 import re
 import threading
 import urllib.error
@@ -29,6 +30,7 @@ def load_tfds(
     *,
     splits: tuple[str, str],
     host: str,
+    accepted: str | None = None,
 ) -> Splits:
     """Loads two splits of a tfds data set whole, in their stored type.
 
@@ -38,11 +40,12 @@ def load_tfds(
         data_dir: tfds's folder, or None for its default.
         splits: Names of the training and of the validation split.
         host: As of `open_tfds`.
+        accepted: As of `open_tfds`.
 
     Raises:
         DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is damaged.
     """
-    builder = open_tfds(name, data_dir, host=host)
+    builder = open_tfds(name, data_dir, host=host, accepted=accepted)
     for split, wanted in zip(splits, (spec.train_samples, spec.validation_samples), strict=True):
         require_count(builder, split, wanted, "Remove it and prepare it again.")
     train, validation = (load_split(builder, split, spec) for split in splits)
@@ -68,12 +71,11 @@ def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: st
         DatasetError: The folder does not exist, or the data is missing and cannot be fetched, or its description is
             damaged.
     """
-    import tensorflow_datasets as tfds
-
+    ways_out = _ways_out(accepted or f"{name}/ as prepared by tensorflow-datasets")
+    tfds = _import_tfds(name, ways_out)
     tfds.disable_progress_bar()
     if not is_local_name(name):
         raise DatasetError(f"data set {name}: must be {NAME_FORM}: what is prepared here, not a community's.")
-    ways_out = _ways_out(accepted or f"{name}/ as prepared by tensorflow-datasets")
     if data_dir is not None and not Path(data_dir).is_dir():
         raise DatasetError(f"data set {name}: the folder {data_dir} does not exist. {ways_out}")
     try:
@@ -94,6 +96,24 @@ def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: st
         except Exception as error:  # network, disk, checksum: tfds and its dependencies raise all kinds
             raise DatasetError(f"data set {name}: could not be fetched into {folder}: {error}. {ways_out}") from error
     return builder
+
+
+def _import_tfds(name: str, ways_out: str) -> Any:
+    """Imports tensorflow-datasets, and keeps the TensorFlow that it reads with from the GPUs where that trains nothing.
+
+    Raises:
+        DatasetError: One of them is not installed.
+    """
+    try:
+        import tensorflow as tf
+        import tensorflow_datasets as tfds
+    except ModuleNotFoundError as error:
+        raise DatasetError(
+            f"data set {name}: {error.name} is not installed, which reads what tensorflow-datasets prepared. {ways_out}"
+        ) from error
+    if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
+        tf.config.set_visible_devices([], "GPU")  # it would take all of their memory
+    return tfds
 
 
 def is_local_name(name: str) -> bool:

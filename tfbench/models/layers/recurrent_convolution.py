@@ -153,6 +153,6 @@ class RecurrentConvolution2D(keras.layers.Layer):  # type: ignore[misc]  # Keras
         is known only when the step before is done: no number exceeds infinity. (Of `state[:1]`, which is empty where
         a replica's share of a batch is.) Without XLA TensorFlow computes each step anyway: each reads the kernel anew.
         """
-        zero = ops.cast(ops.max(state[:1, 0, 0, 0], initial=0.0) > float("inf"), state.dtype)
+        zero = ops.cast(ops.sum(state[:1, 0, 0, 0]) > float("inf"), state.dtype)
         kernel = ops.convert_to_tensor(self.feed_forward.kernel) + zero
         return self.feed_forward.convolution_op(inputs, kernel) + self.feed_forward.bias

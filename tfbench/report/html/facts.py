@@ -46,7 +46,11 @@ def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
     libraries = [f"{name} {version}" for name, version in beside if version]
     if e.tensorflow_onednn is not None:
         libraries.append(f"oneDNN {'on' if e.tensorflow_onednn else 'off'}")
-    yield "TensorFlow", e.tensorflow + (f" ({', '.join(libraries)})" if libraries else "")
+    if e.tensorflow:
+        yield "TensorFlow", e.tensorflow + (f" ({', '.join(libraries)})" if libraries else "")
+    for title, version, cuda in (("JAX", e.jax, e.jax_cuda), ("PyTorch", e.torch, e.torch_cuda)):
+        if version:
+            yield title, version + (f" (CUDA {cuda})" if cuda else "")
     yield "Keras", e.keras
     yield "NumPy", e.numpy
     yield "MLflow", e.mlflow or ""

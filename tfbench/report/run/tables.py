@@ -72,8 +72,7 @@ def _describe_length(result: RunResult) -> str:
 def _describe_precision(result: RunResult) -> str:
     training = result.request.recipe.training
     precision = result.settings.precision if result.settings else training.precision
-    jit_compile = result.settings.jit_compile if result.settings else training.jit_compile
-    parts = [precision, f"XLA {'on' if jit_compile else 'off'} (jit_compile = {str(jit_compile).lower()})"]
+    parts = [precision, f"compiler {result.settings.compiler if result.settings else training.compiler_used}"]
     if training.steps_per_execution > 1:
         parts.append(f"{training.steps_per_execution:,} steps a call")
     if training.data_on_device:

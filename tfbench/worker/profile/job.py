@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from tfbench import backends
+from tfbench.backends.peak import measure_bandwidth, measure_peak
 from tfbench.backends.trace import sum_up
 from tfbench.errors import MeasurementError
 from tfbench.records.journal import Journal, files_folder, plain_fields
@@ -69,7 +70,7 @@ def _profile_step(
     training = request.recipe.training
     ledger.switch("first_step")
     batches = build_batches(prepared)
-    step = backend.profiling.build_step(model, batches, prepared.resolved)
+    step = backends.profiling().build_step(model, batches, prepared.resolved)
     problem = step.why_not_apart
     layers = [] if problem else step.describe_layers(training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
@@ -109,9 +110,9 @@ def _profile_step(
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
     names = prepared.resolved.device_names
-    peak = backend.peak.measure_peak(names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
+    peak = measure_peak(backend.kernels, names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
     journal.append("peak_check", **plain_fields(peak_check=peak))
-    bandwidth = backend.peak.measure_bandwidth(names, seconds=_PEAK_SECONDS)
+    bandwidth = measure_bandwidth(backend.kernels, names, seconds=_PEAK_SECONDS)
     journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
     ledger.switch(None)
 
@@ -123,7 +124,7 @@ def _trace_steps(
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
     backend, batches = backends.current(), build_batches(prepared)
-    step = backend.profiling.build_step(prepared.model, batches, prepared.resolved)
+    step = backends.profiling().build_step(prepared.model, batches, prepared.resolved)
     call, num_steps = step.keras_call(batches.pipeline())
     call()
     backend.placement.synchronize()
@@ -135,7 +136,8 @@ def _trace_steps(
     took: list[float] = []
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    found = backend.tracing.trace(lambda: took.append(time_calls(backend.tracing.mark_steps(call), num_calls)), folder)
+    tracing = backends.tracing()
+    found = tracing.trace(lambda: took.append(time_calls(tracing.mark_steps(call), num_calls)), folder)
     operations, waits = (sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
     journal.append(
         "profile_operations",

@@ -91,10 +91,9 @@ class TimedTurns:
 
 
 def _trace_call(call: Call, num: int) -> TracedCall:
-    backend = backends.current()
     took: list[float] = []
-    found = backend.tracing.trace(lambda: took.append(time_calls(call, num)))
-    parts = apportion(found.operations, backend.profiling.part_of)
+    found = backends.tracing().trace(lambda: took.append(time_calls(call, num)))
+    parts = apportion(found.operations, backends.profiling().part_of)
     active = found.active_seconds
     return TracedCall(
         seconds=took[0],

@@ -116,7 +116,7 @@ class _Builder:
         has_same = [weight.shape for weight in model.weights] == [weight.shape for weight in self._weights]
         if has_same:
             model.set_weights(self._weights)
-        step = backends.current().profiling.build_step(model, self._batches, prepared.resolved)
+        step = backends.profiling().build_step(model, self._batches, prepared.resolved)
         functions.add(name, *step.keras_call(self._batches.iterator()))
         losses, layers = list[float | None](), list[ProfiledLayer]()
         if number == 1 or (name == BASE and number == 2):  # the latter: whether the step repeats its own loss

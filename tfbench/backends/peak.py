@@ -1,12 +1,11 @@
-"""What the devices of a run can compute and move at most, with the same threads."""
+"""What the devices of a run can compute and move at most, timed in rounds of what a back end offers."""
 
 import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol
 
-from tfbench.backends.backend import Sizes
 from tfbench.machine.usage import read_counters
 from tfbench.records.machine import PeakCheck
 from tfbench.records.profile import BandwidthCheck
@@ -28,19 +27,37 @@ _ADDITIONS = 8  # in a call, whose own cost they share
 _COMPUTE_DTYPES = {"float32": "float32", "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
+Sizes = tuple[int, int, int]  # of a product of matrices: rows, what both factors have in common, columns
+Run = Callable[[int], None]  # does so many calls, and waits for the devices
+
+
+class Kernels(Protocol):
+    """What a back end computes on devices, as it names them, to see how fast they are."""
+
+    def build_products(self, devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
+        """Returns what multiplies random matrices, `chain` products in a row in a call, on all devices at once.
+
+        The first one is of `sizes`; then there and back again, so that each is one of these sizes. Numbers are random,
+        since products of equal ones take less power, and so run at a higher clock.
+        """
+
+    def build_additions(self, devices: Sequence[str], size: int, chain: int) -> Run:
+        """Returns what adds an array of `size` float32 to another, in place, so many times in a call."""
+
+
 @dataclasses.dataclass(kw_only=True, slots=True)
 class _Candidate:
     """A product that may be the fastest: its work as a function of a number of calls, after which it waits."""
 
     sizes: Sizes
     flops: int  # of a call, on all devices
-    run: Callable[[int], None]
+    run: Run
     num_calls: int = 1  # of a round
     rounds: list[float] = dataclasses.field(default_factory=list)
 
 
 def measure_peak(
-    devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
+    kernels: Kernels, devices: Sequence[str], precision: str, *, seconds: float, own_sizes: Sizes | None = None
 ) -> PeakCheck:
     """Times products of matrices on all devices at once; the fastest round of any counts.
 
@@ -48,18 +65,19 @@ def measure_peak(
     Noise only ever makes a round slower, so that the fastest is nearest to what the devices can do.
 
     Args:
-        devices: As TensorFlow numbers them: "/device:CPU:0".
+        kernels: Of the back end.
+        devices: As the back end names them: "/device:CPU:0", "gpu:0".
         precision: Of the layers, as Keras names it; products are of what it computes in.
         seconds: After which no more rounds are begun, once there are three of each product.
         own_sizes: Of the product that most of the network's work is in, on one device; None: not known.
     """
     dtype = _COMPUTE_DTYPES[precision]
-    least = _find_least(devices)
-    candidates = [_choose_square(devices, dtype)]
-    largest = _GPU_SIZE if "GPU" in devices[0] else _CPU_SIZE
+    least = _find_least(kernels, devices)
+    candidates = [_choose_square(kernels, devices, dtype)]
+    largest = _GPU_SIZE if _is_gpu(devices) else _CPU_SIZE
     if own_sizes:
         num_rows, common, num_columns = (min(size, largest) for size in own_sizes)  # as fast, and with less memory
-        candidates.append(_build_candidate(devices, (num_rows, common, num_columns), dtype))
+        candidates.append(_build_candidate(kernels, devices, (num_rows, common, num_columns), dtype))
     for one in candidates:
         one.run(1)  # the first call traces
         one.num_calls = _count_calls(one.run, least)
@@ -79,28 +97,32 @@ def measure_peak(
     )
 
 
+def _is_gpu(devices: Sequence[str]) -> bool:
+    return "gpu" in devices[0].lower()
+
+
 def _spent(candidates: Sequence[_Candidate]) -> float:
     return sum(sum(one.rounds) for one in candidates)
 
 
-def _find_least(devices: Sequence[str]) -> float:
+def _find_least(kernels: Kernels, devices: Sequence[str]) -> float:
     """Returns how long a round must take at least, in seconds."""
-    launch = _build_candidate(devices, (1, 1, 1), "float32", chain=1).run  # computes next to nothing
+    launch = _build_candidate(kernels, devices, (1, 1, 1), "float32", chain=1).run  # computes next to nothing
     launch(1)  # the first call traces
     return max(_MIN_ROUND_SECONDS, _MIN_LAUNCHES * min(_time(launch, 1) for _ in range(_MIN_ROUNDS)))
 
 
-def _choose_square(devices: Sequence[str], dtype: str) -> _Candidate:
+def _choose_square(kernels: Kernels, devices: Sequence[str], dtype: str) -> _Candidate:
     """Returns the product of two large square matrices, or of smaller ones where that takes too long."""
-    size = _GPU_SIZE if "GPU" in devices[0] else _CPU_SIZE
-    small = _build_candidate(devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
+    size = _GPU_SIZE if _is_gpu(devices) else _CPU_SIZE
+    small = _build_candidate(kernels, devices, (_SMALL_SIZE,) * 3, dtype, chain=1)
     small.run(1)  # the first call traces
     if _time(small.run, 1) * (size / _SMALL_SIZE) ** 3 > _ROUND_SECONDS:
         return small
-    return _build_candidate(devices, (size,) * 3, dtype)
+    return _build_candidate(kernels, devices, (size,) * 3, dtype)
 
 
-def _count_calls(run: Callable[[int], None], least: float) -> int:
+def _count_calls(run: Run, least: float) -> int:
     """Returns how many calls in a row take so many seconds at least."""
     num = 1
     while (seconds := _time(run, num)) < least and num < _MOST_CALLS:
@@ -109,19 +131,20 @@ def _count_calls(run: Callable[[int], None], least: float) -> int:
     return num
 
 
-def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
+def measure_bandwidth(kernels: Kernels, devices: Sequence[str], *, seconds: float) -> BandwidthCheck:
     """Times the addition of one large array to another, in place, on all devices at once; the fastest round counts.
 
     Nothing is allocated meanwhile: new memory has to be cleared by the system first, which would be timed, too.
 
     Args:
-        devices: As TensorFlow numbers them: "/device:CPU:0".
+        kernels: Of the back end.
+        devices: As the back end names them.
         seconds: After which no more rounds are begun, once there are three.
     """
-    num_bytes = _GPU_ARRAY_BYTES if "GPU" in devices[0] else _CPU_ARRAY_BYTES
-    add = _build_additions(devices, num_bytes // 4)
+    num_bytes = _GPU_ARRAY_BYTES if _is_gpu(devices) else _CPU_ARRAY_BYTES
+    add = kernels.build_additions(devices, num_bytes // 4, _ADDITIONS)
     add(1)  # the first call traces
-    num_calls = _count_calls(add, _find_least(devices))
+    num_calls = _count_calls(add, _find_least(kernels, devices))
     rounds = list[float]()
     while len(rounds) < _MIN_ROUNDS or sum(rounds) < seconds:
         rounds.append(_time(add, num_calls))
@@ -129,78 +152,21 @@ def measure_bandwidth(devices: Sequence[str], *, seconds: float) -> BandwidthChe
     return BandwidthCheck(num_bytes=moved, num_rounds=len(rounds), seconds=min(rounds))
 
 
-def _build_additions(devices: Sequence[str], size: int) -> Callable[[int], None]:
-    import tensorflow as tf
-
-    pairs = []
-    for device in devices:
-        with tf.device(device):
-            pairs.append((tf.Variable(tf.ones([size])), tf.Variable(tf.ones([size]))))
-
-    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-    def add() -> None:
-        for device, (total, summand) in zip(devices, pairs, strict=True):
-            with tf.device(device):
-                for _ in range(_ADDITIONS):
-                    total.assign_add(summand)
-
-    def run(num_calls: int) -> None:
-        for _ in range(num_calls):
-            add()
-        tf.test.experimental.sync_devices()
-
-    return run
-
-
-def _build_candidate(devices: Sequence[str], sizes: Sizes, dtype: str, *, chain: int | None = None) -> _Candidate:
+def _build_candidate(
+    kernels: Kernels, devices: Sequence[str], sizes: Sizes, dtype: str, *, chain: int | None = None
+) -> _Candidate:
     """Builds a product, several of it in a row in a call where one takes less time than a large square one."""
     num_rows, common, num_columns = sizes
     flops = 2 * num_rows * common * num_columns
     if chain is None:
-        is_gpu = "GPU" in devices[0]
+        is_gpu = _is_gpu(devices)
         wanted = _GPU_CHAIN * 2 * _GPU_SIZE**3 if is_gpu else 2 * _CPU_SIZE**3
         chain = max(1, min(_LONGEST_CHAIN, wanted // flops))
-    run = _build_products(devices, sizes, dtype, chain)
+    run = kernels.build_products(devices, sizes, dtype, chain)
     return _Candidate(sizes=sizes, flops=flops * chain * len(devices), run=run)
 
 
-def _build_products(devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Callable[[int], None]:
-    import tensorflow as tf
-
-    num_rows, common, num_columns = sizes
-
-    def draw(rows: int, columns: int) -> Any:
-        # Random, since products of equal numbers take less power, and so run at a higher clock. With this variance a
-        # product's values are as large as its factors'.
-        return tf.cast(tf.random.stateless_normal([rows, columns], [0, rows]) * rows**-0.5, dtype)
-
-    factors = []
-    for device in devices:
-        with tf.device(device):
-            # There and back again, so that each product is one of these sizes.
-            factors.append((draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)))
-
-    @tf.function(jit_compile=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
-    def multiply() -> Any:
-        corners = []
-        for device, (product, there, back) in zip(devices, factors, strict=True):
-            with tf.device(device):
-                for index in range(chain):
-                    product = tf.linalg.matmul(product, back if index % 2 else there)
-                corners.append(product[0, 0])
-        return corners
-
-    def run(num_calls: int) -> None:
-        corners = []
-        for _ in range(num_calls):  # a GPU is given the next ones while it computes
-            corners = multiply()
-        for corner in corners:
-            corner.numpy()  # waits for the device, which computes in order
-
-    return run
-
-
-def _time(run: Callable[[int], None], num_calls: int) -> float:
+def _time(run: Run, num_calls: int) -> float:
     start = time.perf_counter()
     run(num_calls)
     return time.perf_counter() - start

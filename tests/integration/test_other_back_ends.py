@@ -1,0 +1,105 @@
+"""Whole commands on JAX or PyTorch, as a user without TensorFlow starts them: `KERAS_BACKEND=jax pytest FILE`."""
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runs import NO_CHECKS, run
+from tfbench.datasets.sources.mnist_files import NPZ_FILE
+
+NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
+pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")
+SMALL = ("--backend", NAME, "--data", "synthetic", "--set", "model.hidden_units=[8]", "--no-mlflow")
+
+
+def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
+    assert importlib.util.find_spec("tensorflow") is None
+    options = (
+        "--epochs",
+        "2",
+        "--global-batch-size",
+        "4096",
+        "--save-model",
+        "--predictions",
+        "3",
+        "--snapshot-every",
+        "1",
+    )
+    done = run("run", "mnist_mlp", *SMALL, *options, "--format", "json", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    document = done.document
+    assert document["settings"]["backend"] == NAME
+    assert document["settings"]["compiler"] == {"jax": "xla", "torch": "eager"}[NAME]
+    assert document["environment"][NAME]
+    assert document["environment"]["tensorflow"] is None
+    assert document["devices"] == ["cpu:0"]
+    assert [epoch["num_steps"] for epoch in document["epochs"]] == [15, 15]
+    assert document["epochs"][1]["loss"] < document["epochs"][0]["loss"]
+    assert document["peak_checks"]
+    assert document["input_check"]
+    assert len(document["predictions"]["first_predictions"]) == 3
+
+
+def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(tmp_path: Path) -> None:
+    options = (*SMALL, *NO_CHECKS, "--global-batch-size", "4096", "--snapshot-every", "1", "--format", "json")
+    whole = run("run", "mnist_mlp", *options, "--epochs", "3", cwd=tmp_path).document
+    first = run("run", "mnist_mlp", *options, "--epochs", "2", cwd=tmp_path).document
+    rest = run("run", "--resume", first["run_id"], "--epochs", "3", "--no-mlflow", "--format", "json", cwd=tmp_path)
+    assert rest.exit_code == 0, rest.stderr
+    assert [epoch["loss"] for epoch in rest.document["epochs"]] == pytest.approx(
+        [epoch["loss"] for epoch in whole["epochs"]], rel=1e-5
+    )
+
+
+def test_a_sweep_of_the_first_minutes_measures_what_there_is(tmp_path: Path) -> None:
+    options = ("--vary", "training.global_batch_size=32,512", "--repeats", "1", "--seconds", "0.2")
+    arms = ("--arm", "default cpu:0", *(("--arm", "default cpu:0 compiler=eager") if NAME == "jax" else ()))
+    done = run("sweep", "mnist_mlp", *SMALL, *NO_CHECKS, *options, *arms, "--format", "json", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    entries: list[dict[str, Any]] = [entry for row in done.document["rows"] for entry in row["entries"]]
+    assert len(entries) == len(arms)  # two words an arm, and two batch sizes
+    assert {entry["outcome"] for entry in entries} == {"FINISHED"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--strategy", "mirrored"), "strategy mirrored: is one of TensorFlow's."),
+        (("--set", "training.data_on_device=true"), "data_on_device: backend"),
+        (("--devices", "gpu:0"), "gpu:0: not found."),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_reason(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    done = run("run", "mnist_mlp", *SMALL, *options, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("command", [("profile", "mnist_mlp"), ("run", "mnist_mlp", "--fast")])
+def test_what_is_of_tensorflow_alone_is_refused_before_anything_runs(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = run(*command, *SMALL, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert f"backend {NAME}" in done.stderr
+    assert not list(tmp_path.glob("mlruns/journals/*"))
+
+
+def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {
+        f"{kind}_{part}": rng.integers(0, 256 if kind == "x" else 10, (count, *shape), np.uint8)
+        for part, count in (("train", 60_000), ("test", 10_000))
+        for kind, shape in (("x", (28, 28)), ("y", ()))
+    }
+    np.savez(tmp_path / NPZ_FILE, **arrays)
+    options = ("--backend", NAME, "--set", "model.hidden_units=[8]", "--steps", "3", "--no-mlflow", *NO_CHECKS)
+    done = run("run", "mnist_mlp", *options, "--data-dir", str(tmp_path), "--format", "json", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert done.document["dataset"]["source"].startswith("publisher's files, ")
+    (tmp_path / "empty").mkdir()
+    missing = run("run", "mnist_mlp", *options, "--data-dir", str(tmp_path / "empty"), cwd=tmp_path)
+    assert missing.exit_code == 2
+    assert "tensorflow is not installed" in missing.stderr

@@ -1,0 +1,157 @@
+"""How a training of each recipe begins, at a small size, on the back end of this process.
+
+    KERAS_BACKEND=tensorflow python tests/support/first_steps.py    # writes what every back end is held against
+
+The first batch, the initial weights, their loss in inference mode, and the losses of the first steps, for the recipe's
+own optimizer, for SGD and for Adam. Dropout is off: each back end draws its own.
+"""
+
+import hashlib
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfbench import backends
+from tfbench.datasets.sources import synthetic
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe import registry
+from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.files import find_recipe, list_recipes, load_recipe
+from tfbench.recipe.optimizers import AdamConfig
+from tfbench.recipe.sections import Recipe
+from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.worker.process_settings import configure_keras
+
+FILE = Path(__file__).parents[1] / "data" / "first_steps.json"
+NUM_STEPS = 50
+_POOL_BYTES = 2**24  # of synthetic images
+
+_SMALL: dict[str, dict[str, Any]] = {
+    "mlp": {"model.hidden_units": [16]},
+    "keras_mnist_cnn": {"model.filters": [4, 4], "model.dense_units": 8, "model.dropout_rates": [0.0, 0.0]},
+    "simple_rnn": {},
+    "sine_lstm": {"model.stateful": False},  # only TensorFlow carries a state on
+    "lenet5": {"model.filters": [4, 4, 8], "model.dense_units": 8},
+    # Of few samples, the statistics of a batch make rounding errors grow within steps.
+    "resnet": {"model.blocks": [1, 1, 1, 1], "model.first_width": 4, "training.global_batch_size": 64},
+    "scratch_cnn": {"model.filters": 4, "model.dense_units": 8},
+    "rcnn": {"model.channels": 4, "model.num_feedback_steps": 1, "model.dropout_rate": 0.0},
+    "cifar10_convnet": {"model.filters": [4, 4, 4, 4]},
+    "imagenet_alexnet": {
+        "model.filters": [4, 4, 4, 4, 4],
+        "model.dense_units": 8,
+        "model.dropout_rate": 0.0,
+        "dataset.num_classes": 10,
+        "dataset.complete": False,
+    },
+}
+_OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "own": {},
+    "sgd": {"training.optimizer": {"name": "sgd", "learning_rate": 0.001, "momentum": 0.9}},
+    "adam": {"training.optimizer": {"name": "adam"}},
+}
+
+
+def list_cases() -> list[tuple[str, str]]:
+    """Returns every recipe with each of the optimizers; its own only where it is another one."""
+    return [
+        (recipe, optimizer)
+        for recipe in list_recipes()
+        for optimizer in _OPTIMIZERS
+        if optimizer != "own" or load_recipe(find_recipe(recipe)).training.optimizer != AdamConfig()
+    ]
+
+
+def load_small(name: str, optimizer: str, **values: Any) -> Recipe:
+    """Loads a recipe with a small network and synthetic data, for the back end of this process."""
+    path = find_recipe(name)
+    model = load_recipe(path).model.name
+    small: dict[str, Any] = {"training.backend": backends.current().name, "dataset.data": "synthetic"}
+    if not model.startswith("sine"):  # whose rows go on from batch to batch
+        small["training.global_batch_size"] = 8
+    small |= _SMALL[model]
+    return load_recipe(path, small | _OPTIMIZERS[optimizer] | values)
+
+
+def set_up(recipe: Recipe) -> None:
+    """Sets what a measuring process sets, as far as a process that has computed already still takes it."""
+    import keras
+
+    keras.utils.set_random_seed(recipe.training.seed)
+    configure_keras(recipe.training)
+
+
+def describe(recipe: Recipe) -> DatasetSpec:
+    """Returns what is known of a recipe's data."""
+    module = registry.load("datasets", recipe.dataset.name)
+    spec: DatasetSpec = module.describe(module.Config(**recipe.dataset.options))
+    return spec
+
+
+def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
+    """Trains for some steps, and returns what they began with and their losses."""
+    backend, training, spec = backends.current(), recipe.training, describe(recipe)
+    set_up(recipe)
+    splits = _generate(spec, training.seed)
+    model = build_compiled_model(recipe.model, training, spec, num_replicas=1)
+    weights = hashlib.sha256()
+    for variable in model.weights:
+        weights.update(backend.variables.to_numpy(variable).tobytes())
+    stream = backend.feeding.build_training_dataset(
+        splits, global_batch_size=training.global_batch_size, seed=training.seed
+    )
+    batches = [[np.asarray(values) for values in batch] for batch in itertools.islice(stream, num_steps)]
+    batch = hashlib.sha256(b"".join(array.tobytes() for array in batches[0])).hexdigest()
+    inference = float(model.test_on_batch(*batches[0], return_dict=True)["loss"])
+    return {
+        "batch": batch[:16],
+        "weights": weights.hexdigest()[:16],
+        "inference_loss": inference,
+        "losses": [_step(model, batch) for batch in batches],
+    }
+
+
+def _generate(spec: DatasetSpec, seed: int) -> Splits:
+    """Makes data out of fewer samples than a run does."""
+    kept, synthetic.POOL_BYTES = synthetic.POOL_BYTES, _POOL_BYTES
+    try:
+        return synthetic.generate_splits(spec, seed=seed)
+    finally:
+        synthetic.POOL_BYTES = kept
+
+
+def _step(model: Any, batch: list[Any]) -> float:
+    """Returns the loss of one step; Keras's own is a mean over all steps since the last reset."""
+    model.reset_metrics()
+    return float(model.train_on_batch(*batch, return_dict=True)["loss"])
+
+
+def main() -> None:
+    """Writes what TensorFlow's graph does, and how far another order of sums, XLA's, is from it.
+
+    Of the recipes named on the command line; without any, of all.
+    """
+    known: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if len(sys.argv) > 1 else {}
+    found = {key: one for key, one in known.items() if key in map(" ".join, list_cases())}
+    for name, optimizer in list_cases():
+        if name not in (sys.argv[1:] or [name]):
+            continue
+        one = begin(load_small(name, optimizer))
+        other = begin(load_small(name, optimizer, **{"training.compiler": "xla"}))
+        spread = np.maximum.accumulate(np.abs(np.subtract(one["losses"], other["losses"])))
+        found[f"{name} {optimizer}"] = one | {
+            "losses": [float(f"{loss:.9g}") for loss in one["losses"]],
+            "spread": [float(f"{value:.2g}") for value in spread],
+        }
+        print(name, optimizer, one["losses"][0], one["losses"][-1], spread[4], spread[-1], file=sys.stderr)  # noqa: T201
+    FILE.write_text(
+        json.dumps(found, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n", encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    main()

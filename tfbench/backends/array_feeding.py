@@ -1,0 +1,180 @@
+"""From stored samples to batches by NumPy, for the back ends that have no input pipeline of their own.
+
+The batches are those of `tensorflow.input_pipeline`, bit for bit, in the same order.
+"""
+
+import contextlib
+import functools
+import math
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfbench.datasets.sources import order
+from tfbench.datasets.sources.crops import crop_at_random, crop_view
+from tfbench.datasets.sources.splits import RecordSplit, Split, SplitName, Splits
+from tfbench.errors import DatasetError
+
+PREFETCHED_BATCHES = 4  # batches waiting to be used
+
+Batch = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+def count_ahead(splits: Splits, global_batch_size: int) -> int:
+    """Returns how many training batches are ready, at most, where nothing took one for a while."""
+    return PREFETCHED_BATCHES
+
+
+def most_ahead() -> tuple[int, int]:
+    """Returns how many batches of any data are ready, and in the making, at most."""
+    return PREFETCHED_BATCHES, 1
+
+
+def build_training_dataset(
+    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0
+) -> Generator[Batch, None, None]:
+    """Returns an endless stream of full batches, made ahead in a thread of their own; see the protocol.
+
+    Returns:
+        (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
+    """
+    split, spec = _require_in_memory(splits.train, splits), splits.spec
+
+    def make() -> Iterator[Batch]:
+        orders = _orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
+        for step, numbers in enumerate(orders, first_step):
+            rows, targets = _gather(split, numbers)
+            yield _finish(rows, splits, functools.partial(crop_at_random, spec=spec, seed=seed, step=step)), targets
+
+    return _ahead(make())
+
+
+def build_validation_dataset(
+    splits: Splits, *, batch_size: int, split: SplitName = "validation", view: int | None = None
+) -> Any:
+    """Returns batches that hold every sample of a split once, in order, the last batch short; see the protocol."""
+    import keras
+
+    chosen = _require_in_memory(getattr(splits, split), splits)
+
+    class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
+        """Batches by number; here, since it is one of Keras's classes."""
+
+        def __init__(self, *, with_targets: bool = True) -> None:
+            super().__init__()
+            self.with_targets = with_targets
+
+        def __len__(self) -> int:
+            return math.ceil(chosen.num_samples / batch_size)
+
+        def __getitem__(self, number: int) -> tuple[npt.NDArray[Any], ...]:
+            numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
+            rows, targets = _gather(chosen, numbers)
+            inputs = _finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
+            return (inputs, targets) if self.with_targets else (inputs,)
+
+    return Batches()
+
+
+def without_targets(dataset: Any) -> Any:
+    """Returns the inputs of a validation's batches alone."""
+    return type(dataset)(with_targets=False)
+
+
+def compile_draws(batches: Iterator[Batch]) -> Callable[[int], None]:
+    """Returns what draws a number of batches."""
+
+    def draw(count: int) -> None:
+        for _ in range(count):
+            next(batches)
+
+    return draw
+
+
+def broken_samples_named(source: str, files: Sequence[str] = ()) -> AbstractContextManager[None]:
+    """Returns a context that does nothing: the error about a sample says which it is."""
+    return contextlib.nullcontext()
+
+
+def _require_in_memory(split: Split | RecordSplit, splits: Splits) -> Split:
+    """Returns samples that are found by their numbers.
+
+    Raises:
+        DatasetError: They only come one after another, which is TensorFlow's format.
+    """
+    if isinstance(split, RecordSplit):
+        raise DatasetError(
+            f"training.backend: {splits.source} are records that TensorFlow alone reads. Use backend = tensorflow, or "
+            "the publisher's files."
+        )
+    return split
+
+
+def _orders(
+    split: Split, splits: Splits, *, seed: int, first_step: int, batch_size: int
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yields the numbers of the samples of one batch after another; a batch may reach over the end of a pass."""
+    number, offset = divmod(first_step * batch_size, split.num_samples)
+    draw = functools.partial(order.order_of_pass, spec=splits.spec, num_samples=split.num_samples, seed=seed)
+    left = draw(number)[offset:]
+    while True:
+        while len(left) < batch_size:
+            number += 1
+            left = np.concatenate([left, draw(number)])
+        yield left[:batch_size]
+        left = left[batch_size:]
+
+
+def _gather(split: Split, numbers: npt.NDArray[np.int64]) -> Batch:
+    """Returns stored inputs and targets; arrays of their own."""
+    pool = len(split.inputs)
+    rows = numbers % pool if pool < split.num_samples else numbers
+    inputs, targets = split.inputs[rows], split.targets[rows]
+    return (np.stack([split.read_array(row) for row in inputs]) if split.read_array else inputs), targets
+
+
+def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled."""
+    spec = splits.spec
+    if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
+        images = crop(images)
+    images = images.astype(np.float32, copy=False)
+    if splits.mean is not None:
+        images -= splits.mean
+    if spec.mean == "image":
+        images = crop(images)
+    if spec.input_scale != 1.0:
+        images *= np.float32(spec.input_scale)
+    return images
+
+
+def _ahead(batches: Iterator[Batch]) -> Generator[Batch, None, None]:
+    """Lets a few batches be made ahead of their use, by a thread that ends with the stream."""
+    ready: queue.Queue[Batch | Exception] = queue.Queue(maxsize=PREFETCHED_BATCHES)
+    is_over = threading.Event()
+
+    def make() -> None:
+        try:
+            for batch in batches:
+                ready.put(batch)
+                if is_over.is_set():
+                    return
+        except Exception as error:  # told to whoever waits for the batch
+            ready.put(error)
+
+    threading.Thread(target=make, name="batches", daemon=True).start()
+    try:
+        while True:
+            batch = ready.get()
+            if isinstance(batch, Exception):
+                raise batch
+            yield batch
+    finally:
+        is_over.set()
+        while not ready.empty():  # the thread may wait for room
+            ready.get()

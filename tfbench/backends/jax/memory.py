@@ -1,0 +1,36 @@
+"""Memory as JAX counts it."""
+
+from collections.abc import Sequence
+
+
+class GpuPeaks:
+    """The largest memory in use on the GPU since the process began, which JAX has no way to forget.
+
+    Args:
+        names: "gpu:0", or nothing.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def reset(self) -> None:
+        """Does nothing: the peak holds what was in use while the model was built, too."""
+
+    def read_peaks(self) -> tuple[int, ...]:
+        """Returns the bytes of each."""
+        import jax
+
+        return tuple(int(jax.devices("gpu")[0].memory_stats()["peak_bytes_in_use"]) for _ in self._names)
+
+
+def watch_gpus(names: Sequence[str]) -> GpuPeaks:
+    """Returns what reads the peaks of these GPUs."""
+    return GpuPeaks(names)
+
+
+def explain_exhaustion(error: Exception) -> str | None:
+    """Returns what an error says of memory that could not be had; None for an error of another kind."""
+    import jax
+
+    is_exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    return str(error) if is_exhausted else None

@@ -1,0 +1,123 @@
+"""Placing a model on the one device that a back end without strategies trains on."""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn
+
+from tfbench.errors import DeviceError, MeasurementError
+from tfbench.machine.hardware import cpu_model
+from tfbench.recipe.devices import Device, parse_devices, require_fitting, require_strategy
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.records.run import Feed, Placement
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OneDevice:
+    """A device, ready for use; the framework's default, so that a model needs no scope to be built on it."""
+
+    placement: Placement
+    device_names: tuple[str]  # as this back end's other parts are told it: "cpu:0" or "gpu:0"
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The GPU, as the framework's memory statistics name it."""
+        return tuple(name for name in self.device_names if name.startswith("gpu"))
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns a scope that does nothing."""
+        return contextlib.nullcontext()
+
+
+def hide_others(config: DistributionConfig, training: TrainingConfig) -> None:
+    """Lets a framework that is imported afterwards see no GPU but the one that is asked for.
+
+    Raises:
+        DeviceError: The device cannot be used.
+    """
+    require_strategy(config, training)
+    devices = parse_devices(config)
+    if not devices:
+        return
+    require_fitting(devices, config, training)
+    device = devices[0]
+    if device.kind == "cpu":
+        os.environ[_VISIBLE] = "-1"
+    elif device.index >= 0:
+        # By the numbering of what the user lets this process see.
+        seen = [name.strip() for name in os.environ.get(_VISIBLE, "").split(",") if name.strip()]
+        if seen and device.index >= len(seen):
+            raise DeviceError(f"{device}: not found. {_VISIBLE} is '{os.environ[_VISIBLE]}'.")
+        os.environ[_VISIBLE] = seen[device.index] if seen else str(device.index)
+
+
+def resolve(
+    config: DistributionConfig,
+    training: TrainingConfig,
+    *,
+    framework: str,
+    gpu_names: tuple[str, ...],
+    feed: Callable[[str], Feed],
+) -> OneDevice:
+    """Resolves the device asked for, or the first GPU, else the processor, where none is named.
+
+    Args:
+        config: Strategy and device.
+        training: Batch size.
+        framework: Its name, for messages.
+        gpu_names: What hardware the GPUs are that it sees, by its numbering, once `hide_others` was called.
+        feed: From the kind of device to how batches get to it.
+
+    Raises:
+        DeviceError: The device is absent.
+    """
+    asked = parse_devices(config)
+    device = asked[0] if asked else Device("gpu" if gpu_names else "cpu", 0)
+    if device.kind == "gpu" and not gpu_names:
+        raise DeviceError(
+            f"{device if device.index >= 0 else 'gpu'}: not found. {framework} sees: cpu:0. `tfbench devices` says "
+            "what is there."
+        )
+    if device.index < 0:
+        if len(gpu_names) > 1:
+            raise DeviceError(
+                f"devices: 'gpu' means every GPU, here {len(gpu_names)}, and backend {training.backend} takes one. "
+                "Name it, for example gpu:0."
+            )
+        device = Device("gpu", 0)
+    require_fitting((device,), config, training)
+    placement = Placement(
+        strategy=config.strategy,
+        devices=(str(device),),
+        num_replicas=1,
+        global_batch_size=training.global_batch_size,
+        per_replica_batch_size=training.global_batch_size,
+        cross_device_ops=None,
+        hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
+        feed=feed(device.kind),
+    )
+    return OneDevice(placement, (f"{device.kind}:0",))
+
+
+def require_on(placed: Any, kinds: Iterable[str], what: str) -> None:
+    """Raises MeasurementError unless something is on the device that was asked for.
+
+    Args:
+        placed: As of `resolve`.
+        kinds: Of the devices that it is on: "cpu", "gpu".
+        what: It is, for the message.
+    """
+    found, wanted = sorted(set(kinds)), placed.device_names[0].partition(":")[0]
+    if found != [wanted]:
+        raise MeasurementError(
+            f"{what} on {', '.join(found) or 'no device'}, asked for was {placed.placement.devices[0]}."
+        )
+
+
+def refuse_replicas(*_arguments: Any, **_options: Any) -> NoReturn:
+    """Raises: there is one replica, which is never held against another."""
+    raise DeviceError("there is but one replica. Use backend = tensorflow for several.")

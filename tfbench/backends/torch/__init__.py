@@ -1,0 +1,1 @@
+"""PyTorch: the step operation by operation, or compiled by `torch.compile`."""

@@ -1,0 +1,16 @@
+"""PyTorch as a back end: which module is which part."""
+
+from tfbench.backends import array_feeding, keras_variables
+from tfbench.backends.backend import Backend
+from tfbench.backends.torch import environment, kernels, memory, placement, settings
+
+BACKEND = Backend(
+    name="torch",
+    placement=placement,
+    feeding=array_feeding,
+    variables=keras_variables,
+    settings=settings,
+    environment=environment,
+    memory=memory,
+    kernels=kernels,
+)

@@ -1,0 +1,47 @@
+"""The frameworks beside TensorFlow that are installed, and the devices that each of them sees."""
+
+import importlib.util
+import json
+import subprocess
+from collections.abc import Iterator
+
+from tfbench.machine import children
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.schema import build, schema
+
+_TIMEOUT_SECONDS = 120  # PyTorch takes 7 s here, and a minute on a cold network disk
+
+
+@schema
+class Framework:
+    """A back end as it is installed; with a `problem`, nothing but its name is known."""
+
+    name: str
+    version: str = ""
+    cuda: str | None = None  # version that it was built for, or has the libraries of
+    gpus: tuple[str, ...] = ()  # that it sees, by its numbering
+    problem: str = ""
+
+
+def is_installed(backend: BackendName) -> bool:
+    """Says whether a back end can be imported, without doing so."""
+    return importlib.util.find_spec(backend) is not None
+
+
+def ask_others() -> Iterator[Framework]:
+    """Asks each framework but TensorFlow that is installed, in a process of its own."""
+    for backend in BACKEND_TITLES:
+        if backend != "tensorflow" and is_installed(backend):
+            yield _ask(backend)
+
+
+def _ask(backend: BackendName) -> Framework:
+    settings: dict[str, str | None] = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as of a measuring process
+    try:
+        report = children.ask(f"tfbench.backends.{backend}.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
+        found: Framework = build(Framework, json.loads(report.stdout.splitlines()[-1]), "device report")
+    except subprocess.TimeoutExpired:
+        return Framework(name=backend, problem=f"did not answer within {_TIMEOUT_SECONDS} s")
+    except (IndexError, ValueError):
+        return Framework(name=backend, problem=(report.stderr.strip() or "no message").splitlines()[-1])
+    return found

@@ -1,0 +1,43 @@
+"""The back ends, and what each of them can do, as far as that is known before it is started."""
+
+from typing import Literal
+
+BackendName = Literal["tensorflow", "jax", "torch"]
+Compiler = Literal["graph", "xla", "eager", "inductor"]
+BACKEND_TITLES: dict[BackendName, str] = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+# The first one of each does unless told otherwise.
+COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
+    "tensorflow": ("graph", "xla", "eager"),
+    "jax": ("xla", "eager"),
+    "torch": ("eager", "inductor"),
+}
+
+
+def require_compiler(backend: BackendName, compiler: Compiler) -> None:
+    """Raises ValueError unless a back end has a compiler."""
+    if compiler not in COMPILERS[backend]:
+        possible = " or ".join(COMPILERS[backend])
+        raise ValueError(f"compiler: must be {possible} on backend {backend}. Received: {compiler}.")
+
+
+def require_able(backend: BackendName, *, steps_per_execution: int, data_on_device: bool, sets_threads: bool) -> None:
+    """Raises ValueError if a back end cannot do what is asked for."""
+    if backend == "torch" and steps_per_execution > 1:
+        raise ValueError(
+            f"steps_per_execution: Keras does one step a call on backend torch. Received: {steps_per_execution}. "
+            "Use 1, or another back end."
+        )
+    if backend != "tensorflow" and data_on_device:
+        raise ValueError(f"data_on_device: backend {backend} cannot do it. Use false, or backend tensorflow.")
+    if backend == "jax" and sets_threads:
+        raise ValueError("intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another back end.")
+
+
+def find_lacking(backend: BackendName, *, carries_state: bool) -> list[str]:
+    """Returns what a model asks for that a back end does not have."""
+    if carries_state and backend != "tensorflow":
+        return [
+            f"model.stateful: on backend {backend}, Keras does not carry the state of recurrent layers from batch to "
+            "batch. Use stateful = false, or backend tensorflow."
+        ]
+    return []
