@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runs import NO_CHECKS, Finished, run
-from tfbench.backends.lean_import import NOT_NEEDED, import_without
+from tfbench.machine.lean_import import NOT_NEEDED, import_without
 from tfbench.records.journal import read_records, replay
 from tfbench.records.run import RunResult
 

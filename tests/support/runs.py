@@ -25,7 +25,7 @@ NO_CHECKS = ("--set", "measurement.checks=false")  # of the input pipeline and t
 DEADLINE_SECONDS = 240.0  # for what must happen, on a machine that is busy
 _NO_NETWORK = "http://127.0.0.1:9"  # nothing listens there, so it is refused at once
 _LEAN_IMPORT = """
-from tfbench.backends.lean_import import NOT_NEEDED, import_without
+from tfbench.machine.lean_import import NOT_NEEDED, import_without
 import_without("tensorflow", NOT_NEEDED)
 """
 

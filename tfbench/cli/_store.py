@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tfbench.records.run import RunResult
     from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
+    from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
     from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 store_option = click.option(
@@ -96,7 +97,13 @@ def load_run(store: "Store", token: str) -> "RunResult":
     return read_run(store.journal_path(store.find(token)))
 
 
-def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "MlflowTracker":
+def make_tracker(
+    tracking_uri: str,
+    experiment: str,
+    store: "Store",
+    named: str | None = None,
+    process: "MlflowProcess | None" = None,
+) -> "MlflowTracker | RemoteTracker":
     """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
 
     TFBENCH_SERVER_TIMEOUT is for how long a server may.
@@ -106,6 +113,7 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
         experiment: Its name.
         store: Where the runs are.
         named: An address that the user gave for this call.
+        process: Where MLflow is; None: in this one.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named; or the
@@ -124,7 +132,14 @@ def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str 
     except click.BadParameter as error:
         raise TrackingError(f"TFBENCH_SERVER_TIMEOUT: {error.message}") from error
     state = TrackingState(tracking_uri=tracking_uri, experiment=experiment)
-    return open_tracker(state, store, named, patience_seconds=patience, tell=lambda text: echo_lines([text], err=True))
+    return open_tracker(
+        state,
+        store,
+        named,
+        patience_seconds=patience,
+        tell=lambda text: echo_lines([text], err=True),
+        process=process,
+    )
 
 
 def show_runs(runs: "list[RecoveredRun]") -> None:

@@ -23,12 +23,19 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     tfbench import run.jsonl
     tfbench import --store all-machines results/*.jsonl
     """
-    from tfbench.runs.journal_import import import_journals
     from tfbench.store.tracking_state import TrackingState
+    from tfbench.tracking.mlflow_process import MlflowProcess
 
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    with waiting("importing, and bringing the runs into MLflow"):
-        runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
+    with (
+        MlflowProcess(needs_pandas=tracking_uri is not None) as process,
+        waiting("importing, and bringing the runs into MLflow"),
+    ):
+        from tfbench.runs.journal_import import import_journals
+
+        runs = import_journals(
+            store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri, process), state
+        )
     show_runs(runs)
     end_with(store, runs)

@@ -1,6 +1,7 @@
 """`tfbench report`: a comparison of runs as one HTML file."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_opti
 if TYPE_CHECKING:
     from tfbench.report.html.contents import ReportContents
     from tfbench.store.store import Store
+    from tfbench.tracking.mlflow_process import MlflowProcess
 
 DEFAULT_OUTPUT = "tfbench-report.html"
 _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
@@ -65,30 +67,42 @@ def command(
     import time
 
     from tfbench.errors import OutputError
-    from tfbench.report.figures import write_images
-    from tfbench.report.html.report import render_report
-    from tfbench.sweeps.report_contents import gather_contents
-    from tfbench.wording import count
 
     store = open_store(store_root)
     _require_replaceable(output, force=force)
-    compared = read_comparison(store, Selection(**selection))
-    comparison = compared.comparison
-    with waiting("drawing the report"):
-        contents = gather_contents(store, comparison, compared.plan, created=time.time())
-        page = render_report(contents)
-    data, quiet = page.encode(), is_stdout(output)
-    write_to(output, data)
-    echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
-    if plots:
-        try:
-            written = write_images({name: image.png for name, image in contents.images.items()}, plots)
-        except OSError as error:
-            raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
-        echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
-    if to_mlflow is not False:
-        echo_lines(_log(store, contents, page, named_uri, even_elsewhere=to_mlflow is True), err=quiet)
-    end_with_unreadable(contents.comparison.unreadable)
+    with _begin_tracking(store, to_mlflow=to_mlflow) as process:
+        from tfbench.report.figures import write_images
+        from tfbench.report.html.report import render_report
+        from tfbench.sweeps.report_contents import gather_contents
+        from tfbench.wording import count
+
+        compared = read_comparison(store, Selection(**selection))
+        comparison = compared.comparison
+        with waiting("drawing the report"):
+            contents = gather_contents(store, comparison, compared.plan, created=time.time())
+            page = render_report(contents)
+        data, quiet = page.encode(), is_stdout(output)
+        write_to(output, data)
+        echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
+        if plots:
+            try:
+                written = write_images({name: image.png for name, image in contents.images.items()}, plots)
+            except OSError as error:
+                raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
+            echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
+        if process:
+            even_elsewhere = to_mlflow is True
+            echo_lines(_log(store, contents, page, named_uri, process, even_elsewhere=even_elsewhere), err=quiet)
+        end_with_unreadable(contents.comparison.unreadable)
+
+
+def _begin_tracking(store: "Store", *, to_mlflow: bool | None) -> "AbstractContextManager[MlflowProcess | None]":
+    """Starts MLflow, which takes as long as the drawing, if the report may be kept there."""
+    from tfbench.tracking.mlflow_process import MlflowProcess
+
+    if to_mlflow or (to_mlflow is None and store.database.is_file()):
+        return MlflowProcess(needs_pandas=to_mlflow is True)
+    return nullcontext()
 
 
 def _require_replaceable(path: Path, *, force: bool) -> None:
@@ -111,7 +125,13 @@ def _require_replaceable(path: Path, *, force: bool) -> None:
 
 
 def _log(
-    store: "Store", contents: "ReportContents", page: str, named: str | None, *, even_elsewhere: bool
+    store: "Store",
+    contents: "ReportContents",
+    page: str,
+    named: str | None,
+    process: "MlflowProcess",
+    *,
+    even_elsewhere: bool,
 ) -> Iterator[str]:
     """Keeps the report in the MLflow experiment of its newest run, and says so; what goes wrong there is a warning."""
     from tfbench.errors import TrackingError
@@ -128,7 +148,8 @@ def _log(
     name, tags = _name(contents)
     try:
         with waiting("keeping the report in MLflow"):
-            tracked = make_tracker(uri, experiment, store, named).log_report(name, page, tags, created=contents.created)
+            tracker = make_tracker(uri, experiment, store, named, process)
+            tracked = tracker.log_report(name, page, tags, created=contents.created)
         yield f"MLflow: run {name} ({tracked.run_id}), file report.html."
         if contents.plan:
             yield f"`{store.command('ui', '--sweep', contents.plan.sweep_id)}` shows it among the runs of the sweep."

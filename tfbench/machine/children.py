@@ -68,6 +68,20 @@ def ask(
     )
 
 
+def converse(module: str, arguments: Iterable[str] = ()) -> "subprocess.Popen[bytes]":
+    """Starts `python -m MODULE`, as `start` does, to be spoken with over its standard input and output.
+
+    What it says on stderr goes to the caller's.
+    """
+    return subprocess.Popen(
+        _command(module, arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=_environment({}),
+        start_new_session=True,
+    )
+
+
 def _command(module: str, arguments: Iterable[str]) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 

@@ -1,5 +1,6 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
+import functools
 import os
 from collections.abc import Callable, Iterable
 
@@ -11,6 +12,7 @@ from tfbench.store.briefs import read_briefs
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import require_named
+from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Tracker
 
@@ -81,7 +83,8 @@ def open_tracker(
     *,
     patience_seconds: float | None = None,
     tell: Callable[[str], None] | None = None,
-) -> MlflowTracker:
+    process: MlflowProcess | None = None,
+) -> MlflowTracker | RemoteTracker:
     """Returns a tracker of an MLflow experiment; nothing is asked of it yet.
 
     Args:
@@ -90,9 +93,11 @@ def open_tracker(
         named: An address that the user gave for this call.
         patience_seconds: For a server that does not answer; None: as of `MlflowTracker`.
         tell: Called, from another thread, with what is waited for.
+        process: Where MLflow is; None: in this one.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
     """
     require_named(state.tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
-    return MlflowTracker(state.tracking_uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)
+    make = functools.partial(RemoteTracker, process) if process else MlflowTracker
+    return make(state.tracking_uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)

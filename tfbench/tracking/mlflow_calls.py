@@ -6,9 +6,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tfbench.errors import TrackingError
+from tfbench.machine.lean_import import import_without
 from tfbench.tracking.address import is_server
 from tfbench.tracking.tracker import SilentServerError
 from tfbench.wording import cut, without_secrets
@@ -91,14 +92,19 @@ class Calls:
         return TrackingError(f"MLflow at {self._shown}: {cut(without_secrets(text), 400)}. {remedy}".rstrip())
 
 
-def set_up_mlflow(patience_seconds: float | None = None) -> None:
-    """Imports MLflow, which says nothing unasked, and sets for how long it waits for a server."""
+def set_up_mlflow(patience_seconds: float | None = None, left_out: Iterable[str] = ()) -> None:
+    """Imports MLflow, which says nothing unasked, and sets for how long it waits for a server.
+
+    Args:
+        patience_seconds: For a server that does not answer; None: what its own variables say, else the default.
+        left_out: Packages that it is not to find, if it is imported for the first time.
+    """
     os.environ.update(_SETTINGS)
     timeout = max(1, int((patience_seconds or DEFAULT_PATIENCE_SECONDS) / 2))  # whole seconds are all that MLflow reads
     for name, value in {_RETRIES: "1", _TIMEOUT: str(timeout)}.items():
         if patience_seconds is not None or name not in os.environ:
             os.environ[name] = value
-    import mlflow  # noqa: F401 - sets up its loggers, which must not happen after ours
+    import_without("mlflow", left_out)  # sets up its loggers, which must not happen after ours
 
     for name in _NOISY:  # all that matters is raised, too
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,8 +1,8 @@
 """What holds for the whole measuring process: Keras as it is imported, and what the framework and Keras are set to."""
 
 from tfbench import backends
-from tfbench.backends.lean_import import NEEDED_BY, NOT_NEEDED, import_without
 from tfbench.errors import DeviceError, MeasurementError
+from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without
 from tfbench.recipe import registry
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.sections import Recipe, TrainingConfig

@@ -9,9 +9,9 @@ import json
 import os
 from pathlib import Path
 
-from tfbench.backends.lean_import import NOT_NEEDED, import_without
 from tfbench.machine.devices import DeviceFacts, read_system
 from tfbench.machine.gpus import match_gpus
+from tfbench.machine.lean_import import NOT_NEEDED, import_without
 from tfbench.schema import to_plain
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import build_recipe
-from tfbench.backends.lean_import import import_without
+from tfbench.machine.lean_import import import_without
 from tfbench.recipe.sections import Recipe
 from tfbench.worker import process_settings
 

@@ -1,0 +1,81 @@
+"""MLflow in a process of its own: what is tracked there, what is said, and that nothing is left of it."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from journals import build_sized_result, make_database, write_journal
+from tfbench.analysis.run.summary import summarize_run
+from tfbench.errors import TrackingError
+from tfbench.runs import projection
+from tfbench.store.store import Store
+from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
+from tfbench.tracking.mlflow_tracker import MlflowTracker
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "mlruns")
+    make_database(store)
+    return store
+
+
+def has_pandas(process: psutil.Process) -> bool:
+    return any("/pandas/" in one.path for one in process.memory_maps())
+
+
+def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    from mlflow import MlflowClient
+
+    result = build_sized_result(0)
+    summary = summarize_run(result)
+    write_journal(store, result)
+    with MlflowProcess(needs_pandas=False) as process:
+        tracker = RemoteTracker(process, store.tracking_uri, "tfbench", store)
+        tracker.prepare()
+        tracked = projection.project(result, summary, store, tracker)
+        report = tracker.log_report("report-abc", "<p>verdict</p>", {}, created=1.0)
+        child = psutil.Process(process._process.pid)
+        assert not has_pandas(child)
+    assert not child.is_running()
+    assert capfd.readouterr() == ("", "")
+    client = MlflowClient(store.tracking_uri)
+    there = client.get_run(tracked.run_id).data.to_dictionary()
+    files = {file.path for file in client.list_artifacts(tracked.run_id)}
+    assert {"journal.jsonl", "result.json"} <= files
+    assert [file.path for file in client.list_artifacts(report.run_id)] == ["report.html"]
+
+    assert projection.project(result, summary, store, MlflowTracker(store.tracking_uri, "tfbench", store)) == tracked
+    assert client.get_run(tracked.run_id).data.to_dictionary() == there
+
+
+def test_what_goes_wrong_there_is_said_here_and_it_goes_on(store: Store) -> None:
+    with MlflowProcess(needs_pandas=True) as process:
+        broken = Store(store.root.parent / "broken")
+        broken.root.mkdir()
+        broken.database.write_text("no database " * 100)
+        with pytest.raises(TrackingError, match=r"MLflow at sqlite:.*: file is not a database"):
+            RemoteTracker(process, broken.tracking_uri, "tfbench", broken).prepare()
+        with pytest.raises(RuntimeError, match=r"(?s)In MLflow's process:\nTraceback.*in log_report"):
+            RemoteTracker(process, store.tracking_uri, "tfbench", store).log_report("r", None, {}, created="x")  # type: ignore[arg-type]
+        RemoteTracker(process, store.tracking_uri, "tfbench", store).prepare()
+        assert has_pandas(psutil.Process(process._process.pid))  # plugins of a user's find it
+
+
+def test_an_address_that_can_be_none_is_refused_before_it_is_asked() -> None:
+    with pytest.raises(TrackingError, match="must begin with one of"):
+        RemoteTracker(None, "mlruns", "tfbench", Store(Path("x")))  # type: ignore[arg-type]
+
+
+def test_a_process_that_is_killed_is_an_error_that_says_so(store: Store) -> None:
+    with MlflowProcess(needs_pandas=True) as process:
+        process._process.kill()
+        with pytest.raises(TrackingError, match=r"^MLflow's process ended with exit code -9 before it had answered\.$"):
+            RemoteTracker(process, store.tracking_uri, "tfbench", store).prepare()
+
+
+def test_one_that_is_asked_nothing_is_not_waited_for() -> None:
+    with MlflowProcess(needs_pandas=False) as process:
+        pass
+    assert process._process.returncode in (0, -15)
