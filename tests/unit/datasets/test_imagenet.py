@@ -13,7 +13,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_validation_dataset,
 )
 from tfbench.datasets import imagenet
-from tfbench.datasets.sources.image_files import decode
+from tfbench.datasets.sources.image_files import decode, read_array, read_file
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.schema import build
 
@@ -88,6 +88,26 @@ def test_an_image_is_its_central_square_resized() -> None:
     assert square[:, 3].tolist() == [[0, 0, 255]] * 4
     assert decode(tf.io.encode_png(stripes[:, :, :1]), 4).shape == (4, 4, 3)  # grey becomes colour
     assert decode(tf.io.encode_png(stripes.transpose(1, 0, 2)), 4).numpy()[0].tolist() == [[0, 255, 0]] * 4
+
+
+@pytest.mark.parametrize(("height", "width", "size"), [(64, 80, 32), (50, 37, 48), (20, 20, 33), (16, 16, 16)])
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_an_image_is_read_without_tensorflow_as_with_it(
+    tmp_path: Path, height: int, width: int, size: int, suffix: str
+) -> None:
+    rng = np.random.default_rng(height)
+    waves = np.sin(np.arange(height)[:, None, None] / 5 + np.arange(width)[None, :, None] / 7 + np.arange(3))
+    image = (127 + 100 * waves + rng.uniform(-20, 20, (height, width, 3))).clip(0, 255).astype(np.uint8)
+    path = tmp_path / f"image.{suffix}"
+    path.write_bytes((tf.io.encode_png if suffix == "png" else tf.io.encode_jpeg)(image).numpy())
+    assert np.array_equal(read_array(str(path).encode(), size), read_file(str(path), size).numpy())
+
+
+def test_a_file_that_is_no_image_is_named_without_tensorflow_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"not an image")
+    for name in ("a.jpg", "missing.jpg"):
+        with pytest.raises(DatasetError, match=rf"/{name}: cannot be read as an image"):
+            read_array(str(tmp_path / name).encode(), 8)
 
 
 @pytest.mark.parametrize("contents", [b"", b"not an image", None])

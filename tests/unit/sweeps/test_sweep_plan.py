@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_request
 from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
 from tfbench.recipe.tables import to_tables
@@ -16,7 +16,7 @@ from tfbench.records.sweep import (
     list_settings,
     resolve_recipe,
 )
-from tfbench.sweeps.plan import make_variation, parse_arm, parse_variation
+from tfbench.sweeps.plan import machine_arms, make_variation, new_plan, parse_arm, parse_variation
 
 
 def test_settings_are_all_combinations_and_the_last_key_changes_fastest() -> None:
@@ -105,6 +105,46 @@ def test_an_arm_is_a_strategy_and_its_devices() -> None:
     for text in ("", "mirrored cpu:0 cpu:1"):
         with pytest.raises(RecipeError, match="must be STRATEGY DEVICES"):
             parse_arm(text)
+
+
+def test_an_arm_may_have_values_of_its_own() -> None:
+    arm = parse_arm("default cpu:0 backend=jax measurement.clock=step")
+    assert arm.values == (("training.backend", "jax"), ("measurement.clock", "step"))
+    assert arm.label == "default cpu:0 backend=jax measurement.clock=step"
+    assert parse_arm(arm.label) == arm
+    assert parse_arm("default backend=torch").devices == ()
+    recipe = resolve_recipe(build_plan(), {BATCHES.key: 64}, arm)
+    assert (recipe.training.backend, recipe.training.compiler_used) == ("jax", "xla")
+    assert (recipe.training.global_batch_size, recipe.measurement.clock) == (64, "step")
+    assert resolve_recipe(build_plan(), {}, TWO_ARMS[0]).training.backend == "tensorflow"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("default backend=jax cpu:0", "must be STRATEGY DEVICES KEY=VALUE"),
+        ("backend=jax", "must be STRATEGY DEVICES KEY=VALUE"),
+        ("default cpu:0 training.global_batch_size=64", "and not the batch size, which all arms have in common"),
+        ("default cpu:0 distribution.strategy=mirrored", "must be a key of model, dataset, training, measurement"),
+        ("default cpu:0 =jax", "must be KEY=VALUE, as of --set"),
+    ],
+)
+def test_what_an_arm_cannot_set_is_refused(text: str, message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_arm(text)
+    assert message in str(caught.value)
+
+
+def test_what_is_varied_is_no_arm_s_own() -> None:
+    arms = [parse_arm("default cpu:0"), parse_arm("default cpu:0 backend=jax")]
+    varied = [Variation(key="training.backend", values=("tensorflow", "torch"))]
+    with pytest.raises(RecipeError, match=r"^default cpu:0 backend=jax: training\.backend is varied already"):
+        new_plan(build_request(recipe=build_recipe()), arms, num_rounds=1, variations=varied)
+
+
+def test_a_back_end_without_strategies_has_a_processor_and_a_gpu_to_compare() -> None:
+    assert [arm.label for arm in machine_arms(0, "jax")] == ["default cpu:0"]
+    assert [arm.label for arm in machine_arms(2, "torch")] == ["default cpu:0", "default gpu:0"]
 
 
 def test_a_setting_is_described_without_its_sections() -> None:

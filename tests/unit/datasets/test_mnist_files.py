@@ -1,0 +1,103 @@
+"""MNIST in its publisher's files, and in Keras's."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tfbench.datasets import mnist
+from tfbench.datasets.sources import mnist_files
+from tfbench.errors import DatasetError
+
+COUNTS = {"train": 60_000, "test": 10_000}
+
+
+def encode(array: npt.NDArray[np.uint8]) -> bytes:
+    """Returns an IDX file: two zeros, the type, the number of sizes, the sizes, the values."""
+    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+@pytest.fixture(scope="module")
+def arrays() -> dict[str, tuple[Any, Any]]:
+    rng = np.random.default_rng(0)
+    return {
+        key: (rng.integers(0, 256, (count, 28, 28), np.uint8), rng.integers(0, 10, count, np.uint8))
+        for key, count in COUNTS.items()
+    }
+
+
+def write_idx(folder: Path, arrays: dict[str, tuple[Any, Any]], *, packed: bool = False, point: bool = False) -> None:
+    for key, names in mnist_files.IDX_FILES.items():
+        for name, array in zip(names, arrays[key], strict=True):
+            path = folder / (name.replace("-idx", ".idx") if point else name)
+            data = encode(array)
+            path.write_bytes(data)
+            if packed:
+                path.rename(f"{path}.gz")
+                Path(f"{path}.gz").write_bytes(gzip.compress(data, 1))
+
+
+@pytest.mark.parametrize("form", ["plain", "packed", "with a point", "npz"])
+def test_its_samples_are_those_in_the_files(tmp_path: Path, arrays: dict[str, tuple[Any, Any]], form: str) -> None:
+    if form == "npz":
+        named = {f"{kind}_{key}": array for key, pair in arrays.items() for kind, array in zip("xy", pair, strict=True)}
+        np.savez(tmp_path / mnist_files.NPZ_FILE, **named)
+    else:
+        write_idx(tmp_path, arrays, packed=form == "packed", point=form == "with a point")
+    splits = mnist.load_splits(mnist.Config(), str(tmp_path))
+    for split, key in ((splits.train, "train"), (splits.validation, "test")):
+        images, labels = arrays[key]
+        assert np.array_equal(split.inputs[..., 0], images)
+        assert np.array_equal(split.targets, labels)
+    assert splits.source == f"publisher's files, {tmp_path}"
+
+
+def damage(data: bytes, how: str) -> bytes:
+    return {
+        "no IDX": b"no IDX file",
+        "cut off": data[:-5],
+        "other type": data[:2] + b"\x0d" + data[3:],
+        "fewer": encode(np.zeros((5, 28, 28), np.uint8)),
+    }[how]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("no IDX", "is no IDX file of bytes"),
+        ("cut off", "is cut off, or longer than it says"),
+        ("other type", "is no IDX file of bytes"),
+        ("fewer", "expected 60,000 images of MNIST, found an array of shape (5, 28, 28)"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, arrays: dict[str, tuple[Any, Any]], how: str, message: str) -> None:
+    write_idx(tmp_path, arrays)
+    path = tmp_path / mnist_files.IDX_FILES["train"][0]
+    path.write_bytes(damage(path.read_bytes(), how))
+    with pytest.raises(DatasetError) as caught:
+        mnist.load_splits(mnist.Config(), str(tmp_path))
+    assert message in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_labels_beyond_ten_classes_and_a_file_that_is_no_archive_are_refused(
+    tmp_path: Path, arrays: dict[str, tuple[Any, Any]]
+) -> None:
+    images, labels = arrays["train"]
+    write_idx(tmp_path, arrays | {"train": (images, labels + 1)})
+    with pytest.raises(DatasetError, match="is not MNIST: expected labels 0 to 9, found 1 to 10"):
+        mnist.load_splits(mnist.Config(), str(tmp_path))
+    (tmp_path / mnist_files.NPZ_FILE).write_bytes(b"no archive")
+    with pytest.raises(DatasetError, match=r"mnist\.npz: is not Keras's MNIST"):
+        mnist.load_splits(mnist.Config(), str(tmp_path))
+
+
+def test_a_folder_without_all_of_them_is_left_to_others(tmp_path: Path, arrays: dict[str, tuple[Any, Any]]) -> None:
+    write_idx(tmp_path, arrays)
+    assert mnist_files.find(str(tmp_path)) == tmp_path
+    (tmp_path / mnist_files.IDX_FILES["test"][1]).unlink()
+    assert mnist_files.find(str(tmp_path)) is None
+    assert mnist_files.find(None) is None
