@@ -27,7 +27,7 @@ Batch = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
     """Returns how many training batches are ready, at most, where nothing took one for a while."""
-    return PREFETCHED_BATCHES
+    return PREFETCHED_BATCHES + 1  # and the one that there is no room for
 
 
 def most_ahead() -> tuple[int, int]:
@@ -135,7 +135,11 @@ def _gather(split: Split, numbers: npt.NDArray[np.int64]) -> Batch:
     pool = len(split.inputs)
     rows = numbers % pool if pool < split.num_samples else numbers
     inputs, targets = split.inputs[rows], split.targets[rows]
-    return (np.stack([split.read_array(row) for row in inputs]) if split.read_array else inputs), targets
+    if split.read is None:
+        return inputs, targets
+    if split.read_array is None:
+        raise DatasetError("training.backend: these samples are read by TensorFlow alone. Use backend = tensorflow.")
+    return np.stack([split.read_array(row) for row in inputs]), targets
 
 
 def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.NDArray[Any]]) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -41,18 +42,27 @@ def hide_others(config: DistributionConfig, training: TrainingConfig) -> None:
     """
     require_strategy(config, training)
     devices = parse_devices(config)
-    if not devices:
-        return
-    require_fitting(devices, config, training)
-    device = devices[0]
+    device = devices[0] if devices else Device("gpu", 0)  # the first one, where there is any
+    if devices:
+        require_fitting(devices, config, training)
     if device.kind == "cpu":
         os.environ[_VISIBLE] = "-1"
     elif device.index >= 0:
-        # By the numbering of what the user lets this process see.
-        seen = [name.strip() for name in os.environ.get(_VISIBLE, "").split(",") if name.strip()]
-        if seen and device.index >= len(seen):
+        seen = _list_visible()
+        if seen is None:
+            os.environ[_VISIBLE] = str(device.index)
+        elif device.index < len(seen):
+            os.environ[_VISIBLE] = seen[device.index]
+        elif devices:
             raise DeviceError(f"{device}: not found. {_VISIBLE} is '{os.environ[_VISIBLE]}'.")
-        os.environ[_VISIBLE] = seen[device.index] if seen else str(device.index)
+
+
+def _list_visible() -> list[str] | None:
+    """Returns the GPUs that the user lets this process see, as CUDA does: up to the first that is none; None: all."""
+    text = os.environ.get(_VISIBLE)
+    if text is None:
+        return None
+    return list(itertools.takewhile(lambda name: name and not name.startswith("-"), map(str.strip, text.split(","))))
 
 
 def resolve(

@@ -65,11 +65,12 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     commands.append(
         store.command("ui", "--sweep", sweep_id) if is_tracked else bring_it_there(store.root, maker.server)
     )
-    size = max(map(len, commands))
-    purposes = ("this table again", "all of it as one HTML file", "in MLflow" if is_tracked else "into MLflow")
+    # Before the commands: zsh takes what stands behind a "#" for words of the command where it is typed.
+    purposes = ("this table again", "as one HTML file", "in MLflow" if is_tracked else "into MLflow")
+    size = max(map(len, purposes))
     return [
         f"To look at sweep {sweep_id}:",
-        *(f"  {command:{size}}  # {purpose}" for command, purpose in zip(commands, purposes, strict=True)),
+        *(f"  {purpose:{size}}  {command}" for purpose, command in zip(purposes, commands, strict=True)),
     ]
 
 

@@ -57,7 +57,8 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
     devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
     checks = []
     for device in devices:
-        backend = "tensorflow" if facts.tensorflow else others[0].name if others else "tensorflow"
+        usable = [one.name for one in others if not one.problem]
+        backend = "tensorflow" if facts.tensorflow or not usable else usable[0]
         checks.append(_check(device, backend))
         if output_format == "text":
             echo_lines(_describe_check(checks[-1], text_width()))

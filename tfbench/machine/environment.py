@@ -10,7 +10,7 @@ from tfbench import __version__
 from tfbench.machine import gpus, hardware, limits, working_tree
 from tfbench.records.machine import Environment
 
-# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow.
+# Of what computes with several threads: OpenMP, Intel's and GNU's runtimes of it, MKL, OpenBLAS, TensorFlow, XLA.
 _THREAD_VARIABLES = (
     "OMP_",
     "KMP_",
@@ -20,6 +20,7 @@ _THREAD_VARIABLES = (
     "TF_NUM_INTEROP_THREADS",
     "TF_NUM_INTRAOP_THREADS",
     "TF_GPU_THREAD_",
+    "NPROC",
 )
 # scikit-learn sets these when Keras imports it; they are about loading a library twice and about forks.
 _NOT_OF_THREADS = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")

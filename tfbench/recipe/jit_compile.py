@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from tfbench.recipe.abilities import Compiler
 from tfbench.schema import read_by
 
-JIT_COMPILE = "jit_compile"
-COMPILER_KEY = "training.compiler"
+JIT_COMPILE, COMPILER = "jit_compile", "compiler"
+COMPILER_KEY = f"training.{COMPILER}"
 _OLD_KEY = f"training.{JIT_COMPILE}"
 
 

@@ -15,7 +15,7 @@ from tfbench.wording import shorten
 
 BATCH_KEY = "training.global_batch_size"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
-_THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
+THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
 
 Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
@@ -154,7 +154,7 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
     tables = _copy(plan.tables)
     values: dict[str, Any] = {}
     for key, value in setting.items():
-        values |= dict.fromkeys(_THREAD_KEYS, value) if key == THREADS else {key: value}
+        values |= dict.fromkeys(THREAD_KEYS, value) if key == THREADS else {key: value}
     values |= dict(arm.values)
     if plan.per_replica_batch_size is not None:
         values[BATCH_KEY] = plan.per_replica_batch_size * max(1, len(arm.devices))

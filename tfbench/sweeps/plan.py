@@ -7,11 +7,12 @@ from typing import Any
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
 from tfbench.recipe.abilities import BackendName
+from tfbench.recipe.jit_compile import read_values
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import BATCH_KEY, Arm, SweepPlan, Variation
+from tfbench.records.sweep import BATCH_KEY, THREAD_KEYS, Arm, SweepPlan, Variation
 from tfbench.schema import build
 from tfbench.wording import shorten
 
@@ -42,7 +43,9 @@ def new_plan(
     Raises:
         RecipeError: An arm sets what is varied.
     """
-    varied = {variation.key for variation in variations}
+    varied = {
+        key for variation in variations for key in (THREAD_KEYS if variation.key == THREADS else (variation.key,))
+    }
     for arm in arms:
         if both := varied.intersection(dict(arm.values)):
             raise RecipeError(
@@ -90,6 +93,7 @@ def _read_arm_value(text: str, arm: str) -> tuple[str, Any]:
     key = text.partition("=")[0]
     try:
         key, value = tables.parse_override(text if "." in key else f"training.{text}")
+        ((key, value),) = read_values({key: value}).items()
     except RecipeError as error:
         raise RecipeError(f'--arm "{shorten(arm)}": {shorten(text)}: must be KEY=VALUE, as of --set.') from error
     if key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY:

@@ -7,7 +7,7 @@ from tfbench import backends
 from tfbench.datasets.sources.splits import count_steps_per_epoch
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.recipe import registry
-from tfbench.recipe.abilities import COMPILERS
+from tfbench.recipe.abilities import COMPILERS, find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import user_code
@@ -75,6 +75,10 @@ def build_compiled_model(
     num_replicas = num_replicas or backends.current().placement.count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
+    if lacking := find_lacking(
+        training.backend, carries_state=bool(backends.current().variables.carried_states(model))
+    ):
+        raise RecipeError("\n".join(lacking))  # of a network whose options do not tell
     if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
         raise RecipeError(
             f"model.name: {config.name} returns the same weights twice. Expected: new ones at every call."

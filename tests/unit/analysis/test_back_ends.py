@@ -26,7 +26,11 @@ def build(backend: str, speed: float, round_number: int | None, **equals: Any) -
         arm=parse_arm(f"default cpu:0{values}"),
         round_number=round_number,
         run_id=f"{backend}{round_number}",
-        settings={BATCH: 32, "training.backend": backend},
+        settings={
+            BATCH: 32,
+            "training.backend": backend,
+            "training.compiler": SETTINGS[backend]["settings"]["compiler"],
+        },
         equals={"global_batch_size": 32, **SETTINGS[backend], **equals},
     )
 
@@ -49,6 +53,15 @@ def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
 def test_runs_that_no_sweep_named_have_their_back_end_in_the_arm() -> None:
     found = compare([build("tensorflow", 100.0, None), build("jax", 160.0, None)], no_floor)
     assert found.arms == ("default cpu:0", "default cpu:0 backend=jax")
+
+
+def test_runs_of_one_back_end_must_be_equal_whatever_stands_beside_them() -> None:
+    other = {"settings": {"compiler": "xla", "precision": "float32"}, "environment": {"tensorflow": "2.20.0"}}
+    runs = [build("tensorflow", 100.0, None), build("jax", 160.0, None)]
+    unlike = build_brief(90.0, arm=parse_arm("one_device cpu:0"), equals={"global_batch_size": 32, **other})
+    found = compare([*runs, unlike], no_floor, keys=[])
+    assert [one.name for one in found.rows[0].entries["one_device cpu:0"].unequal] == ["compiler", "tensorflow"]
+    assert found.rows[0].entries["default cpu:0 backend=jax"].unequal == ()
 
 
 def test_what_back_ends_need_not_differ_in_must_be_equal() -> None:

@@ -1,5 +1,6 @@
 """JAX and PyTorch as back ends, in a process that trains with one of them: `KERAS_BACKEND=jax pytest FILE`."""
 
+import functools
 import importlib.util
 import itertools
 import os
@@ -125,13 +126,24 @@ def test_the_gpus_that_are_not_asked_for_are_hidden(monkeypatch: pytest.MonkeyPa
     for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
         monkeypatch.setenv(variable, "")
     training = load().training
-    for device, seen, visible in (("cpu:0", "", "-1"), ("gpu:1", "", "1"), ("gpu:1", "4,6", "6")):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
-        require(DistributionConfig(devices=(device,)), training)
+    for devices, seen, visible in (
+        (("cpu:0",), None, "-1"),
+        (("gpu:1",), None, "1"),
+        (("gpu:1",), "4,6", "6"),
+        ((), None, "0"),
+        ((), "4,6", "4"),
+        ((), "", ""),
+    ):
+        if seen is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+        require(DistributionConfig(devices=devices), training)
         assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4")
-    with pytest.raises(DeviceError, match=r"^gpu:1: not found\. CUDA_VISIBLE_DEVICES is '4'\.$"):
-        require(DistributionConfig(devices=("gpu:1",)), training)
+    for seen in ("4", "", "-1", "0,-1,2"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+        with pytest.raises(DeviceError, match=rf"^gpu:1: not found\. CUDA_VISIBLE_DEVICES is '{seen}'\.$"):
+            require(DistributionConfig(devices=("gpu:1",)), training)
 
 
 def test_strategies_of_tensorflow_are_refused() -> None:
@@ -147,6 +159,31 @@ def test_strategies_of_tensorflow_are_refused() -> None:
 def test_what_a_back_end_cannot_do_is_refused_as_the_recipe_is_read(values: dict[str, Any]) -> None:
     with pytest.raises(RecipeError, match=f"backend {NAME}"):
         load(**values)
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
+@pytest.mark.skipif(NAME != "torch", reason="of PyTorch's compiler")
+def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    import keras
+    import torch
+    from torch._dynamo.utils import counters
+
+    def train() -> Any:
+        torch._dynamo.reset()
+        counters.clear()
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+        model.compile(optimizer="sgd", loss="mean_squared_error", jit_compile=True)
+        with backends.current().placement.watch() as watch:
+            model.train_on_batch(np.ones((BATCH, 4), np.float32), np.ones((BATCH, 3), np.float32))
+            watch.verify(resolve(load(), "cpu:0"), model)
+
+    # What is asked is whether steps are captured for a compiler, not what that makes of them, which takes a minute.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    train()
+    assert counters["stats"]["unique_graphs"] > 0
+    monkeypatch.setattr(torch._dynamo.config, "disable", True)
+    with pytest.raises(MeasurementError, match=r"torch\.compile compiled nothing of the first step"):
+        train()
 
 
 @pytest.mark.parametrize("compiler", ["xla", "eager"] if NAME == "jax" else ["eager"])

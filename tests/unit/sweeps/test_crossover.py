@@ -378,9 +378,9 @@ def test_crossover_tells_plan_points_table_and_findings(tfbench: Cli, fake: Call
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
     assert text.splitlines()[-4:] == [
         f"To look at sweep {sweep_id}:",
-        f"  tfbench compare --sweep {sweep_id}  # this table again",
-        f"  tfbench report --sweep {sweep_id}   # all of it as one HTML file",
-        f"  tfbench ui --sweep {sweep_id}       # in MLflow",
+        f"  this table again  tfbench compare --sweep {sweep_id}",
+        f"  as one HTML file  tfbench report --sweep {sweep_id}",
+        f"  in MLflow         tfbench ui --sweep {sweep_id}",
     ]
     again = tfbench("compare", "--sweep", "@last")
     assert again.exit_code == 0

@@ -142,6 +142,21 @@ def test_what_is_varied_is_no_arm_s_own() -> None:
         new_plan(build_request(recipe=build_recipe()), arms, num_rounds=1, variations=varied)
 
 
+def test_threads_that_are_varied_are_no_arm_s_own_either() -> None:
+    arms = [parse_arm("default cpu:0 intra_op_threads=2")]
+    with pytest.raises(RecipeError, match="intra_op_threads is varied already"):
+        new_plan(
+            build_request(recipe=build_recipe()),
+            arms,
+            num_rounds=1,
+            variations=[Variation(key="threads", values=(1, 2))],
+        )
+
+
+def test_the_old_key_of_the_compiler_is_read_in_an_arm() -> None:
+    assert parse_arm("default cpu:0 jit_compile=true").values == (("training.compiler", "xla"),)
+
+
 def test_a_back_end_without_strategies_has_a_processor_and_a_gpu_to_compare() -> None:
     assert [arm.label for arm in machine_arms(0, "jax")] == ["default cpu:0"]
     assert [arm.label for arm in machine_arms(2, "torch")] == ["default cpu:0", "default gpu:0"]

@@ -1,6 +1,7 @@
 """A run in brief: what comparisons need of a run that is over, without its raw readings."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.equality import equal_values, flatten
@@ -9,9 +10,10 @@ from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.jit_compile import COMPILER_KEY
 from tfbench.records.run import RunResult, Summary
+from tfbench.records.sweep import BATCH_KEY
 from tfbench.schema import to_plain
 
-FORMAT_VERSION = 3  # 2: settings and length of the run in noise_key, one count of work; 3: compiler, speed_cautions
+FORMAT_VERSION = 4  # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,3 +96,18 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         profile=result.request.profile.kind if result.request.profile else "",
         speed_cautions=list(find_speed_cautions(result)),
     )
+
+
+def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
+    """Returns the settings in which any two runs differ, network and batch first."""
+    keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
+    mixes = len({brief.backend for brief in briefs}) > 1
+    # A back end is part of the arm, and of several each has compilers of its own.
+    left_out = ("measurement.", "training.seed", "training.backend", *((COMPILER_KEY,) if mixes else ()))
+    differing = [
+        key
+        for key in keys
+        if not key.startswith(left_out)
+        and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
+    ]
+    return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))

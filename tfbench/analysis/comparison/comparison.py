@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.brief import RunBrief, differing_keys
 from tfbench.analysis.comparison.equality import OF_BACKENDS, Difference, find_unequal_values
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
@@ -151,15 +151,14 @@ def compare(
         baseline: The arm that others are held against; None: the first.
         failures: Points without a speed that have no run, or none that tells why.
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
-        compared: Of what must be equal: in which arms may differ; of several back ends, what is theirs by nature, too.
+        compared: Of what must be equal: in which arms may differ; of two back ends, what is theirs by nature, too.
 
     Returns:
         All but `own_settings` and `unreadable`, which the caller may know.
     """
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
     measured = [brief for brief in briefs if brief.speed]
-    compared = (*compared, *(OF_BACKENDS if len({brief.backend for brief in measured}) > 1 else ()))
-    keys = list(_differing_keys(measured) if keys is None else keys)
+    keys = list(differing_keys(measured) if keys is None else keys)
     names = _name_arms(measured, is_planned=arms is not None)
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
     chosen = baseline if baseline in arms else (arms[0] if arms else "")
@@ -219,7 +218,8 @@ def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequenc
     for arm, (kept, left_out) in split.items():
         entry = _make_entry(arm, kept, left_out, cells[arm].failure)
         if base and kept and arm != rules.baseline:
-            unequal = find_unequal_values(base[0].equals, kept[0].equals, compared=rules.compared)
+            compared = (*rules.compared, *(OF_BACKENDS if base[0].backend != kept[0].backend else ()))
+            unequal = find_unequal_values(base[0].equals, kept[0].equals, compared=compared)
             entry = dataclasses.replace(entry, unequal=unequal)
         entries[arm] = entry
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
@@ -302,18 +302,6 @@ def _failure_of(brief: RunBrief, keys: Sequence[str]) -> Failure | None:
     reason = brief.reason or "no steady steps were measured"
     setting = {key: setting_value(brief.settings, key) for key in keys}
     return Failure(setting=setting, arm=arm_of(brief), outcome=brief.status, reason=reason)
-
-
-def _differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
-    """Returns the settings in which any two runs differ, network and batch first."""
-    keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
-    differing = [
-        key
-        for key in keys
-        if not key.startswith(("measurement.", "training.seed", "training.backend"))  # which is part of the arm
-        and any(brief.settings.get(key) != briefs[0].settings.get(key) for brief in briefs)
-    ]
-    return sorted(differing, key=lambda key: (not key.startswith("model."), key != BATCH_KEY))
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:

@@ -20,7 +20,8 @@ class GpuPeaks:
         """Returns the bytes of each."""
         import jax
 
-        return tuple(int(jax.devices("gpu")[0].memory_stats()["peak_bytes_in_use"]) for _ in self._names)
+        peaks = [(jax.devices("gpu")[0].memory_stats() or {}).get("peak_bytes_in_use") for _ in self._names]
+        return tuple(int(peak) for peak in peaks if peak is not None)  # some of JAX's allocators do not count
 
 
 def watch_gpus(names: Sequence[str]) -> GpuPeaks:

@@ -1,10 +1,12 @@
 """JAX's devices: what was asked for, what there is, what was really used."""
 
 import os
+from collections import Counter
 from typing import Any
 
 from tfbench.backends.one_device import OneDevice, hide_others, refuse_replicas, require_on
 from tfbench.backends.one_device import resolve as resolve_one
+from tfbench.errors import MeasurementError
 from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
@@ -56,7 +58,7 @@ def count_replicas() -> int:
 
 
 class ArrayWatch:
-    """Sees where arrays are once the first step is done, the outputs of the step among them."""
+    """Sees where JAX computes once the first step is done: it has one device there, which it never leaves unasked."""
 
     def __enter__(self) -> "ArrayWatch":
         return self
@@ -65,17 +67,22 @@ class ArrayWatch:
         pass
 
     def verify(self, placed: Any, model: Any) -> None:
-        """Makes sure that every array of numbers is on the device asked for, and so the step that made them.
+        """Makes sure that what was trained is on the device asked for.
 
         Raises:
-            MeasurementError: Some are elsewhere.
+            MeasurementError: Some is elsewhere, or not there at all.
         """
         import jax
-        import jax.numpy as jnp
 
-        arrays = [array for array in jax.live_arrays() if jnp.issubdtype(array.dtype, jnp.floating)]
+        shapes = Counter(tuple(variable.shape) for variable in model.trainable_variables)
+        arrays = jax.live_arrays()  # of the platform that JAX computes on unless told otherwise
+        missing = shapes - Counter(array.shape for array in arrays)
         kinds = {device.platform for array in arrays for device in array.devices()}
-        require_on(placed, ("gpu" if kind in ("cuda", "gpu") else kind for kind in kinds), "arrays of the step are")
+        require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "arrays of the step are")
+        if missing:
+            raise MeasurementError(
+                f"{sum(missing.values())} trained variables are on no device of JAX's default platform."
+            )
 
 
 def watch() -> ArrayWatch:
@@ -84,10 +91,11 @@ def watch() -> ArrayWatch:
 
 
 def synchronize() -> None:
-    """Waits until everything that was given to the devices is there.
+    """Waits until everything that was given to the device is there.
 
-    All arrays are waited for, among them what the last step will have made of the weights. The state that Keras keeps
-    of a model in training is in containers of its own, which `jax.block_until_ready` takes for a value that is there.
+    All of its arrays are waited for, among them what the last step will have made of the weights. The state that Keras
+    keeps of a model in training is in containers of its own, which `jax.block_until_ready` takes for a value that is
+    there.
     """
     import jax
 

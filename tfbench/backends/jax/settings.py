@@ -14,7 +14,7 @@ def set_process_wide(training: TrainingConfig) -> None:
     """Sets what JAX only takes before its first operation."""
     import jax
 
-    if training.deterministic:
+    if training.deterministic and os.environ.get("JAX_PLATFORMS") != "cpu":  # which has no other kind of operations
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
     # Its own default lets a GPU compute float32 with ten bits of mantissa.
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if training.tensor_float_32 else "highest")
@@ -51,6 +51,6 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         image_data_format=keras.config.image_data_format(),
         visible_gpus=visible,
         gpu_addresses=gpus.find_addresses(visible),
-        xla_flags=os.environ.get("XLA_FLAGS", ""),
+        xla_flags=os.environ.get("XLA_FLAGS", "").replace(_DETERMINISTIC, "").strip(),
         onednn="",
     )

@@ -36,5 +36,6 @@ def explain_exhaustion(error: Exception) -> str | None:
     """Returns what an error says of memory that could not be had; None for an error of another kind."""
     import torch
 
-    is_exhausted = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    on_processor = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    is_exhausted = isinstance(error, torch.OutOfMemoryError) or on_processor
     return str(error) if is_exhausted else None

@@ -1,10 +1,10 @@
 """PyTorch's devices: what was asked for, what there is, what was really used."""
 
-import functools
 from typing import Any
 
 from tfbench.backends.one_device import OneDevice, hide_others, refuse_replicas, require_on
 from tfbench.backends.one_device import resolve as resolve_one
+from tfbench.errors import MeasurementError
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
 check_replicas = refuse_replicas
@@ -34,63 +34,36 @@ def count_replicas() -> int:
 
 
 class StepWatch:
-    """Sees on which devices PyTorch computes, from `with` until `verify`."""
+    """Sees what became of the first step.
+
+    It does not look at the operations: PyTorch computes where its tensors are, refuses tensors of two devices, and does
+    not compile a step that something looks into.
+    """
 
     def __enter__(self) -> "StepWatch":
-        self.kinds: set[str] = set()
-        self._mode = _build_mode(self.kinds)
-        self._mode.__enter__()
-        self._is_watching = True
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._is_watching:
-            self._is_watching = False
-            self._mode.__exit__(None, None, None)
+        pass
 
     def verify(self, placed: Any, model: Any) -> None:
-        """Stops watching, and makes sure that weights and what was computed are on the device asked for.
+        """Makes sure that what was trained is on the device asked for, and that a step to be compiled was.
 
         Raises:
-            MeasurementError: Some are elsewhere.
+            MeasurementError: Some is elsewhere, or nothing was compiled.
         """
-        self.__exit__()
-        variables = [*model.variables, *model.optimizer.variables]
-        held = [one.value for one in variables if "float" in one.dtype and one.shape]
-        require_on(placed, (_kind(tensor) for tensor in held), "variables are")
-        if self.kinds:  # a compiled step does not come by here
-            require_on(placed, self.kinds, "operations of the step are")
-
-
-@functools.cache
-def _mode_class() -> type:
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Mode(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not always there for its types
-        """Notes where the results of floating-point operations on several numbers are."""
-
-        def __init__(self, kinds: set[str]) -> None:
-            super().__init__()
-            self._kinds = kinds
-
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            import torch
-
-            result = function(*args, **(kwargs or {}))
-            is_computed = isinstance(result, torch.Tensor) and result.device.type != "meta"  # Keras's, for shapes alone
-            if is_computed and result.is_floating_point() and result.dim() > 1:
-                self._kinds.add(_kind(result))
-            return result
-
-    return Mode
-
-
-def _build_mode(kinds: set[str]) -> Any:
-    return _mode_class()(kinds)
+        trained = [*model.trainable_variables, *(one for one in model.optimizer.variables if one.shape)]
+        kinds = {str(one.value.device.type) for one in trained}
+        require_on(placed, ("gpu" if kind == "cuda" else kind for kind in kinds), "variables are")
+        if model.jit_compile and not _count_graphs():
+            raise MeasurementError(
+                "training.compiler: torch.compile compiled nothing of the first step, as if it were switched off "
+                "(TORCH_COMPILE_DISABLE, TORCHDYNAMO_DISABLE)."
+            )
 
 
 def watch() -> StepWatch:
-    """Returns what sees where the first step runs."""
+    """Returns what sees what became of the first step."""
     return StepWatch()
 
 
@@ -102,5 +75,7 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def _kind(tensor: Any) -> str:
-    return "gpu" if tensor.device.type == "cuda" else str(tensor.device.type)
+def _count_graphs() -> int:
+    from torch._dynamo.utils import counters  # PyTorch publishes no other way to ask
+
+    return int(counters["stats"]["unique_graphs"])

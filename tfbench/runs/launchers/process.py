@@ -143,8 +143,11 @@ def _settings(backend: str) -> dict[str, str | None]:
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
         "KERAS_BACKEND": backend,
+        "JAX_COMPILATION_CACHE_DIR": None,
+        "JAX_ENABLE_X64": None,
         "KERAS_MAX_EPOCHS": None,
         "KERAS_MAX_STEPS_PER_EPOCH": None,
+        "KERAS_TORCH_DEVICE": None,
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
     }
