@@ -46,10 +46,10 @@ def cli() -> None:
     """Which device and which tf.distribute strategy trains this network fastest, and how sure are we?
 
     \b
-    tfbench list                                        what there is
-    tfbench run mnist_mlp --data synthetic              a measured, tracked run
-    tfbench run recipes/mine.toml --strategy mirrored   a recipe of your own
-    tfbench ui                                          compare the runs in MLflow
+    tfbench sweep --quick                    the devices of this machine, compared
+    tfbench list                             what there is to train
+    tfbench run mnist_mlp --data synthetic   a measured, tracked run
+    tfbench ui                               the runs in MLflow
     """
 
 

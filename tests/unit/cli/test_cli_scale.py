@@ -105,7 +105,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(tfbench: Cli, made: Run
     assert again.exit_code == 0
     assert again.stdout in text
     plan = plan_of(made)
-    assert text.endswith(f"\n  tfbench ui --sweep {plan.sweep_id}       # in MLflow\n")
+    assert text.endswith(f"\n  in MLflow         tfbench ui --sweep {plan.sweep_id}\n")
     assert (plan.per_replica_batch_size, replica_counts(plan)) == (None, (1, 2))
     assert sweep_command(plan) == (
         "tfbench scale mnist_mlp --replicas 1,2 --devices gpu --repeats 3 --seconds 5 --data synthetic"

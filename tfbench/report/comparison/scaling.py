@@ -54,7 +54,7 @@ def scaling_notes(scaling: Scaling) -> list[str]:
         )
     return [
         of_hardware,
-        "Batch: samples of a step for each replica. Step: at the speed beside it, in ms. Gradients: what replicas "
+        "Batch: samples of a step for each replica. Step: of all replicas, in ms. Gradients: what replicas "
         "exchange in a step, computed, 4 bytes for each weight that is trained. Input: what the input pipeline alone "
         "takes, as a share of the step.",
     ]
