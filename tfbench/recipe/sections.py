@@ -168,7 +168,8 @@ class MeasurementConfig:
     synchronisation after every step; gives percentiles of single steps, slows small networks down and is not comparable
     with "span"."""
     min_span_seconds: Annotated[PositiveNumber, pydantic.Field(le=60)] = 0.05
-    """Time between two readings of the clock "span", at least."""
+    """Time between two readings of the clock "span", at least; at most about five times as long, where the host gives
+    out steps faster than the device does them."""
     warmup_steps: Count = 10
     """Leading steps that are in no figure of speed. The first traces and compiles; the next two were seen to take up to
     1.5 times as long as later ones; and the first seven use batches that were made, or begun, while the first one

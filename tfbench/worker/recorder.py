@@ -14,6 +14,7 @@ from tfbench.records.run import EpochRecord, StepSpan
 from tfbench.worker.ledger import Ledger
 
 _NS = 1e-9
+_LONGEST = 5  # times `min_span_seconds`
 
 Logs = Mapping[str, float]
 
@@ -24,6 +25,9 @@ class SpanClock:
     The first execution (tracing, compilation) is a span of its own, and so is what else belongs to the warm-up, so that
     steady time begins at a boundary. After that a span ends once `min_span_seconds` have passed: one synchronisation in
     50 ms costs nothing, one at every step would slow down exactly the small networks.
+
+    A device may be given many steps before it has done the first. How long they will take is known from the spans
+    before, so that a span ends as well with the steps that the fastest of them would do in five times that time.
 
     Args:
         config: Clock mode, length of spans, warm-up and limits.
@@ -56,12 +60,19 @@ class SpanClock:
         self._steady_first_step = 0
         self._steady_steps = 0
         self._steady_seconds = 0.0
+        self._fastest = 0.0  # steps per second of a span
         self.epoch_spans: list[StepSpan] = []
 
     @property
     def step(self) -> int:
         """Steps done so far."""
         return self._step
+
+    @property
+    def _is_far_ahead(self) -> bool:
+        """Whether the device will take very long for the steps of the open span that were given out."""
+        most_steps = self._fastest * _LONGEST * self._config.min_span_seconds
+        return 0 < most_steps <= self._step - self._span_first_step + 1
 
     @property
     def steady_steps_per_second(self) -> float | None:
@@ -94,7 +105,8 @@ class SpanClock:
         is_limit = self._reaches_limit(time_ns)
         in_warmup = self._steady_start is None
         ends_warmup = in_warmup and self._step >= self._config.warmup_steps
-        is_due = self._config.clock == "step" or time_ns - self._span_start >= self._min_span_ns
+        is_long = time_ns - self._span_start >= self._min_span_ns or self._is_far_ahead
+        is_due = self._config.clock == "step" or is_long
         if is_first or ends_warmup or ends_epoch or is_limit or is_due:
             self._end_span()
             if ends_warmup:
@@ -118,6 +130,8 @@ class SpanClock:
             last_step=self._step,
             seconds=(time_ns - self._span_start) * _NS,
         )
+        if span.first_step > 1:  # the first is not of training alone
+            self._fastest = max(self._fastest, span.num_steps / span.seconds)
         self._span_start = time_ns
         self._span_first_step = self._step + 1
         if self._steady_start is not None:

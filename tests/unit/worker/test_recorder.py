@@ -71,6 +71,29 @@ def test_span_ends_once_fifty_milliseconds_have_passed_with_one_synchronization(
     assert run.synchronizations == 3
 
 
+def test_a_device_that_is_far_behind_the_host_is_waited_for_before_a_span_is_five_times_as_long() -> None:
+    done_ms = 0.0  # when the device has done what it was given: 20 ms a step
+    now_ms = 0.0
+    spans = list[StepSpan]()
+
+    def synchronize() -> None:
+        nonlocal now_ms
+        now_ms = max(now_ms, done_ms)
+
+    config = MeasurementConfig(warmup_steps=4)
+    clock = SpanClock(
+        config, synchronize=synchronize, on_span=spans.append, ledger=NotedLedger(), now=lambda: int(now_ms * MS)
+    )
+    clock.begin_epoch(1)
+    for _ in range(60):
+        now_ms += 1.0  # in which the host gives a step out
+        done_ms = max(done_ms, now_ms) + 20.0
+        clock.end_steps(1, ends_epoch=False)
+    steady = spans[2:]
+    assert len(steady) >= 4
+    assert all(0.2 <= span.seconds <= 0.27 for span in steady), "without a limit 50 steps, a second"
+
+
 def test_step_mode_ends_a_span_at_every_step() -> None:
     run = Run([0, 1, 2, 3, 4, 5, 6], clock="step")
     run.clock.begin_epoch(1)
