@@ -4,7 +4,7 @@ import functools
 import importlib
 import os
 
-from tfbench.backends.backend import Backend, Resident, Tracing
+from tfbench.backends.backend import Backend, Tracing
 from tfbench.backends.profiling import Profiling
 from tfbench.errors import DeviceError
 
@@ -25,17 +25,6 @@ def load(name: str) -> Backend:
 def current() -> Backend:
     """Returns the back end of this process, which has but one: Keras takes it from KERAS_BACKEND as it is imported."""
     return load(os.environ.get("KERAS_BACKEND") or _DEFAULT)
-
-
-def resident() -> Resident:
-    """Returns the part of the current back end that trains from samples on the device.
-
-    Raises:
-        DeviceError: It has none.
-    """
-    if (part := current().resident) is None:
-        raise DeviceError(f"training.data_on_device: backend {current().name} cannot do it. Use backend = tensorflow.")
-    return part
 
 
 def tracing() -> Tracing:

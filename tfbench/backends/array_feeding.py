@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from tfbench.errors import DatasetError
 PREFETCHED_BATCHES = 4  # batches waiting to be used
 
 Batch = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+Item = TypeVar("Item")
 
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
@@ -46,12 +47,12 @@ def build_training_dataset(
     split, spec = _require_in_memory(splits.train, splits), splits.spec
 
     def make() -> Iterator[Batch]:
-        orders = _orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
-        for step, numbers in enumerate(orders, first_step):
+        numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
+        for step, numbers in enumerate(numbered, first_step):
             rows, targets = _gather(split, numbers)
             yield _finish(rows, splits, functools.partial(crop_at_random, spec=spec, seed=seed, step=step)), targets
 
-    return _ahead(make())
+    return ahead(make())
 
 
 def build_validation_dataset(
@@ -115,7 +116,7 @@ def _require_in_memory(split: Split | RecordSplit, splits: Splits) -> Split:
     return split
 
 
-def _orders(
+def orders(
     split: Split, splits: Splits, *, seed: int, first_step: int, batch_size: int
 ) -> Iterator[npt.NDArray[np.int64]]:
     """Yields the numbers of the samples of one batch after another; a batch may reach over the end of a pass."""
@@ -157,9 +158,9 @@ def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.ND
     return images
 
 
-def _ahead(batches: Iterator[Batch]) -> Generator[Batch, None, None]:
+def ahead(batches: Iterator[Item]) -> Generator[Item, None, None]:
     """Lets a few batches be made ahead of their use, by a thread that ends with the stream."""
-    ready: queue.Queue[Batch | Exception] = queue.Queue(maxsize=PREFETCHED_BATCHES)
+    ready: queue.Queue[Item | Exception] = queue.Queue(maxsize=PREFETCHED_BATCHES)
     is_over = threading.Event()
 
     def make() -> None:

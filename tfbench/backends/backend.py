@@ -20,7 +20,7 @@ from tfbench.backends.peak import Kernels
 from tfbench.backends.placed import Placed
 from tfbench.backends.profiling import Call, Profiling
 from tfbench.backends.trace import Trace
-from tfbench.datasets.sources.splits import Split, SplitName, Splits
+from tfbench.datasets.sources.splits import SplitName, Splits
 from tfbench.machine.usage import GpuMemory
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
@@ -124,12 +124,6 @@ class Feeding(Protocol):
 class Resident(Protocol):
     """Training from samples that lie on the device."""
 
-    def require_in_memory(self, splits: Splits) -> Split:
-        """Returns the training samples; raises DatasetError unless they are in memory as they are trained on."""
-
-    def require_plain_fit(self, model: Any) -> None:
-        """Raises RecipeError unless a compiled model leaves the loop around its training steps to its library."""
-
     def build_resident_training(
         self,
         model: Any,
@@ -157,7 +151,7 @@ class Resident(Protocol):
             What `fit` is given in place of batches.
 
         Raises:
-            DatasetError: As of `require_in_memory`.
+            DatasetError: As of `resident_samples.require_in_memory`.
             DeviceError: They do not fit on the device.
         """
 
@@ -233,11 +227,11 @@ class Backend:
     name: str
     placement: Placing
     feeding: Feeding
+    resident: Resident
     variables: Variables
     settings: Settings
     environment: Machine
     memory: Memory
     kernels: Kernels
-    resident: Resident | None = None  # None: samples cannot lie on its devices
     tracing: Tracing | None = None  # None: its operations cannot be told apart
     profiling: Profiling | None = None  # None: a step cannot be taken apart

@@ -108,7 +108,7 @@ def resolve(
         per_replica_batch_size=training.global_batch_size,
         cross_device_ops=None,
         hardware=(gpu_names[0] if device.kind == "gpu" else cpu_model(),),
-        feed=feed(device.kind),
+        feed="resident" if training.data_on_device else feed(device.kind),
     )
     return OneDevice(placement, (f"{device.kind}:0",))
 

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 @click.option(
     "--fast",
     is_flag=True,
-    help="First find the fastest settings in short runs (samples on the device, many steps a call, XLA); take them, "
-    "and say what they are worth.",
+    help="First find the fastest settings in short runs (samples on the device, many steps a call, compilers); take "
+    "them, and say what they are worth.",
 )
 @repeat_options
 @click.option("-v", "--verbose", is_flag=True, help="Show all there is of the run, as `tfbench runs RUN` does.")

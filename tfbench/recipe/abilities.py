@@ -11,6 +11,12 @@ COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
     "jax": ("xla", "eager"),
     "torch": ("eager", "inductor"),
 }
+# What Keras 3.15 does where recurrent layers are to carry their state from batch to batch.
+_NO_STATE: dict[BackendName, str] = {
+    "jax": "drops the state that a step of training, or a prediction, leaves in recurrent layers",
+    "torch": "changes the state of recurrent layers before their gradients are taken, which PyTorch refuses",
+}
+ONE_STEP_A_CALL: tuple[BackendName, ...] = ("torch",)  # whatever is asked for
 
 
 def require_compiler(backend: BackendName, compiler: Compiler) -> None:
@@ -20,24 +26,22 @@ def require_compiler(backend: BackendName, compiler: Compiler) -> None:
         raise ValueError(f"compiler: must be {possible} on backend {backend}. Received: {compiler}.")
 
 
-def require_able(backend: BackendName, *, steps_per_execution: int, data_on_device: bool, sets_threads: bool) -> None:
+def require_able(backend: BackendName, *, steps_per_execution: int, sets_threads: bool) -> None:
     """Raises ValueError if a back end cannot do what is asked for."""
-    if backend == "torch" and steps_per_execution > 1:
+    if backend in ONE_STEP_A_CALL and steps_per_execution > 1:
         raise ValueError(
-            f"steps_per_execution: Keras does one step a call on backend torch. Received: {steps_per_execution}. "
+            f"steps_per_execution: Keras does one step a call on backend {backend}. Received: {steps_per_execution}. "
             "Use 1, or another back end."
         )
-    if backend != "tensorflow" and data_on_device:
-        raise ValueError(f"data_on_device: backend {backend} cannot do it. Use false, or backend tensorflow.")
     if backend == "jax" and sets_threads:
         raise ValueError("intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another back end.")
 
 
 def find_lacking(backend: BackendName, *, carries_state: bool) -> list[str]:
     """Returns what a model asks for that a back end does not have."""
-    if carries_state and backend != "tensorflow":
+    if carries_state and backend in _NO_STATE:
         return [
-            f"model.stateful: on backend {backend}, Keras does not carry the state of recurrent layers from batch to "
-            "batch. Use stateful = false, or backend tensorflow."
+            f"model.stateful: on backend {backend}, Keras {_NO_STATE[backend]}. Use stateful = false, or backend "
+            "tensorflow."
         ]
     return []

@@ -104,7 +104,8 @@ class TrainingConfig:
     """Steps of one call of the compiled training function, as in Keras."""
     data_on_device: Flag = False
     """Whether the training samples lie on the device, where each step gathers its batch by their numbers, and one
-    compiled loop does the steps of an execution; for samples in memory that are not cropped, and not for `mirrored`."""
+    compiled loop does the steps of an execution (on `torch`, which has one, there is no loop); for samples in memory
+    that are not cropped, and not for `mirrored`."""
     compiler: Compiler | None = None
     """What makes a step of the network: "graph" (TensorFlow's own graph), "xla" (on `tensorflow` for one replica only),
     "inductor" (`torch.compile`) or "eager" (operation after operation from Python). Not set: "graph" on `tensorflow`,
@@ -133,7 +134,6 @@ class TrainingConfig:
         require_able(
             self.backend,
             steps_per_execution=self.steps_per_execution,
-            data_on_device=self.data_on_device,
             sets_threads=bool(self.intra_op_threads or self.inter_op_threads),
         )
         if "double_softmax" in (self.head, self.validation_head) and self.loss != "sparse_categorical_crossentropy":

@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbench.errors import InterruptedRunError, MeasurementError, RecipeError
+from tfbench.errors import InterruptedRunError, MeasurementError
+from tfbench.recipe.abilities import ONE_STEP_A_CALL, BackendName, Compiler
 from tfbench.recipe.sections import OutputConfig
 from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG
 from tfbench.records.run import RunRequest, RunResult
@@ -23,6 +24,13 @@ _EXECUTION_SECONDS = 0.2
 _MAX_STEPS = 1000
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, _MAX_STEPS)
 _MIN_CALLS = 10  # of the run itself after its warm-up: its speed and its spread rest on them
+# Which may make a step faster than the one asked for; on JAX nothing does without a compiler.
+_COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
+    "tensorflow": ("xla", "graph"),
+    "jax": ("xla",),
+    "torch": ("inductor", "eager"),
+}
+_CALLED = {"xla": "XLA", "graph": "no XLA", "inductor": "torch.compile", "eager": "no compiler"}
 
 
 def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = None) -> RunRequest:
@@ -40,10 +48,6 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
         MeasurementError: The recipe as it is has no speed.
         TfbenchError: The recipe as it is was refused.
     """
-    if request.recipe.training.backend != "tensorflow":
-        raise RecipeError(
-            f"--fast: tries what TensorFlow can do. Received: backend {request.recipe.training.backend}. Leave it out."
-        )
     group = new_id()
     changes: list[dict[str, Any]] = [{}]
 
@@ -85,7 +89,7 @@ def _describe(changes: Mapping[str, Any]) -> str:
     words = {
         "data_on_device": "on the device",
         "steps_per_execution": f"{changes.get('steps_per_execution')} steps a call",
-        "compiler": "XLA" if changes.get("compiler") == "xla" else "no XLA",
+        "compiler": _CALLED.get(changes.get("compiler", ""), ""),
     }
     return ", ".join(words[key] for key in changes) or "as it is"
 
@@ -93,18 +97,24 @@ def _describe(changes: Mapping[str, Any]) -> str:
 def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host: bool = False) -> list[dict[str, Any]]:
     """Returns what to try once a run of it as asked for, and its speed in samples/s, are known."""
     training, placement = request.recipe.training, result.placement
-    per_epoch = result.steps_per_epoch or 1
-    steps_per_second = speed / training.global_batch_size
-    most = min(steps_per_second * _EXECUTION_SECONDS, _num_steps(request, per_epoch, steps_per_second) / _MIN_CALLS)
     stays = "training.data_on_device" in request.overrides and not training.data_on_device
     on_host = on_host or stays or request.recipe.distribution.strategy == "mirrored"  # see `recipe.conflicts`
+    steps = _steps_a_call(request, result.steps_per_epoch or 1, speed / training.global_batch_size, on_host=on_host)
+    place = {} if on_host else {"data_on_device": True}
+    has_replicas = placement is not None and placement.num_replicas > 1
+    lacks_xla = training.backend == "tensorflow" and (training.deterministic or has_replicas)
+    compilers = [one for one in _COMPILERS[training.backend] if not (one == "xla" and lacks_xla)]
+    return _distinct(request, [place | {"steps_per_execution": steps, "compiler": compiler} for compiler in compilers])
+
+
+def _steps_a_call(request: RunRequest, per_epoch: int, steps_per_second: float, *, on_host: bool) -> int:
+    """Returns how many steps of a call to try."""
+    if request.recipe.training.backend in ONE_STEP_A_CALL:
+        return 1
+    most = min(steps_per_second * _EXECUTION_SECONDS, _num_steps(request, per_epoch, steps_per_second) / _MIN_CALLS)
     # On the host a call is not cut short: what does not divide an epoch would make it longer.
     sizes = [size for size in range(1, _MAX_STEPS + 1) if per_epoch % size == 0] if on_host else _SIZES
-    steps = max(size for size in sizes if size <= max(1.0, min(most, per_epoch)))
-    place = {} if on_host else {"data_on_device": True}
-    has_xla = not training.deterministic and (placement is None or placement.num_replicas == 1)
-    compilers = ["xla", "graph"] if has_xla else ["graph"]
-    return _distinct(request, [place | {"steps_per_execution": steps, "compiler": compiler} for compiler in compilers])
+    return max(size for size in sizes if size <= max(1.0, min(most, per_epoch)))
 
 
 def _num_steps(request: RunRequest, per_epoch: int, steps_per_second: float) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbench import backends
+from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
@@ -121,7 +122,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     for note in splits.notes:
         journal.append("note", text=note)
     if training.data_on_device:
-        backends.resident().require_in_memory(splits)
+        resident_samples.require_in_memory(splits)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
     if misfits:  # of data whose size only the user's own code knew
         raise RecipeError("\n".join(misfits))
@@ -133,7 +134,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
         if training.data_on_device:
-            backends.resident().require_plain_fit(model)
+            resident_samples.require_plain_fit(model)
         if request.resume:
             snapshots.resume_training(model, request.resume)
     prepared = Prepared(

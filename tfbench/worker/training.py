@@ -78,7 +78,7 @@ def train(
         with ledger.entry("data"):
             first_step = len(done) * steps_per_epoch
             if is_resident:
-                batches = backends.resident().build_resident_training(
+                batches = backend.resident.build_resident_training(
                     model, splits, training, resolved, steps_per_epoch=steps_per_epoch, first_step=first_step
                 )
             else:

@@ -13,7 +13,9 @@ import pytest
 import first_steps
 from tfbench import backends
 from tfbench.backends import peak
+from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DeviceError, MeasurementError, RecipeError
+from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
@@ -40,6 +42,22 @@ def batches() -> Any:
     rng = np.random.default_rng(0)
     batch = rng.normal(size=(BATCH, 4)).astype(np.float32), rng.integers(0, 3, BATCH)
     yield from itertools.repeat(batch)
+
+
+def lay_on_device(model: Any, *, steps_per_epoch: int) -> Any:
+    """Returns what `fit` is given in place of such batches where a step gathers them on the device."""
+    spec = DatasetSpec(
+        input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=72, validation_samples=8
+    )
+    recipe = load(**{"training.global_batch_size": BATCH})
+    return backends.current().resident.build_resident_training(
+        model,
+        generate_splits(spec, seed=0),
+        recipe.training,
+        resolve(recipe, "cpu:0"),
+        steps_per_epoch=steps_per_epoch,
+        first_step=0,
+    )
 
 
 def slow_model(**compiled: Any) -> Any:
@@ -74,8 +92,9 @@ def nap(inputs: Any) -> Any:
     return inputs + jax.lax.stop_gradient(slept - inputs)
 
 
+@pytest.mark.parametrize("is_resident", [False, True])
 @pytest.mark.parametrize("steps_per_execution", [1, 3] if NAME == "jax" else [1])
-def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
+def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident: bool) -> None:
     spans: list[StepSpan] = []
     ledger = Ledger(time.perf_counter_ns())
     model = slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
@@ -94,8 +113,10 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int) -> None:
         warmup_steps=3,
         on_epoch=lambda record: False,
         on_first_step=lambda: None,
+        cuts_last_execution=is_resident,
     )
-    model.fit(batches(), epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)
+    data = lay_on_device(model, steps_per_epoch=9) if is_resident else batches()
+    model.fit(data, epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)
     assert sum(span.num_steps for span in spans) == 9
     assert all(span.seconds >= span.num_steps * NAP_SECONDS for span in spans[1:])
 
@@ -155,10 +176,9 @@ def test_strategies_of_tensorflow_are_refused() -> None:
             require(DistributionConfig(strategy=strategy, devices=("cpu:0",)), load().training)
 
 
-@pytest.mark.parametrize("values", [{"training.data_on_device": True}, {"training.compiler": "graph"}])
-def test_what_a_back_end_cannot_do_is_refused_as_the_recipe_is_read(values: dict[str, Any]) -> None:
+def test_what_a_back_end_cannot_do_is_refused_as_the_recipe_is_read() -> None:
     with pytest.raises(RecipeError, match=f"backend {NAME}"):
-        load(**values)
+        load(**{"training.compiler": "graph"})
 
 
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
@@ -244,7 +264,7 @@ def test_the_environment_names_the_framework_and_no_other() -> None:
 
 
 def test_parts_that_a_back_end_lacks_say_so() -> None:
-    for part in (backends.resident, backends.tracing, backends.profiling):
+    for part in (backends.tracing, backends.profiling):
         with pytest.raises(DeviceError, match=f"backend {NAME}"):
             part()
 

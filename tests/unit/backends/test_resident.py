@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 from builders import build_placement, build_recipe
+from tfbench.backends.resident_samples import require_plain_fit
 from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
 from tfbench.backends.tensorflow.placement import ResolvedDistribution
-from tfbench.backends.tensorflow.resident import build_resident_training, require_plain_fit
+from tfbench.backends.tensorflow.resident import build_resident_training
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError

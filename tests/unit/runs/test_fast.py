@@ -174,6 +174,28 @@ def test_xla_is_not_tried_where_it_cannot_be_deterministic() -> None:
     assert tried(runs) == [(False, 1, False), (True, 200, False)]
 
 
+def test_on_jax_there_is_no_other_compiler_to_try() -> None:
+    runs = LongEpochs(32_000.0, 90_000.0)
+    found = find_fastest(build(backend="jax"), runs)
+    assert tried(runs) == [(False, 1, True), (True, 200, True)]
+    assert read_fast(found).settings == {"data_on_device": True, "steps_per_execution": 200}  # type: ignore[union-attr]
+    assert runs.labels[1] == "trial 2, on the device, 200 steps a call"
+    uncompiled = LongEpochs(32_000.0)
+    find_fastest(build(backend="jax", compiler="eager", deterministic=True), uncompiled)
+    assert tried(uncompiled) == [(False, 1, False), (True, 200, True)]
+
+
+def test_on_pytorch_a_call_has_one_step_and_its_own_compiler_is_tried() -> None:
+    runs = LongEpochs(32_000.0, FAILED, FAILED, 40_000.0)
+    found = find_fastest(build(backend="torch"), runs)
+    assert [
+        (one.recipe.training.data_on_device, one.recipe.training.steps_per_execution, one.recipe.training.compiler_used)
+        for one in runs.requests
+    ] == [(False, 1, "eager"), (True, 1, "inductor"), (True, 1, "eager"), (False, 1, "inductor")]
+    assert runs.labels[1:3] == ["trial 2, on the device, torch.compile", "trial 3, on the device"]
+    assert found.recipe.training.compiler == "inductor"
+
+
 def test_where_nothing_is_faster_the_recipe_stays_as_it_is() -> None:
     request = build()
     found = find_fastest(request, LongEpochs(32_000.0, 30_000.0, DeviceError("no XLA")))

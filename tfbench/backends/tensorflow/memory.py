@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+_COPY_TO_A_FULL_GPU = "Dst tensor is not initialized"  # what an InternalError says of it
+
 
 class GpuPeaks:
     """The largest memory in use on GPUs since it was last reset.
@@ -39,4 +41,6 @@ def explain_exhaustion(error: Exception) -> str | None:
     """Returns what an error says of memory that could not be had; None for an error of another kind."""
     import tensorflow as tf
 
-    return str(error.message) if isinstance(error, tf.errors.ResourceExhaustedError) else None
+    is_exhausted = isinstance(error, tf.errors.ResourceExhaustedError)
+    is_copy = isinstance(error, tf.errors.InternalError) and _COPY_TO_A_FULL_GPU in str(error)
+    return str(getattr(error, "message", error)) if is_exhausted or is_copy else None

@@ -4,55 +4,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.placed import Placed
+from tfbench.backends.resident_samples import is_own, require_in_memory, too_many_named
 from tfbench.backends.tensorflow import input_pipeline
+from tfbench.backends.tensorflow.memory import explain_exhaustion
 from tfbench.backends.tensorflow.profiled_batches import strategy_of
-from tfbench.datasets.sources.splits import Split, Splits
-from tfbench.errors import DatasetError, DeviceError, RecipeError
+from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.sections import TrainingConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-_NOT_ENOUGH_MEMORY = "Dst tensor is not initialized"  # of an InternalError: what a copy to a full GPU comes as
-
-
-def require_in_memory(splits: Splits) -> Split:
-    """Returns the training samples, if they can lie on a device: if they are in memory as they are trained on.
-
-    Raises:
-        DatasetError: They are read, or cut, one by one.
-    """
-    split, spec = splits.train, splits.spec
-    if not isinstance(split, Split) or split.read or spec.stored_shape or spec.mirrors:
-        raise DatasetError(
-            "training.data_on_device: needs samples that are in memory as they are trained on. Those of "
-            f"{splits.source} are read or cut anew in every epoch. Set it to false."
-        )
-    return split
-
-
-def require_plain_fit(model: Any) -> None:
-    """Checks that a compiled model leaves the loop around its training steps to Keras, and to how it was compiled.
-
-    Its steps may be its own: they are done as they are.
-
-    Raises:
-        RecipeError: Code of the user's would meet blocks of samples' numbers in place of batches, or goes unheard.
-    """
-    problems = [f"a {name}() of its own" for name in ("fit", "make_train_function") if _is_own(model, name)]
-    problems += ["run_eagerly = True"] if model.run_eagerly else []
-    if problems:
-        raise RecipeError(
-            f"training.data_on_device: needs a network whose loop of steps is Keras's. "
-            f"It has {' and '.join(problems)}. Set it to false."
-        )
-
-
-def _is_own(model: Any, name: str) -> bool:
-    """Says whether a model does something otherwise than Keras's models do."""
-    import keras
-
-    return getattr(getattr(model, name), "__func__", None) is not getattr(keras.Model, name)
 
 
 def build_resident_training(
@@ -91,16 +51,8 @@ def build_resident_training(
         with tf.device(placed.device_names[0]):
             return tf.identity(tensor)
 
-    try:
+    with too_many_named(split, placed, explain_exhaustion):
         take = input_pipeline.gather_from(split, place)
-    except (tf.errors.ResourceExhaustedError, tf.errors.InternalError) as error:
-        if isinstance(error, tf.errors.InternalError) and _NOT_ENOUGH_MEMORY not in str(error):
-            raise
-        size = (split.inputs.nbytes + split.targets.nbytes) / 2**30
-        raise DeviceError(
-            f"training.data_on_device: the training samples, {size:.1f} GiB, do not fit on "
-            f"{placed.placement.devices[0]}. Set it to false."
-        ) from error
     build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
     model.train_function = _compile(model, splits, take, training, strategy_of(placed))
     orders = input_pipeline.build_orders(
@@ -122,7 +74,7 @@ def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, st
 
     # What Keras's own step returns are the metrics, which are read once, after all steps. Another one may return what
     # is in no metric, so that its last values are handed on from step to step; a loop needs first ones for that.
-    returns_more = _is_own(model, "train_step") or _is_own(model, "compute_metrics")
+    returns_more = is_own(model, "train_step") or is_own(model, "compute_metrics")
 
     def do_steps(numbers: Any, count: Any) -> Any:
         def step(done: Any) -> Any:

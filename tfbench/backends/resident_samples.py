@@ -1,0 +1,128 @@
+"""Training from samples that lie on the device: what is the same for every back end, and their order by NumPy."""
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfbench.backends import array_feeding
+from tfbench.backends.placed import Placed
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.errors import DatasetError, DeviceError, RecipeError
+from tfbench.recipe.sections import TrainingConfig
+
+
+def require_in_memory(splits: Splits) -> Split:
+    """Returns the training samples, if they can lie on a device: if they are in memory as they are trained on.
+
+    Raises:
+        DatasetError: They are read, or cut, one by one.
+    """
+    split, spec = splits.train, splits.spec
+    if not isinstance(split, Split) or split.read or spec.stored_shape or spec.mirrors:
+        raise DatasetError(
+            "training.data_on_device: needs samples that are in memory as they are trained on. Those of "
+            f"{splits.source} are read or cut anew in every epoch. Set it to false."
+        )
+    return split
+
+
+def require_plain_fit(model: Any) -> None:
+    """Checks that a compiled model leaves the loop around its training steps to Keras, and to how it was compiled.
+
+    Its steps may be its own: they are done as they are.
+
+    Raises:
+        RecipeError: Code of the user's would meet samples' numbers in place of batches, or goes unheard.
+    """
+    problems = [f"a {name}() of its own" for name in ("fit", "make_train_function") if is_own(model, name)]
+    problems += ["run_eagerly = True"] if model.run_eagerly else []
+    if problems:
+        raise RecipeError(
+            f"training.data_on_device: needs a network whose loop of steps is Keras's. "
+            f"It has {' and '.join(problems)}. Set it to false."
+        )
+
+
+def is_own(model: Any, name: str) -> bool:
+    """Says whether a model does something otherwise than Keras's models do."""
+    import keras
+
+    return getattr(getattr(model, name), "__func__", None) is not getattr(keras.Model, name)
+
+
+@contextlib.contextmanager
+def too_many_named(split: Split, placed: Placed, is_exhaustion: Callable[[Exception], object]) -> Iterator[None]:
+    """Turns the framework's error about samples that do not fit on the device into one that says what to do.
+
+    Args:
+        split: The samples, which are copied meanwhile.
+        placed: Where to.
+        is_exhaustion: Says of an error whether it is about memory.
+
+    Raises:
+        DeviceError: They do not fit.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_exhaustion(error):
+            raise
+        size = (split.inputs.nbytes + split.targets.nbytes) / 2**30
+        raise DeviceError(
+            f"training.data_on_device: the training samples, {size:.1f} GiB, do not fit on "
+            f"{placed.placement.devices[0]}. Set it to false."
+        ) from error
+
+
+def build_finish(splits: Splits) -> Callable[[Any], Any]:
+    """Returns what turns stored samples on the device into a model's input there, as batches made on the host are.
+
+    By Keras's operations, for back ends without ones of TensorFlow's.
+    """
+    from keras import ops
+
+    mean = None if splits.mean is None else ops.convert_to_tensor(splits.mean)
+    scale = float(np.float32(splits.spec.input_scale))
+
+    def finish(rows: Any) -> Any:
+        inputs = ops.cast(rows, "float32")
+        if mean is not None:
+            inputs = inputs - mean
+        return inputs * scale if scale != 1.0 else inputs
+
+    return finish
+
+
+def number_blocks(
+    splits: Splits, training: TrainingConfig, *, most: int, steps_per_epoch: int, first_step: int
+) -> Generator[tuple[npt.NDArray[np.int32], int], None, None]:
+    """Yields which rows of the stored samples the steps take, several steps at a time, without end.
+
+    In the order of `array_feeding.build_training_dataset`. A block of fewer steps, at the end of an epoch, is filled up
+    with zeros, so that all have one shape.
+
+    Args:
+        splits: The data.
+        training: Batch size and seed.
+        most: Steps of a block.
+        steps_per_epoch: After which an epoch ends.
+        first_step: Steps already done, whole epochs of them.
+
+    Yields:
+        Rows, int32 (most, batch), or (steps_per_epoch, batch) where that is less; and how many steps of them are to be
+        done.
+    """
+    split, most = require_in_memory(splits), min(most, steps_per_epoch)
+    orders = array_feeding.orders(
+        split, splits, seed=training.seed, first_step=first_step, batch_size=training.global_batch_size
+    )
+    while True:
+        for start in range(0, steps_per_epoch, most):
+            count = min(most, steps_per_epoch - start)
+            rows = np.zeros((most, training.global_batch_size), np.int32)
+            for step in range(count):
+                rows[step] = next(orders)
+            yield rows % len(split.inputs), count
