@@ -33,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden/ anew from what is shown now")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Passes over all but tests/gpu with `-m gpu`: none is elsewhere, where some cannot be read without TensorFlow."""
+    is_other = collection_path.parent == Path(__file__).parent and collection_path.name != "gpu"
+    return True if is_other and config.option.markexpr == "gpu" else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks tests by their folder, and leaves the faults out unless they are asked for.
 

@@ -5,6 +5,8 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+OUT_OF_MEMORY = "out of memory"  # the type of every back end's error about memory that could not be had
+
 
 class ExitCode(enum.IntEnum):
     """Exit codes of every `tfbench` command."""
@@ -88,5 +90,5 @@ def describe_recorded(error: Mapping[str, Any]) -> str:
     Args:
         error: As the journal has it: type, message.
     """
-    kind = "out of memory" if error["type"] == "ResourceExhaustedError" else error["type"]  # TensorFlow's word for it
+    kind = OUT_OF_MEMORY if error["type"] == "ResourceExhaustedError" else error["type"]  # as older records have it
     return f"{kind}: {error['message']}"

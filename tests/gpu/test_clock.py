@@ -4,13 +4,15 @@ from typing import NamedTuple
 
 import pytest
 
-from gpu_machine import REHEARSAL, TENSORFLOW_DEVICE, of_a_gpu_alone, probe, show
+from gpu_machine import DEVICE, NAME, REHEARSAL, TITLE, of_a_gpu_alone, probe, show
 from tfbench.machine import gpus
 
 pytestmark = pytest.mark.gpu
 
 TOLERANCE = 0.01
 TERA = 1e12
+# Of what is published, for back ends that were not yet seen on these cards.
+LEAST, MOST = 0.1, 1.05
 
 
 class Published(NamedTuple):
@@ -53,21 +55,26 @@ def test_spans_agree_with_the_gpu_s_own_events_and_with_its_kernels() -> None:
     """Records CUDA's events while the device is idle, at both ends of a span: the GPU's clock in place of ours.
 
     A span that ended before its work was done would be shorter than the time between events; kernels that follow one
-    another without a gap must add up to what the host saw of ten steps.
+    another without a gap must add up to what the host saw of ten steps, where the back end has a trace of them.
     """
     size = 512 if REHEARSAL else 4096
-    found = probe("clock", device=TENSORFLOW_DEVICE, size=size, step_seconds=0.025, num_steps=20 if REHEARSAL else 60)
+    found = probe("clock", device=DEVICE, size=size, step_seconds=0.025, num_steps=20 if REHEARSAL else 60)
     spans, events = found["span_seconds"], found["event_seconds"]
-    by_events, by_kernels = sum(spans) / sum(events) - 1, found["kernel_seconds"] / found["traced_seconds"] - 1
+    by_events = sum(spans) / sum(events) - 1
     show(
         f"a step of {1e3 * found['step_seconds']:.2f} ms, {found['products_in_a_step']} products of {size} rows",
         f"spans against events: {by_events:+.3%} ({len(spans)} spans of {1e3 * sum(spans) / len(spans):.0f} ms)",
         f"worst span: {max((abs(a / b - 1) for a, b in zip(spans, events, strict=True)), default=0):.3%}",
-        f"kernels against the host, traced: {by_kernels:+.3%}; operations {found['kinds']}",
     )
     assert found["step_seconds"] >= 0.02
-    assert found["on_device"] is not REHEARSAL
+    assert len(spans) == len(events) >= (1 if REHEARSAL else 5)
     assert abs(by_events) <= TOLERANCE
+    if (traced := found["traced"]) is None:
+        show(f"{TITLE} has no trace here: its kernels were not added up")
+        return
+    by_kernels = traced["kernel_seconds"] / traced["host_seconds"] - 1
+    show(f"kernels against the host, traced: {by_kernels:+.3%}; operations {traced['kinds']}")
+    assert traced["on_device"] is not REHEARSAL
     assert abs(by_kernels) <= (0.2 if REHEARSAL else TOLERANCE)
 
 
@@ -80,7 +87,7 @@ def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half_and_c
     published = find_published(gpu.name) if gpu else None
     precisions = ["float32"] if REHEARSAL else ["float32", "tf32", "mixed_float16", "mixed_bfloat16"]
     chains = [1, 4] if REHEARSAL else [1, 2, 8, 64]
-    found = probe("peaks", device=TENSORFLOW_DEVICE, precisions=precisions, chains=chains)
+    found = probe("peaks", device=DEVICE, precisions=precisions, chains=chains)
     longest = found["chains"][str(chains[-1])]
     last = found["peak"][precisions[-1]]
     show(
@@ -94,6 +101,7 @@ def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half_and_c
     if gpu is None or published is None:
         return
     above = max(1.0, (gpu.clock_mhz or 0) / published.clock_mhz)
+    least, above = (published.least, above) if NAME == "tensorflow" else (LEAST, MOST * above)
     limits = {
         "float32": published.float32,
         "tf32": published.tf32 or published.float32,
@@ -104,7 +112,7 @@ def test_the_measured_peak_is_no_more_than_published_and_no_less_than_half_and_c
         if limit:
             share = found["peak"][name] / TERA / limit
             show(f"{name}: {share:.1%} of what is published")
-            assert published.least <= share <= above
+            assert least <= share <= above
 
 
 @of_a_gpu_alone

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_machine import ARM, DEVICE, REHEARSAL, run, run_json, show
+from gpu_machine import ARM, DEVICE, NAME, ON_BACKEND, REHEARSAL, run, run_json, show
 
 pytestmark = pytest.mark.gpu
 
-SMALL = ("mnist_hidden100_mlp", "--data", "synthetic", "--set", "measurement.checks=false")
+SMALL = ("mnist_hidden100_mlp", "--data", "synthetic", "--set", "measurement.checks=false", *ON_BACKEND)
 ARMS = ("default cpu:0", ARM)
 
 
@@ -53,7 +53,10 @@ def test_a_check_refuses_the_processor_s_baseline_for_a_gpu_unless_told_and_then
     common = ("check", *SMALL, "--seconds", "0.5", "--repeats", "2")
     saved = run(*common, "--devices", "cpu:0", "--save", "baseline.json", cwd=tmp_path)
     assert saved.exit_code == 0, saved.stderr[-4000:]
-    words = ("--devices", "gpu:0") if not REHEARSAL else ("--strategy", "one_device", "--devices", "cpu:0")
+    words = ("--devices", DEVICE)
+    if REHEARSAL:
+        other = ("--strategy", "one_device") if NAME == "tensorflow" else ("--set", "training.deterministic=true")
+        words = (*words, *other)
     refused = run(*common, *words, "--baseline", "baseline.json", cwd=tmp_path)
     show("check without --allow-unequal", *refused.stderr.strip().splitlines()[-1:])
     assert refused.exit_code == 2

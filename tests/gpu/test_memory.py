@@ -1,11 +1,12 @@
 """A GPU's memory: what a run records of it, and what becomes of a run that it does not suffice for."""
 
+import json
 from pathlib import Path
 
 import psutil
 import pytest
 
-from gpu_machine import ARM, DEVICE, REHEARSAL, of_a_gpu_alone, probe, run, run_json, show
+from gpu_machine import ARM, DEVICE, NAME, ON_BACKEND, REHEARSAL, of_a_gpu_alone, probe, run, run_json, show
 from runs import journal_of, of_kind
 from tfbench.machine import gpus
 
@@ -19,32 +20,41 @@ SMALL = 128
 @of_a_gpu_alone
 def test_the_peak_of_a_known_allocation_is_what_the_meter_reads() -> None:
     """The allocator rounds up to 256 bytes, and may leave up to a few MiB of a chunk unsplit."""
-    found = probe("memory", limit_mebibytes=2048)
+    found = probe("memory", device=DEVICE, limit_mebibytes=2048)
     show("memory", *(f"{name}: {value}" for name, value in found.items()))
     beyond = found["recorded_peak"] - found["before"] - found["asked"]
     assert 0 <= beyond <= 16 * MEBIBYTE
-    assert "OOM" in found["error"] or "memory" in found["error"]
+    # PyTorch's says how much was asked for, XLA's RESOURCE_EXHAUSTED.
+    assert "OOM" in found["error"] or "memory" in found["error"].lower() or "EXHAUSTED" in found["error"]
 
 
 @of_a_gpu_alone
-def test_a_run_records_at_least_what_its_weights_and_activations_take(tmp_path: Path) -> None:
-    """Weights, their gradients, and outputs of both hidden layers for the backward pass must be there at once.
+def test_a_run_records_at_least_what_its_weights_and_activations_take_and_more_of_a_larger_network(
+    tmp_path: Path,
+) -> None:
+    """Weights and outputs of both hidden layers must be there at once, at the end of the forward pass.
 
-    Inputs of some batches, gradients of the outputs, and cuBLAS's 32 MiB of workspace are all that there is besides:
-    less than as much again and 256 MiB.
+    With TensorFlow gradients, too. Inputs of some batches, gradients of the outputs, and cuBLAS's 32 MiB of workspace
+    are all that there is besides: less than as much again and 256 MiB. XLA may give the memory of one layer's gradients
+    to the next one, and tries kernels out in memory of their own, so that JAX and PyTorch are held to the least alone.
     """
-    units, batch = 4096, 8192
-    document = run_json(
-        *("run", "mnist_mlp", "--data", "synthetic", "--steps", "5", "--global-batch-size", str(batch)),
-        *("--set", f"model.hidden_units=[{units},{units}]", "--set", "measurement.checks=false"),
-        *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--devices", DEVICE),
-        cwd=tmp_path,
-    )
-    (peak,) = document["usage"]["peak_gpu_memory_bytes"]
-    least = 4 * (2 * document["num_parameters"] + 2 * batch * units)
-    show(f"peak {peak / MEBIBYTE:,.0f} MiB, weights, gradients and outputs {least / MEBIBYTE:,.0f} MiB")
-    assert least <= peak <= 2 * least + 256 * MEBIBYTE
-    assert document["summary"]["peak_gpu_memory_bytes"] == peak
+    batch, peaks = 8192, list[int]()
+    for units in (2048, 4096):
+        document = run_json(
+            *("run", "mnist_mlp", "--data", "synthetic", "--steps", "5", "--global-batch-size", str(batch)),
+            *("--set", f"model.hidden_units=[{units},{units}]", "--set", "measurement.checks=false"),
+            *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--devices", DEVICE, *ON_BACKEND),
+            cwd=tmp_path,
+        )
+        (peak,) = document["usage"]["peak_gpu_memory_bytes"]
+        kept = 2 if NAME == "tensorflow" else 1
+        least = 4 * (kept * document["num_parameters"] + 2 * batch * units)
+        show(f"peak {peak / MEBIBYTE:,.0f} MiB, at least {least / MEBIBYTE:,.0f} MiB; {document['settings']}")
+        assert least <= peak
+        assert NAME != "tensorflow" or peak <= 2 * least + 256 * MEBIBYTE
+        assert document["summary"]["peak_gpu_memory_bytes"] == peak
+        peaks.append(peak)
+    assert peaks[0] < peaks[1]
 
 
 def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_sweep_goes_on(tmp_path: Path) -> None:
@@ -58,7 +68,7 @@ def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_sweep_goes_on(tmp_pa
     assert total
     units = int(1.2 * total / 4 / LARGEST)
     done = run(
-        *("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--repeats", "1", "--arm", ARM),
+        *("sweep", "mnist_hidden100_mlp", "--data", "synthetic", "--repeats", "1", "--arm", ARM, *ON_BACKEND),
         *("--vary", f"training.global_batch_size={LARGEST},{SMALL}", "--set", f"model.hidden_units=[{units}]"),
         *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--set", "measurement.steps=5"),
         *("--set", "measurement.checks=false"),
@@ -73,4 +83,5 @@ def test_a_batch_that_does_not_fit_is_out_of_memory_and_the_sweep_goes_on(tmp_pa
     first = [text for text in journals[0].read_text().splitlines() if '"kind":"exit"' in text]
     show("how the first ended", *(text[:600] for text in first))
     assert exit_record["status"] == "FINISHED"
+    assert json.loads(first[0])["status"] == "FAILED"
     assert "out of memory: " in first[0] or (REHEARSAL and "SIGSEGV" in first[0])

@@ -13,12 +13,26 @@ bound is 80 times below what TF32 would do, and a thousand times above what was 
 """
 
 import math
+import shutil
 from functools import cache
 from typing import Any
 
 import pytest
 
-from gpu_machine import DEVICE, REHEARSAL, TENSORFLOW_DEVICE, count_gpus, probe, run_json, show
+import first_steps
+from gpu_machine import (
+    DEVICE,
+    NAME,
+    ON_BACKEND,
+    REHEARSAL,
+    STRATEGIES,
+    count_gpus,
+    of_tensorflow_alone,
+    probe,
+    run_json,
+    show,
+)
+from tfbench.recipe.abilities import COMPILERS
 
 pytestmark = pytest.mark.gpu
 
@@ -35,10 +49,12 @@ LOW_BOUND = 0.1
 RECIPE = (
     *("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", "--global-batch-size", "2000"),
     *("--set", 'training.optimizer={name="sgd",learning_rate=0.1}', "--set", "measurement.checks=false"),
+    *ON_BACKEND,
 )
 CONVOLUTIONS = (
     *("run", "cifar10_lenet5", "--data", "synthetic", "--epochs", "1", "--global-batch-size", "2000"),
     *("--set", 'training.optimizer={name="sgd",learning_rate=0.01}', "--set", "measurement.checks=false"),
+    *ON_BACKEND,
 )
 
 
@@ -72,11 +88,12 @@ def compare(title: str, found: Any, expected: Any, bound: float) -> None:
     assert max(differences) <= bound
 
 
-@pytest.mark.parametrize("strategy", ["default", "one_device", "mirrored"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_gpu_gives_the_loss_of_the_processor(trained: Any, strategy: str) -> None:
     compare(f"{strategy} {DEVICE}", trained(RECIPE, strategy, DEVICE), trained(RECIPE, "default", "cpu:0"), BOUND)
 
 
+@of_tensorflow_alone("mirrored")
 @pytest.mark.gpu(2)
 def test_all_gpus_give_the_loss_of_the_processor(trained: Any) -> None:
     number = max(number for number in range(1, count_gpus() + 1) if 2000 % number == 0)
@@ -89,10 +106,36 @@ def test_convolutions_give_the_loss_of_the_processor(trained: Any) -> None:
     compare(f"convolutions, {DEVICE}", found, expected, CONVOLUTION_BOUND)
 
 
-def test_with_xla_the_loss_is_the_same_and_the_record_says_that_it_is_on(trained: Any) -> None:
-    off, on = trained(RECIPE, "default", DEVICE), trained(RECIPE, "default", DEVICE, "training.compiler=xla")
-    compare("XLA on", on, off, BOUND)
-    assert (off["settings"]["compiler"], on["settings"]["compiler"]) == ("graph", "xla")
+@pytest.mark.skipif(
+    NAME == "torch" and not (shutil.which("cc") or shutil.which("gcc")), reason="torch.compile needs a C compiler"
+)
+def test_with_the_other_compiler_the_loss_is_the_same_and_the_record_says_which(trained: Any) -> None:
+    """TensorFlow's graph against XLA, JAX's XLA against single operations, PyTorch's operations against Inductor."""
+    usual, other = COMPILERS[NAME][:2]
+    first, second = trained(RECIPE, "default", DEVICE), trained(RECIPE, "default", DEVICE, f"training.compiler={other}")
+    compare(f"compiler {other}, not {usual}", second, first, BOUND)
+    assert (first["settings"]["compiler"], second["settings"]["compiler"]) == (usual, other)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "times"),
+    [
+        ("mnist_mlp", 1),
+        ("mnist_hidden100_rnn", 1),
+        ("cifar10_lenet5", CONVOLUTION_BOUND / BOUND),
+    ],
+)
+def test_a_recipe_begins_as_on_a_processor(recipe: str, times: float) -> None:
+    """Batch and weights are equal, and losses of the first steps as near as another order of sums leaves them.
+
+    They are those of tests/data/first_steps.json, whose bounds stand in tests/support/first_steps.py.
+    """
+    expected = first_steps.read_expected()[f"{recipe} sgd"]
+    found = probe("begin", device=DEVICE, recipe=recipe, optimizer="sgd")
+    apart = [abs(one - other) for one, other in zip(found["losses"], expected["losses"], strict=True)]
+    show(f"{recipe} on {found['devices']}", f"losses differ by {apart[0]:.2g}, {apart[4]:.2g} and {apart[-1]:.2g}")
+    assert found["devices"] == [DEVICE]
+    assert first_steps.find_apart(found, expected, times=times) == []
 
 
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
@@ -110,8 +153,9 @@ def test_tf32_is_off_unless_it_is_asked_for_and_a_product_shows_which(trained: A
     sqrt(2048) u = 2.7e-6 if they are added one by one. 2^-15 = 3.1e-5 lies ten times from either.
     """
     assert trained(RECIPE, "default", DEVICE)["settings"]["tensor_float_32"] is False
-    found = probe("product", device=TENSORFLOW_DEVICE, size=2048)
+    found = probe("product", device=DEVICE, size=2048)
     show("relative errors of a product", *(f"{name}: {value}" for name, value in found.items()))
+    assert all(name.lower().endswith(DEVICE) for name in found["devices"])
     threshold = 2.0**-15
     assert found["TF32 off"] < threshold < found["float16"] < found["bfloat16"]
     has_tf32 = not REHEARSAL and tuple(found["capability"] or (0, 0)) >= (8, 0)

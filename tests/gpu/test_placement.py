@@ -4,12 +4,29 @@ from pathlib import Path
 
 import pytest
 
-from gpu_machine import DEVICE, REHEARSAL, TENSORFLOW_DEVICE, count_gpus, of_a_gpu_alone, probe, run, run_json, show
+from gpu_machine import (
+    DEVICE,
+    NAME,
+    ON_BACKEND,
+    REHEARSAL,
+    STRATEGIES,
+    TITLE,
+    count_gpus,
+    of_a_gpu_alone,
+    of_tensorflow_alone,
+    probe,
+    run,
+    run_json,
+    show,
+)
+from tfbench import backends
 from tfbench.machine import gpus
+from tfbench.recipe.abilities import COMPILERS
 
 pytestmark = pytest.mark.gpu
 
-FULL_NAME = f"/job:localhost/replica:0/task:0{TENSORFLOW_DEVICE}"
+# As the framework names it.
+FULL_NAME = f"/job:localhost/replica:0/task:0/device:{DEVICE.upper()}" if NAME == "tensorflow" else DEVICE
 GIBIBYTE = 2**30
 
 
@@ -19,6 +36,10 @@ def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) 
     show("tfbench devices", *text.stdout.splitlines(), f"problem: {facts['problem']}", *facts["log"])
     assert facts["problem"] is None, "the driver names a GPU that TensorFlow does not see"
     assert len(facts["gpus"]) == count_gpus()
+    for other in facts["other_backends"]:
+        if other["name"] == NAME:
+            assert other["cuda"], f"this {TITLE} was built without CUDA"
+            assert len(other["gpus"]) == count_gpus(), other["problem"]
     known = {gpu.bus_id: gpu for gpu in gpus.read_gpus()}
     for number, found in enumerate(facts["gpus"]):
         gpu = known[found["bus_id"]]
@@ -27,22 +48,27 @@ def test_devices_names_every_gpu_with_its_driver_and_its_memory(tmp_path: Path) 
         assert f"gpu:{number}  {gpu.name}, " in text.stdout
 
 
-@pytest.mark.parametrize("strategy", ["default", "one_device", "mirrored"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_weights_and_the_step_s_products_are_on_the_device_that_was_named(strategy: str) -> None:
     found = probe("place", device=DEVICE, strategy=strategy)
     show(f"placement of {strategy} {DEVICE}", *(f"{name}: {value}" for name, value in found.items()))
     assert found["weights"] == [FULL_NAME]
     assert found["products"] and all(one.endswith(f" on {FULL_NAME}") for one in found["products"])
     assert found["devices"] == [DEVICE]
-    # Every strategy of one replica has its batches by the same path; on a GPU the step does not copy them itself.
-    assert found["feed"] == ("direct" if REHEARSAL else "prefetched")
+    # Every strategy of one replica has its batches by the same path; on a GPU the step does not copy them itself, save
+    # that PyTorch's does.
+    assert found["feed"] == ("direct" if REHEARSAL or NAME == "torch" else "prefetched")
+    assert len(found["addresses"]) == (0 if REHEARSAL else 1)
 
 
-@pytest.mark.parametrize("compiler", ["graph", "xla"])
+@pytest.mark.skipif(backends.load(NAME).resident is None, reason=f"samples cannot lie on {TITLE}'s devices")
+@pytest.mark.parametrize("compiler", COMPILERS[NAME][:2])
 def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: Path, compiler: str) -> None:
     """The run itself fails where a step, or what gathers its samples, is placed elsewhere."""
-    small = ("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", "--devices", DEVICE, "--no-mlflow")
-    lying = ("data_on_device=true", "steps_per_execution=100", f"compiler={compiler}")
+    small = ("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", *ON_BACKEND)
+    small = (*small, "--devices", DEVICE, "--no-mlflow")
+    steps = 1 if NAME == "torch" else 100
+    lying = ("data_on_device=true", f"steps_per_execution={steps}", f"compiler={compiler}")
     changes = [part for setting in lying for part in ("--set", f"training.{setting}")]
     usual, resident = run_json(*small, cwd=tmp_path), run_json(*small, *changes, cwd=tmp_path)
     show(
@@ -53,6 +79,7 @@ def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: 
     assert resident["epochs"][0]["loss"] == pytest.approx(usual["epochs"][0]["loss"], rel=1e-3)
 
 
+@of_tensorflow_alone("mirrored")
 @pytest.mark.gpu(2)
 def test_mirrored_places_weights_on_every_gpu() -> None:
     found = probe("place", device="gpu", strategy="mirrored")
@@ -62,11 +89,13 @@ def test_mirrored_places_weights_on_every_gpu() -> None:
 
 
 def test_an_absent_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
-    done = run("run", "mnist_hidden100_mlp", "--data", "synthetic", "--steps", "1", "--devices", "gpu:99", cwd=tmp_path)
+    options = ("--data", "synthetic", "--steps", "1", *ON_BACKEND, "--devices", "gpu:99")
+    done = run("run", "mnist_hidden100_mlp", *options, cwd=tmp_path)
     show("absent", done.stderr.strip().splitlines()[-1])
     assert done.exit_code == 2
     there = ["cpu:0", *(f"gpu:{number}" for number in range(0 if REHEARSAL else count_gpus()))]
-    assert f"gpu:99: not found. TensorFlow sees: {', '.join(there)}." in done.stderr
+    seen = f"{'TensorFlow sees' if NAME == 'tensorflow' else 'This machine has'}: {', '.join(there)}"
+    assert f"gpu:99: not found. {seen}" in done.stderr.replace("\n", " ")
     assert not (tmp_path / "mlruns" / "journals").exists() or not list((tmp_path / "mlruns/journals").glob("*.jsonl"))
 
 
@@ -76,8 +105,8 @@ def test_clocks_and_power_are_those_of_the_gpu_that_computes(number: int) -> Non
     found = probe("busy", device=f"gpu:{number}")
     show(f"NVML while gpu:{number} computes", *(f"{name}: {value}" for name, value in found.items()))
     (address,) = found["recorded"]
-    # Where its log no longer tells, memory that is taken says which GPU it is.
-    assert found["tensorflow"] in ([address], []), "TensorFlow computes on another GPU than the record says"
+    # Where the framework does not tell, memory that is taken says which GPU it is.
+    assert found["framework"] in ([address], []), f"{TITLE} computes on another GPU than the record says"
     before, busy = found["before"][address], found["busy"][address]
     taken = {one: found["busy"][one]["used_bytes"] - found["before"][one]["used_bytes"] for one in found["busy"]}
     assert max(taken, key=lambda one: taken[one]) == address and taken[address] > GIBIBYTE

@@ -27,6 +27,10 @@ from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.process_settings import configure_keras
 
 FILE = Path(__file__).parents[1] / "data" / "first_steps.json"
+FACTOR = 10  # of what TensorFlow's two orders of sums differ by; seen: twice
+ROUNDING = 2e-6  # of a loss, where these two happen to agree
+FIRST_STEPS = 5
+PARTED = 1e-5  # difference of the two from which on they are no guide
 NUM_STEPS = 50
 _POOL_BYTES = 2**24  # of synthetic images
 
@@ -113,6 +117,38 @@ def begin(recipe: Recipe, *, num_steps: int = NUM_STEPS) -> dict[str, Any]:
         "inference_loss": inference,
         "losses": [_step(model, batch) for batch in batches],
     }
+
+
+def read_expected() -> dict[str, dict[str, Any]]:
+    """Returns how a training of each recipe begins with TensorFlow on a processor, by "recipe optimizer"."""
+    known: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return known
+
+
+def find_apart(found: dict[str, Any], expected: dict[str, Any], *, times: float = 1) -> list[Any]:
+    """Returns what differs by more than rounding may: other batches and weights, and losses by their steps.
+
+    How far losses may be apart comes from two computations of the same by TensorFlow, in another order of sums: its
+    graph's and XLA's. What differs in the last bit after one step differs by more after each later one, in some
+    networks until nothing is alike; beyond the first steps, losses are compared until these two part.
+
+    Args:
+        found: As of `begin`.
+        expected: As of `read_expected`.
+        times: By how much more than a sum in another order the device's way of computing may lose.
+    """
+    apart: list[Any] = [name for name in ("batch", "weights") if found[name] != expected[name]]
+    before, known = found["inference_loss"], expected["inference_loss"]
+    if not abs(before - known) <= times * 1e-5 * abs(known):
+        apart.append(("before", before, known))
+    for step, (one, other, spread) in enumerate(
+        zip(found["losses"], expected["losses"], expected["spread"], strict=True), 1
+    ):
+        rounding = ROUNDING * max(1.0, abs(other))
+        bound = rounding if step == 1 else max(rounding, FACTOR * spread)
+        if (step <= FIRST_STEPS or spread < PARTED) and not abs(one - other) <= times * bound:
+            apart.append((step, one, other))
+    return apart
 
 
 def _generate(spec: DatasetSpec, seed: int) -> Splits:

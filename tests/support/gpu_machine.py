@@ -1,6 +1,7 @@
 """The machine of `tests/gpu`: whether it has GPUs, and commands and probes, each in a process of its own.
 
-The process of pytest imports no TensorFlow: it would keep all memory of the GPU for itself.
+Of the back end that KERAS_BACKEND names, which need be the only one that is installed. The process of pytest imports
+none: it would keep all memory of the GPU for itself.
 
 TFBENCH_GPU_REHEARSAL=1 rehearses the suite on a machine without a GPU, with the processor in the GPU's place: what is
 said of a GPU alone is left out. It shows that processes start, figures are found and bounds hold, and nothing of GPUs.
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
@@ -21,19 +22,38 @@ import pytest
 import runs
 from runs import Finished
 from tfbench.machine import gpus
+from tfbench.machine.frameworks import is_installed
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 
 REHEARSAL = bool(os.environ.get("TFBENCH_GPU_REHEARSAL"))
+NAME = cast(BackendName, os.environ.get("KERAS_BACKEND") or "tensorflow")
+TITLE = BACKEND_TITLES[NAME]
+ON_BACKEND = ("--backend", NAME)
 DEVICE = "cpu:0" if REHEARSAL else "gpu:0"
-TENSORFLOW_DEVICE = "/device:CPU:0" if REHEARSAL else "/device:GPU:0"
 # Beside "default cpu:0"; two arms must differ.
-ARM = "one_device cpu:0" if REHEARSAL else "default gpu:0"
+ARM = f"default {DEVICE}"
+if REHEARSAL:
+    ARM = "one_device cpu:0" if NAME == "tensorflow" else "default cpu:0 deterministic=true"
 
-# Read when pytest begins, before fixtures take them away: where CUDA lies, and which GPUs a scheduler gave to this job.
-_KEPT = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS") if name in os.environ}
+# Read when pytest begins, before fixtures take them away: where CUDA lies, which GPUs a scheduler gave to this job, and
+# how much of their memory may be taken.
+_KEPT = {
+    name: value
+    for name, value in os.environ.items()
+    if name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS") or name.startswith(("XLA_PYTHON_CLIENT_", "XLA_CLIENT_"))
+}
 _PROBES = Path(__file__).with_name("gpu_probes.py")
 
 # Of a GPU: what has no meaning on a processor.
 of_a_gpu_alone = pytest.mark.skipif(REHEARSAL, reason="rehearsal: the processor has none of it")
+
+
+def of_tensorflow_alone(what: str) -> pytest.MarkDecorator:
+    """Returns a mark of tests of something that no other back end has."""
+    return pytest.mark.skipif(NAME != "tensorflow", reason=f"{what}: of TensorFlow alone, this is {TITLE}")
+
+
+STRATEGIES = ("default", *(pytest.param(name, marks=of_tensorflow_alone(name)) for name in ("one_device", "mirrored")))
 
 
 @functools.cache
@@ -46,6 +66,8 @@ def count_gpus() -> int:
 
 def why_skipped(least: int = 1) -> str | None:
     """Returns why a test that needs so many GPUs is skipped; None: it is not."""
+    if not is_installed(NAME):
+        return f"{TITLE} is not installed: KERAS_BACKEND names the back end, tensorflow unless it is set"
     there = count_gpus()
     if there >= least:
         return None
@@ -70,9 +92,9 @@ def run_json(*arguments: str, cwd: Path) -> Any:
 def probe(name: str, **arguments: Any) -> Any:
     """Calls a function of `gpu_probes` in a process of its own, and returns what it found."""
     start = time.monotonic()
-    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": NAME}
     done = subprocess.run(
-        [sys.executable, "-P", str(_PROBES), name, json.dumps(arguments)],
+        [sys.executable, str(_PROBES), name, json.dumps(arguments)],
         env=runs.clean_environment() | _KEPT | order,
         capture_output=True,
         text=True,

@@ -1,9 +1,9 @@
-"""What tests/gpu ask of TensorFlow: `python gpu_probes.py NAME '{"argument": value}'` prints one line of JSON.
+"""What tests/gpu ask of a framework: `python gpu_probes.py NAME '{"argument": value}'` prints one line of JSON.
 
-Each probe is a process of its own, which takes hold of the GPU and gives it back at its end.
+Each probe is a process of its own, which takes hold of the GPU and gives it back at its end. The back end is that of
+KERAS_BACKEND, and devices are named as tfbench does: any probe but `busy` can be tried with `"device": "cpu:0"`.
 """
 
-import ctypes
 import json
 import os
 import re
@@ -11,73 +11,110 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import first_steps
+from gpu_events import CudaEvents, HostEvents
+from tfbench import backends
 from tfbench.backends import peak
-from tfbench.backends.tensorflow import kernels, op_trace, placement
 from tfbench.machine import gpus
+from tfbench.machine.usage import UsageMeter
 from tfbench.recipe.files import find_recipe, load_recipe
-from tfbench.recipe.sections import MeasurementConfig
+from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.process_settings import import_keras, set_process_wide
 from tfbench.worker.recorder import SpanClock
 
+BACKEND = backends.current()
+MEBIBYTE = 2**20
+
+
+def _load(device: str, name: str = "mnist_hidden100_mlp", **values: Any) -> Recipe:
+    common = {"dataset.data": "synthetic", "training.backend": BACKEND.name, "distribution.devices": [device]}
+    return load_recipe(find_recipe(name), common | values)
+
+
+def _start(recipe: Recipe, limit: Callable[[], None] = lambda: None) -> Any:
+    """Makes the device ready as a run does, `limit` done to the framework before, and returns it."""
+    BACKEND.placement.require_possible(recipe.distribution, recipe.training)
+    import_keras(recipe)
+    set_process_wide(recipe.training)
+    limit()
+    return BACKEND.placement.resolve(recipe.distribution, recipe.training)
+
+
+def _use_tf32(device: str, is_on: bool) -> None:
+    BACKEND.settings.set_process_wide(_load(device, **{"training.tensor_float_32": is_on}).training)
+
 
 def _build(device: str, strategy: str, **training: Any) -> tuple[Any, Any, Any, Any]:
     """Returns a small network as a run builds it: its settings, where it is placed, itself and its batches."""
-    recipe = load_recipe(
-        find_recipe("mnist_hidden100_mlp"),
-        {
-            "dataset.data": "synthetic",
-            "distribution.strategy": strategy,
-            "distribution.devices": [device],
-            "training.global_batch_size": 840,  # divides among 1 to 8 replicas
-        }
-        | {f"training.{name}": value for name, value in training.items()},
-    )
-    placement.require_possible(recipe.distribution, recipe.training)
-    import_keras(recipe)
-    set_process_wide(recipe.training)
-    resolved = placement.resolve(recipe.distribution, recipe.training)
-    from tfbench.backends.tensorflow.input_pipeline import build_training_dataset
+    batch = {"training.global_batch_size": 840}  # divides among 1 to 8 replicas
+    chosen = {f"training.{name}": value for name, value in training.items()}
+    recipe = _load(device, **{"distribution.strategy": strategy}, **batch, **chosen)
+    resolved = _start(recipe)
     from tfbench.worker.benchmark import load_data
     from tfbench.worker.compiled_model import build_compiled_model
 
     splits = load_data(recipe.dataset, None, seed=0)
-    with resolved.strategy.scope():
+    with resolved.scope():
         model = build_compiled_model(recipe.model, recipe.training, splits.spec)
-    batches = build_training_dataset(splits, global_batch_size=recipe.training.global_batch_size, seed=0)
+    batches = BACKEND.feeding.build_training_dataset(
+        splits, global_batch_size=recipe.training.global_batch_size, seed=0
+    )
     return recipe.training, resolved, model, batches
+
+
+def _devices_of(value: Any) -> list[str]:
+    """Returns where a framework says that a value is; in TensorFlow's words, or as tfbench names devices."""
+    if BACKEND.name == "tensorflow":
+        return [copy.device for copy in getattr(value, "values", (value,))]
+    if BACKEND.name == "jax":
+        names = [f"{device.platform}:{device.id}" for device in value.devices()]
+    else:
+        names = [f"{value.device.type}:{value.device.index or 0}"]
+    return [name.replace("cuda", "gpu") for name in names]
 
 
 def place(*, device: str, strategy: str) -> dict[str, Any]:
     """Trains one step of a small network, and returns where its weights lie and its products were computed."""
     training, resolved, model, batches = _build(device, strategy)
-    import tensorflow as tf
-
-    from tfbench.backends.tensorflow.settings import read_settings
-
-    with placement.DeviceWatch() as watch:
+    on_host: list[str] = []
+    with BACKEND.placement.watch() as watch:
         model.fit(batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0)
-        nodes = watch.stop()
-    placement.verify_placement(resolved, model, nodes)
-    copies = [getattr(weight.value, "values", (weight.value,)) for weight in model.trainable_variables]
+        if BACKEND.name == "tensorflow":
+            from tfbench.backends.tensorflow.placement import verify_placement
+
+            nodes = watch.stop()
+            verify_placement(resolved, model, nodes)
+            products = {f"{operation} on {name}" for name, operation in nodes if "MatMul" in operation}
+            on_host = sorted({operation for name, operation in nodes if "CPU" in name})
+        else:
+            watch.verify(resolved, model)
+            inputs, _ = next(batches)
+            products = {f"outputs on {one}" for one in _devices_of(model(inputs))}
+    settings = BACKEND.settings.read_settings(model, training)
     return {
-        "weights": sorted({copy.device for of_one in copies for copy in of_one}),
-        "products": sorted({f"{operation} on {name}" for name, operation in nodes if "MatMul" in operation}),
-        "on_host": sorted({operation for name, operation in nodes if "CPU" in name}),
+        "weights": sorted({one for weight in model.trainable_variables for one in _devices_of(weight.value)}),
+        "products": sorted(products),
+        "on_host": on_host,
         "feed": resolved.placement.feed,
         "devices": list(resolved.placement.devices),
         "hardware": list(resolved.placement.hardware),
-        "addresses": list(read_settings(model, training).gpu_addresses),
-        "logical": [one.name for one in tf.config.list_logical_devices()],
+        "addresses": list(settings.gpu_addresses),
+        "visible": list(settings.visible_gpus),
     }
 
 
 def compiled(*, device: str, is_on: bool) -> dict[str, int]:
-    """Counts marks of XLA in the trace of some steps, each of which the file holds once, for all events."""
+    """Counts marks of XLA in TensorFlow's trace of some steps, each of which the file holds once, for all events."""
+    from tfbench.backends.tensorflow import op_trace
+
     _, _, model, batches = _build(device, "default", compiler="xla" if is_on else "graph")
 
     def train() -> None:
@@ -91,18 +128,21 @@ def compiled(*, device: str, is_on: bool) -> dict[str, int]:
     return {mark: contents.count(mark.encode()) for mark in ("hlo_module", "hlo_op")}
 
 
+def begin(*, device: str, recipe: str, optimizer: str) -> dict[str, Any]:
+    """Returns how a training of a small version of a recipe begins; see `first_steps`."""
+    small = first_steps.load_small(recipe, optimizer, **{"distribution.devices": [device]})
+    resolved = _start(small)
+    return first_steps.begin(small) | {"devices": list(resolved.placement.devices)}
+
+
 def product(*, device: str, size: int) -> dict[str, Any]:
     """Returns how far a product of random matrices is from the true one, with TF32 off as tfbench sets it, and on."""
-    recipe = load_recipe(find_recipe("mnist_mlp"))
-    set_process_wide(recipe.training)
-    import numpy as np
-    import tensorflow as tf
+    _start(_load(device))
+    from keras import ops
 
     first, second = (np.random.default_rng(seed).normal(size=(size, size)).astype(np.float32) for seed in (1, 2))
     truth = first.astype(np.float64) @ second.astype(np.float64)
-    found: dict[str, Any] = {"capability": None}
-    if physical := tf.config.list_physical_devices("GPU"):
-        found["capability"] = tf.config.experimental.get_device_details(physical[0]).get("compute_capability")
+    found: dict[str, Any] = {"capability": _read_capability() if device.startswith("gpu") else None}
     for name, dtype, is_on in (
         ("TF32 off", "float32", False),
         ("TF32 on", "float32", True),
@@ -110,131 +150,137 @@ def product(*, device: str, size: int) -> dict[str, Any]:
         ("bfloat16", "bfloat16", False),
     ):
         if name != "TF32 off":
-            tf.config.experimental.enable_tensor_float_32_execution(is_on)
-        with tf.device(device):
-            result = tf.linalg.matmul(tf.cast(first, dtype), tf.cast(second, dtype))
-        error = tf.cast(result, tf.float64).numpy() - truth
+            _use_tf32(device, is_on)
+        result = ops.matmul(*(ops.cast(ops.convert_to_tensor(one), dtype) for one in (first, second)))
+        found["devices"] = _devices_of(result)
+        error = ops.convert_to_numpy(result).astype(np.float64) - truth
         found[name] = float(np.linalg.norm(error) / np.linalg.norm(truth))
     return found
 
 
-def memory(*, limit_mebibytes: int) -> dict[str, Any]:
+def memory(*, device: str, limit_mebibytes: int) -> dict[str, Any]:
     """Allocates what is known under a limit, and returns what the meter of a run makes of it."""
-    import tensorflow as tf
+    if BACKEND.name == "jax":
+        os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)
+        total = gpus.read_gpus()[0].memory_bytes or 1
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{limit_mebibytes * MEBIBYTE / total:.6f}"
+    resolved = _start(_load(device), lambda: _limit_memory(limit_mebibytes))
+    from keras import ops
 
-    from tfbench.backends.tensorflow.memory import watch_gpus
-    from tfbench.machine.usage import UsageMeter
-
-    (gpu, *_) = tf.config.list_physical_devices("GPU")
-    limited = tf.config.LogicalDeviceConfiguration(memory_limit=limit_mebibytes)
-    tf.config.set_logical_device_configuration(gpu, [limited])
-    with tf.device("/device:GPU:0"):
-        tf.zeros([1024]).numpy()
-        meter = UsageMeter(watch_gpus(("GPU:0",)))
-        before = tf.config.experimental.get_memory_info("GPU:0")["current"]
-        asked = limit_mebibytes // 4 * 2**20
-        array = tf.zeros([asked // 4])
-        placement.synchronize()
-        del array
-        usage = meter.finish()
-        start = time.perf_counter()
-        try:
-            tf.zeros([2 * limit_mebibytes * 2**20 // 4])
-            error = ""
-        except tf.errors.ResourceExhaustedError as raised:
-            error = str(raised).splitlines()[0]
+    ops.convert_to_numpy(ops.zeros([1024]))
+    meter = UsageMeter(BACKEND.memory.watch_gpus(resolved.gpu_names))
+    before = _read_allocated()
+    asked = limit_mebibytes // 4 * MEBIBYTE
+    array = ops.zeros([asked // 4])
+    BACKEND.placement.synchronize()
+    del array
+    usage = meter.finish()
+    start = time.perf_counter()
+    try:
+        ops.convert_to_numpy(ops.zeros([2 * limit_mebibytes * MEBIBYTE // 4])[:1])  # waits for it
+        error = ""
+    except Exception as raised:  # told from others by the back end
+        error = BACKEND.memory.explain_exhaustion(raised) or ""
     return {
         "asked": asked,
         "before": before,
         "recorded_peak": usage.peak_gpu_memory_bytes[0],
-        "error": error,
+        "error": error.splitlines()[0] if error else "",
         "error_seconds": time.perf_counter() - start,
     }
 
 
-class _Events:
-    """CUDA's own events, on the default stream, recorded while the whole device is idle: the GPU's clock, not ours."""
+def _limit_memory(mebibytes: int) -> None:
+    if BACKEND.name == "tensorflow":
+        import tensorflow as tf
 
-    def __init__(self) -> None:
-        self._cuda = ctypes.CDLL("libcuda.so.1")
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        self._do("cuInit", 0)
-        self._do("cuDeviceGet", ctypes.byref(device), 0)
-        self._do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)  # which TensorFlow uses, too
-        self._do("cuCtxSetCurrent", context)
-        self._events: list[ctypes.c_void_p] = []
+        (gpu, *_) = tf.config.list_physical_devices("GPU")
+        tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=mebibytes)])
+    elif BACKEND.name == "torch":
+        import torch
 
-    def record(self) -> None:
-        """Notes the time once the device has done all that it was given."""
-        event = ctypes.c_void_p()
-        self._do("cuCtxSynchronize")
-        self._do("cuEventCreate", ctypes.byref(event), 0)
-        self._do("cuEventRecord", event, None)
-        self._do("cuEventSynchronize", event)
-        self._events.append(event)
-
-    def seconds(self) -> list[float]:
-        """Returns the times between events."""
-        found = []
-        for first, second in zip(self._events, self._events[1:], strict=False):
-            elapsed = ctypes.c_float()
-            self._do("cuEventElapsedTime", ctypes.byref(elapsed), first, second)
-            found.append(elapsed.value / 1000)
-        return found
-
-    def _do(self, name: str, *arguments: Any) -> None:
-        if code := getattr(self._cuda, name)(*arguments):
-            raise RuntimeError(f"{name}: CUDA error {code}")
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(mebibytes * MEBIBYTE / total, 0)
 
 
-class _HostEvents:
-    """Stands for CUDA's events in a rehearsal."""
+def _read_allocated() -> int:
+    """Returns the bytes in use on the GPU, as the framework counts them."""
+    if BACKEND.name == "tensorflow":
+        import tensorflow as tf
 
-    def __init__(self) -> None:
-        self._times: list[float] = []
+        return int(tf.config.experimental.get_memory_info("GPU:0")["current"])
+    if BACKEND.name == "jax":
+        import jax
 
-    def record(self) -> None:
-        self._times.append(time.perf_counter())
+        return int(jax.devices("gpu")[0].memory_stats()["bytes_in_use"])
+    import torch
 
-    def seconds(self) -> list[float]:
-        return [after - before for before, after in zip(self._times, self._times[1:], strict=False)]
+    return int(torch.cuda.memory_allocated(0))
 
 
-def _build_step(device: str, size: int, least: float) -> tuple[Any, int]:
+class _Step:
+    """Products in a row, given to the device and not waited for.
+
+    Results are kept until they are: JAX waits for what is kept alone.
+    """
+
+    def __init__(self, call: Callable[[Any], Any], matrix: Any) -> None:
+        self._call, self._matrix = call, matrix
+        self._given: list[Any] = []
+
+    def __call__(self) -> None:
+        self._given.append(self._call(self._matrix))
+
+    def wait(self) -> None:
+        BACKEND.placement.synchronize()
+        self._given.clear()
+
+
+def _build_step(size: int, least: float) -> tuple[_Step, int]:
     """Returns a step of products that takes `least` seconds or more, and how many it is of."""
-    import tensorflow as tf
+    from keras import ops
 
-    with tf.device(device):
-        matrix = tf.random.stateless_normal([size, size], [0, 1]) * size**-0.5
+    matrix = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(size, size)).astype(np.float32) * size**-0.5)
 
-    def build(chain: int) -> Any:
-        @tf.function(jit_compile=False)
-        def step() -> Any:
-            with tf.device(device):
-                result = matrix
-                for _ in range(chain):
-                    result = tf.linalg.matmul(result, matrix)
-                return result[0, 0]
+    def build(chain: int) -> _Step:
+        def multiply(first: Any) -> Any:
+            result = first
+            for _ in range(chain):
+                result = ops.matmul(result, first)
+            return result
 
-        step().numpy()  # compiles
+        step = _Step(_as_one_call(multiply), matrix)
+        step()  # compiles
+        step.wait()
         return step
 
     trial, start = build(4), time.perf_counter()
     for _ in range(5):
         trial()
-    placement.synchronize()
+    trial.wait()
     each = (time.perf_counter() - start) / 20
     chain = max(2, int(1.2 * least / each) + 1)
     return build(chain), chain
 
 
-def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dict[str, Any]:
-    """Times steps by the clock of a run, by CUDA's events and by the kernels that the profiler saw."""
-    import tensorflow as tf
+def _as_one_call(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a function as a training step is made by default."""
+    if BACKEND.name == "tensorflow":
+        import tensorflow as tf
 
-    tf.config.experimental.enable_tensor_float_32_execution(False)
-    step, chain = _build_step(device, size, step_seconds)
-    events = _Events() if "GPU" in device else _HostEvents()
+        return tf.function(function, jit_compile=False)
+    if BACKEND.name == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dict[str, Any]:
+    """Times steps by the clock of a run, by CUDA's events and, where the back end has a trace, by its kernels."""
+    _start(_load(device))
+    step, chain = _build_step(size, step_seconds)
+    events = CudaEvents() if device.startswith("gpu") else HostEvents()
     spans: list[StepSpan] = []
 
     def on_span(span: StepSpan) -> None:
@@ -243,33 +289,42 @@ def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dic
 
     ledger = Ledger(time.perf_counter_ns())
     config = MeasurementConfig(warmup_steps=2, min_span_seconds=0.2)
-    measured = SpanClock(config, synchronize=placement.synchronize, on_span=on_span, ledger=ledger)
+    measured = SpanClock(config, synchronize=step.wait, on_span=on_span, ledger=ledger)
     measured.begin_epoch(1)
     for number in range(num_steps):
         step()
         measured.end_steps(1, ends_epoch=number + 1 == num_steps)
     steady = [span for span in spans if span.first_step > 2]
-    took: list[float] = []
-
-    def work() -> None:
-        start = time.perf_counter()
-        for _ in range(10):
-            step()
-        placement.synchronize()
-        took.append(time.perf_counter() - start)
-
-    placement.synchronize()
-    found = op_trace.trace(work)
-    kinds: dict[str, int] = {}
-    for operation in found.operations:
-        kinds[operation.kind] = kinds.get(operation.kind, 0) + 1
     return {
         "products_in_a_step": chain,
         "num_spans": len(steady),
         "step_seconds": sum(span.seconds for span in steady) / sum(span.num_steps for span in steady),
         "span_seconds": [span.seconds for span in steady],
         "event_seconds": events.seconds()[-len(steady) :],
-        "traced_seconds": took[0],
+        "traced": _trace_steps(step),
+    }
+
+
+def _trace_steps(step: _Step) -> dict[str, Any] | None:
+    """Returns for how long kernels of ten steps ran, beside the host's clock; None: the back end has no trace."""
+    if BACKEND.tracing is None:
+        return None
+    took: list[float] = []
+
+    def work() -> None:
+        start = time.perf_counter()
+        for _ in range(10):
+            step()
+        step.wait()
+        took.append(time.perf_counter() - start)
+
+    step.wait()
+    found = BACKEND.tracing.trace(work)
+    kinds: dict[str, int] = {}
+    for operation in found.operations:
+        kinds[operation.kind] = kinds.get(operation.kind, 0) + 1
+    return {
+        "host_seconds": took[0],
         "kernel_seconds": found.active_seconds,
         "on_device": found.on_device,
         "kinds": kinds,
@@ -278,62 +333,86 @@ def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dic
 
 def peaks(*, device: str, precisions: list[str], chains: list[int]) -> dict[str, Any]:
     """Measures the peak as a run does, and the same product in chains of other lengths and sizes."""
-    import tensorflow as tf
-
-    tf.config.experimental.enable_tensor_float_32_execution(False)
+    names = _start(_load(device)).device_names
     found: dict[str, Any] = {"peak": {}, "chains": {}, "sizes": {}}
     for precision in precisions:
-        tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+        _use_tf32(device, precision == "tf32")
         policy = "float32" if precision == "tf32" else precision
-        check = peak.measure_peak(kernels, (device,), policy, seconds=1.0)
+        check = peak.measure_peak(BACKEND.kernels, names, policy, seconds=1.0)
         found["peak"][precision] = check.flops_per_second
         found["sizes"][precision] = list(check.sizes)
-    tf.config.experimental.enable_tensor_float_32_execution(False)
+    _use_tf32(device, False)
     last = precisions[-1]
     size, dtype = found["sizes"][last][0], peak._COMPUTE_DTYPES[last]
     for chain in chains:
-        found["chains"][str(chain)] = _time_chain(device, size, dtype, chain)
-    if "GPU" in device:  # on a processor it takes a minute
-        found["chains"]["8 of twice the rows"] = _time_chain(device, 2 * size, dtype, 8)
+        found["chains"][str(chain)] = _time_chain(names, size, dtype, chain)
+    if device.startswith("gpu"):  # on a processor it takes a minute
+        found["chains"]["8 of twice the rows"] = _time_chain(names, 2 * size, dtype, 8)
     return found
 
 
-def _time_chain(device: str, size: int, dtype: str, chain: int) -> float:
+def _time_chain(names: Sequence[str], size: int, dtype: str, chain: int) -> float:
     """Returns the operations a second of calls of so many products, in rounds as a peak is measured in."""
-    one = peak._build_candidate(kernels, (device,), (size, size, size), dtype, chain=chain)
+    one = peak._build_candidate(BACKEND.kernels, names, (size, size, size), dtype, chain=chain)
     one.run(1)
-    num_calls = peak._count_calls(one.run, peak._find_least(kernels, (device,)))
+    num_calls = peak._count_calls(one.run, peak._find_least(BACKEND.kernels, names))
     return num_calls * one.flops / min(peak._time(one.run, num_calls) for _ in range(3))
 
 
 def busy(*, device: str) -> dict[str, Any]:
-    """Reads NVML of every GPU before and while this one computes, and what TensorFlow's log says of its address."""
+    """Reads NVML of every GPU before and while this one computes, and what the framework says of its address."""
     before = _read_nvml()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
     kept = os.dup(2)
     with tempfile.TemporaryFile() as log:
         os.dup2(log.fileno(), 2)
-        recipe = load_recipe(find_recipe("mnist_mlp"), {"distribution.devices": [device]})
-        placement.resolve(recipe.distribution, recipe.training)
+        resolved = _start(_load(device))
         os.dup2(kept, 2)
         log.seek(0)
         words = log.read().decode(errors="replace")
-    import tensorflow as tf
-
-    step, _ = _build_step("/device:GPU:0", 4096, 0.02)
+    step, _ = _build_step(4096, 0.02)
     readings: list[dict[str, Any]] = []
     watcher = threading.Thread(target=lambda: (time.sleep(1.5), readings.append(_read_nvml())))
     watcher.start()
     while watcher.is_alive():
         for _ in range(10):
             step()
-        placement.synchronize()
+        step.wait()
     return {
         "before": before,
         "busy": readings[0],
-        "tensorflow": sorted(set(map(gpus.read_address, re.findall(r"pci bus id: ([0-9a-fA-F:.]+)", words)))),
-        "recorded": list(gpus.find_addresses([one.name for one in tf.config.get_visible_devices("GPU")])),
+        "framework": _told_addresses(words),
+        "recorded": list(gpus.find_addresses(_list_visible_names(resolved))),
     }
+
+
+def _told_addresses(log: str) -> list[str]:
+    """Returns the addresses of the GPUs in use by the framework's own word; JAX says none."""
+    if BACKEND.name == "torch":
+        import torch
+
+        identity = str(torch.cuda.get_device_properties(0).uuid)
+        return [gpu.bus_id or "" for gpu in gpus.read_gpus() if gpu.uuid and gpu.uuid.endswith(identity)]
+    return sorted(set(map(gpus.read_address, re.findall(r"pci bus id: ([0-9a-fA-F:.]+)", log))))
+
+
+def _list_visible_names(resolved: Any) -> list[str]:
+    if BACKEND.name == "tensorflow":
+        import tensorflow as tf
+
+        return [one.name for one in tf.config.get_visible_devices("GPU")]
+    return list(resolved.gpu_names)
+
+
+def _read_capability() -> list[int]:
+    """Returns the compute capability of the GPU that this process calls 0."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByPciBusId(gpus.list_cuda_addresses()[0].encode())
+    capability = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    pynvml.nvmlShutdown()
+    return list(capability)
 
 
 def _read_nvml() -> dict[str, dict[str, Any]]:

@@ -2,13 +2,13 @@
 
 import contextlib
 import dataclasses
-import itertools
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from tfbench.errors import DeviceError, MeasurementError
+from tfbench.machine import gpus
 from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting, require_strategy
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
@@ -48,21 +48,31 @@ def hide_others(config: DistributionConfig, training: TrainingConfig) -> None:
     if device.kind == "cpu":
         os.environ[_VISIBLE] = "-1"
     elif device.index >= 0:
-        seen = _list_visible()
+        text = os.environ.get(_VISIBLE)
+        if devices:
+            _require_there(device, text)
+        seen = None if text is None else gpus.split_visible(text)
         if seen is None:
             os.environ[_VISIBLE] = str(device.index)
         elif device.index < len(seen):
             os.environ[_VISIBLE] = seen[device.index]
-        elif devices:
-            raise DeviceError(f"{device}: not found. {_VISIBLE} is '{os.environ[_VISIBLE]}'.")
 
 
-def _list_visible() -> list[str] | None:
-    """Returns the GPUs that the user lets this process see, as CUDA does: up to the first that is none; None: all."""
-    text = os.environ.get(_VISIBLE)
-    if text is None:
-        return None
-    return list(itertools.takewhile(lambda name: name and not name.startswith("-"), map(str.strip, text.split(","))))
+def _require_there(device: Device, text: str | None) -> None:
+    """Raises DeviceError if a GPU is not among those that CUDA_VISIBLE_DEVICES, `text`, leaves of the machine's.
+
+    Said here, since a framework sees nothing of the others afterwards.
+    """
+    known = gpus.read_gpus()  # none, too, where the driver does not answer
+    visible = gpus.choose_visible(known, text)
+    is_hidden = text is not None and device.index >= len(gpus.split_visible(text))
+    if not is_hidden and (not known or device.index < len(visible)):
+        return
+    if not known:
+        raise DeviceError(f"{device}: not found. {_VISIBLE} is '{text}'.")
+    there = ", ".join(["cpu:0", *(f"gpu:{index}" for index, _ in enumerate(visible))])
+    reason = "" if text is None else f", as {_VISIBLE} is '{text}'"
+    raise DeviceError(f"{device}: not found. This machine has: {there}{reason}. `tfbench devices` says what they are.")
 
 
 def resolve(
@@ -88,10 +98,7 @@ def resolve(
     asked = parse_devices(config)
     device = asked[0] if asked else Device("gpu" if gpu_names else "cpu", 0)
     if device.kind == "gpu" and not gpu_names:
-        raise DeviceError(
-            f"{device if device.index >= 0 else 'gpu'}: not found. {framework} sees: cpu:0. `tfbench devices` says "
-            "what is there."
-        )
+        raise DeviceError(f"{device if device.index >= 0 else 'gpu'}: not found. {_explain_none(framework)}")
     if device.index < 0:
         if len(gpu_names) > 1:
             raise DeviceError(
@@ -111,6 +118,19 @@ def resolve(
         feed="resident" if training.data_on_device else feed(device.kind),
     )
     return OneDevice(placement, (f"{device.kind}:0",))
+
+
+def _explain_none(framework: str) -> str:
+    """Says why a framework sees no GPU."""
+    known, text = gpus.read_gpus(), os.environ.get(_VISIBLE)
+    if not known:
+        return "This machine has: cpu:0. `tfbench devices` says what is there."
+    if not gpus.choose_visible(known, text):
+        return f"{_VISIBLE} is '{text}'."
+    return (
+        f"NVIDIA's driver names {', '.join(gpu.name for gpu in known)}, but {framework} does not see it. Install its "
+        f"build for CUDA, of a version that driver {known[0].driver or 'of unknown version'} can start."
+    )
 
 
 def require_on(placed: Any, kinds: Iterable[str], what: str) -> None:

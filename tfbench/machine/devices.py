@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DeviceError
-from tfbench.machine import children
-from tfbench.machine.frameworks import is_installed
-from tfbench.machine.gpus import read_gpus
+from tfbench.machine import children, frameworks
+from tfbench.machine.gpus import choose_visible, read_gpus
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.records.machine import Gpu
 from tfbench.schema import build, schema
 
@@ -25,7 +25,7 @@ _TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold netw
 class DeviceFacts:
     """What decides whether TensorFlow can use a GPU."""
 
-    tensorflow: str | None  # version; None: it is not installed, and `gpus` are those that the driver knows
+    tensorflow: str | None  # version; None: it is not installed, and `gpus` are the driver's that CUDA shows
     logical_cores: int
     gpus: tuple[Gpu, ...] = ()  # that TensorFlow sees
     pci_gpus: tuple[str, ...] = ()  # addresses of NVIDIA's display devices on the PCI bus
@@ -75,9 +75,10 @@ def ask_devices() -> DeviceFacts:
     Raises:
         DeviceError: It did not answer.
     """
-    if not is_installed("tensorflow"):
+    if not frameworks.is_installed("tensorflow"):
         system = read_system(Path("/"), os.environ)
-        return DeviceFacts(tensorflow=None, logical_cores=os.cpu_count() or 1, gpus=read_gpus(), **system)
+        visible = choose_visible(read_gpus(), system["cuda_visible_devices"])
+        return DeviceFacts(tensorflow=None, logical_cores=os.cpu_count() or 1, gpus=visible, **system)
     settings = {
         "TF_CPP_MIN_LOG_LEVEL": "0",  # what it says of GPUs is what we look for
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process, so that gpu:0 is the same card
@@ -92,10 +93,11 @@ def ask_devices() -> DeviceFacts:
     return parse_report(report.stdout, report.stderr)
 
 
-def count_gpus(root: Path = Path("/")) -> int:
-    """Returns how many GPUs TensorFlow sees, which is asked only on a machine that may have some.
+def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> int:
+    """Returns how many GPUs a back end sees, which is asked only on a machine that may have some.
 
     Args:
+        backend: Which; of TensorFlow that is not installed it is what CUDA would show it.
         root: Where /sys and /dev lie.
 
     Raises:
@@ -103,7 +105,14 @@ def count_gpus(root: Path = Path("/")) -> int:
     """
     system = read_system(root, os.environ)
     may_have = system["pci_gpus"] or system["device_nodes"] or any(any(root.glob(node)) for node in _OTHER_GPUS)
-    return len(ask_devices().gpus) if may_have else 0
+    if not may_have:
+        return 0
+    if backend == "tensorflow":
+        return len(ask_devices().gpus)
+    answer = frameworks.ask(backend)
+    if answer.problem:
+        raise DeviceError(f"{BACKEND_TITLES[backend]} could not be asked for its devices: {answer.problem}")
+    return len(answer.gpus)
 
 
 def explain_missing_gpu(facts: DeviceFacts) -> str | None:

@@ -22,6 +22,24 @@ _THREAD_VARIABLES = (
     "TF_GPU_THREAD_",
     "NPROC",
 )
+# What else frameworks and CUDA read: memory, launches, streams, cuDNN, NCCL, and PyTorch's compiler.
+_FRAMEWORK_VARIABLES = (
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDNN_",
+    "NCCL_",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "TF_CUDNN_",
+    "TF_GPU_ALLOCATOR",
+    "TORCHINDUCTOR_",
+    "TORCH_CUDNN_",
+    "XLA_CLIENT_MEM_FRACTION",
+    "XLA_PYTHON_CLIENT_",
+)
+_NOT_OF_SPEED = ("TORCHINDUCTOR_CACHE_DIR",)  # PyTorch sets it itself once it compiles
 # scikit-learn sets these when Keras imports it; they are about loading a library twice and about forks.
 _NOT_OF_THREADS = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
 
@@ -73,8 +91,17 @@ def find_thread_variables(environment: Mapping[str, str]) -> str:
     Args:
         environment: Environment variables.
     """
-    found = sorted(name for name in environment if name.startswith(_THREAD_VARIABLES) and name not in _NOT_OF_THREADS)
-    return " ".join(f"{name}={environment[name]}" for name in found)
+    return _list_variables(environment, _THREAD_VARIABLES, _NOT_OF_THREADS)
+
+
+def find_framework_variables(environment: Mapping[str, str], *own: str) -> str:
+    """Returns the variables that change how frameworks handle memory and GPUs, as `find_thread_variables` does.
+
+    Args:
+        environment: Environment variables.
+        own: Names of further ones, which are read on one back end, and set by others.
+    """
+    return _list_variables(environment, (*_FRAMEWORK_VARIABLES, *own), _NOT_OF_SPEED)
 
 
 def find_version(package: str) -> str | None:
@@ -83,3 +110,8 @@ def find_version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _list_variables(environment: Mapping[str, str], beginnings: tuple[str, ...], but: tuple[str, ...]) -> str:
+    found = sorted(name for name in environment if name.startswith(beginnings) and name not in but)
+    return " ".join(f"{name}={environment[name]}" for name in found)

@@ -32,11 +32,15 @@ def ask_others() -> Iterator[Framework]:
     """Asks each framework but TensorFlow that is installed, in a process of its own."""
     for backend in BACKEND_TITLES:
         if backend != "tensorflow" and is_installed(backend):
-            yield _ask(backend)
+            yield ask(backend)
 
 
-def _ask(backend: BackendName) -> Framework:
-    settings: dict[str, str | None] = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as of a measuring process
+def ask(backend: BackendName) -> Framework:
+    """Asks a framework, in a process of its own."""
+    settings: dict[str, str | None] = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as of a measuring process
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX would take most of a GPU, maybe from a run that measures there
+    }
     try:
         report = children.ask(f"tfbench.backends.{backend}.device_report", timeout=_TIMEOUT_SECONDS, settings=settings)
         found: Framework = build(Framework, json.loads(report.stdout.splitlines()[-1]), "device report")

@@ -1,6 +1,6 @@
-"""NVIDIA's GPUs: what their driver says of each, and which of them TensorFlow calls by which number.
+"""NVIDIA's GPUs: what their driver says of each, and which of them a framework calls by which number.
 
-The driver lists them by their place on the bus. CUDA, and so TensorFlow, counts those that CUDA_VISIBLE_DEVICES names,
+The driver lists them by their place on the bus. CUDA, and so a framework, counts those that CUDA_VISIBLE_DEVICES names,
 in the order that it and CUDA_DEVICE_ORDER say: by speed, unless told otherwise. So both are asked, and matched by the
 address on the bus. CUDA's driver tells addresses before any GPU is in use; TensorFlow only of devices that it has made.
 Waking a driver that has been idle takes seconds, all else milliseconds.
@@ -8,6 +8,7 @@ Waking a driver that has been idle takes seconds, all else milliseconds.
 
 import contextlib
 import ctypes
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +23,29 @@ _ADDRESS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re
 def read_gpus() -> tuple[Gpu, ...]:
     """Returns the GPUs that NVIDIA's driver knows, in the order of their bus; none where there is no driver."""
     return tuple(_ask_driver())
+
+
+def split_visible(text: str) -> list[str]:
+    """Returns what CUDA_VISIBLE_DEVICES names, as CUDA reads it: up to the first entry that is no device."""
+    entries = (entry.strip() for entry in text.split(","))
+    return list(itertools.takewhile(lambda entry: entry and not entry.startswith("-"), entries))
+
+
+def choose_visible(known: Sequence[Gpu], text: str | None) -> tuple[Gpu, ...]:
+    """Returns the GPUs that CUDA shows to a process, in its order, without asking it: it reads its variables but once.
+
+    Args:
+        known: As of `read_gpus`: CUDA_DEVICE_ORDER=PCI_BUS_ID, which measuring processes have, numbers them so.
+        text: CUDA_VISIBLE_DEVICES; None: not set.
+    """
+    if text is None:
+        return tuple(known)
+    found = list[Gpu]()
+    for entry in split_visible(text):
+        if (gpu := _find_visible(known, entry)) is None:
+            break
+        found.append(gpu)
+    return tuple(found)
 
 
 def match_gpus(names: Sequence[str], driver: str | None = None) -> tuple[Gpu, ...]:
@@ -76,6 +100,15 @@ def read_address(text: str | bytes) -> str:
         return plain
     domain, bus, device, function = (int(part, 16) for part in found.groups())
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
+def _find_visible(known: Sequence[Gpu], entry: str) -> Gpu | None:
+    if entry.isdecimal():
+        return known[int(entry)] if int(entry) < len(known) else None
+    if entry.startswith("MIG-"):  # a part of a GPU, which the driver lists with it alone
+        return Gpu(name=entry, driver=known[0].driver if known else None)
+    named = [gpu for gpu in known if gpu.uuid and gpu.uuid.startswith(entry)]  # the beginning is enough
+    return named[0] if len(named) == 1 else None
 
 
 def _load_cuda() -> Any:

@@ -78,7 +78,7 @@ class Usage:
     peak_memory_bytes: int  # largest resident size of this process within that time
     # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
     memory_before_model_bytes: int | None = None
-    peak_gpu_memory_bytes: tuple[int, ...] = ()  # of TensorFlow's allocator, on each GPU in use
+    peak_gpu_memory_bytes: tuple[int, ...] = ()  # of the framework's allocator, on each GPU in use
 
 
 @schema

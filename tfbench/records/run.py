@@ -116,6 +116,7 @@ class EffectiveSettings:
     # Of the visible GPUs on the PCI bus, in their order, by which the environment describes them. Empty: not known.
     gpu_addresses: tuple[str, ...] = ()
     backend: str = "tensorflow"  # as Keras names it; older records are all of this one
+    framework_variables: str = ""  # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set, or older
 
 
 @schema

@@ -32,7 +32,7 @@ def plan_sweep(request: RunRequest, arms: Sequence[Arm], variations: Sequence[Va
 
     Raises:
         RecipeError: Naming every point that cannot be.
-        DeviceError: TensorFlow did not say which GPUs it sees.
+        DeviceError: The back end did not say which GPUs it sees.
     """
     recipe = request.recipe
     options["variations"] = variations or own_variations(recipe)
@@ -78,13 +78,13 @@ def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> Arms:
         variations: At every value of which an arm must be possible: a batch may not divide among several replicas.
 
     Raises:
-        DeviceError: TensorFlow did not say which GPUs it sees.
+        DeviceError: The back end did not say which GPUs it sees.
     """
     own = own_arm(request.recipe)
     if own != Arm(strategy="default"):
         return Arms([own], {})
     arms = Arms([], {})
-    for arm in machine_arms(count_gpus(), request.recipe.training.backend):
+    for arm in machine_arms(count_gpus(request.recipe.training.backend), request.recipe.training.backend):
         try:
             check_points(new_plan(request, [arm], num_rounds=1, variations=variations))
         except RecipeError as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tfbench.errors import ExitCode, TfbenchError
+from tfbench.errors import OUT_OF_MEMORY, ExitCode, TfbenchError
 from tfbench.records.journal import Journal, plain_fields, read_request
 from tfbench.wording import without_secrets
 from tfbench.worker.ledger import Ledger
@@ -85,15 +85,30 @@ def _record_ledger(journal: Journal, ledger: Ledger) -> None:
 
 def _record_failure(journal: Journal, kind: str, error: BaseException, exit_code: int, *, with_traceback: bool) -> int:
     text = without_secrets("".join(traceback.format_exception(error))) if with_traceback else ""
-    message = without_secrets(str(error).strip()) or type(error).__name__
+    exhausted = _find_exhaustion(error) if with_traceback else None
+    kind_of_error = type(error).__name__ if exhausted is None else OUT_OF_MEMORY
+    message = without_secrets((exhausted or str(error)).strip()) or type(error).__name__
     is_bug = with_traceback and not isinstance(error, OSError)  # a disk that is full or fails is none
     # The parent keeps it for the case that the journal cannot be written.
-    print(text if is_bug else f"{type(error).__name__}: {message}", file=sys.stderr)  # noqa: T201
+    print(text if is_bug else f"{kind_of_error}: {message}", file=sys.stderr)  # noqa: T201
     with contextlib.suppress(OSError):
-        journal.append(
-            kind, error={"type": type(error).__name__, "message": message, "traceback": text}, exit_code=exit_code
-        )
+        journal.append(kind, error={"type": kind_of_error, "message": message, "traceback": text}, exit_code=exit_code)
     return exit_code
+
+
+def _find_exhaustion(error: BaseException | None) -> str | None:
+    """Returns what an error, or one before it, says of memory that could not be had; None: it is of another kind.
+
+    On JAX, a step gives its weights away; where it fails, Keras misses them next, and that is what it raises.
+    """
+    from tfbench import backends
+
+    backend = backends.current()
+    while error is not None and backend.name in sys.modules:  # else it was not the framework's
+        if isinstance(error, Exception) and (reason := backend.memory.explain_exhaustion(error)):
+            return reason
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _stop(signal_number: int, frame: FrameType | None) -> None:

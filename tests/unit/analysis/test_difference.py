@@ -115,6 +115,13 @@ def test_names_what_the_system_lets_one_process_have_and_not_the_other(name: str
     assert [(found.name, found.a, found.b) for found in find_unequal(*pair)] == [(name, getattr(usual, name), value)]
 
 
+def test_names_what_frameworks_were_set_to_in_one_run_and_not_in_the_other() -> None:
+    variables = "XLA_PYTHON_CLIENT_PREALLOCATE=false"
+    (found,) = find_unequal(*build_pair(settings=build_settings(framework_variables=variables)))
+    assert (found.name, found.a, found.b) == ("framework_variables", None, variables)
+    assert "framework_variables" not in equal_values(build_result())["settings"]  # nor in older records
+
+
 @pytest.mark.parametrize(
     ("section", "key", "value", "name"),
     [

@@ -8,8 +8,9 @@ import pytest
 
 from tfbench.backends.tensorflow import device_report
 from tfbench.errors import DeviceError
-from tfbench.machine import devices
+from tfbench.machine import devices, frameworks
 from tfbench.machine.devices import DeviceFacts, explain_missing_gpu, parse_report, read_system
+from tfbench.machine.frameworks import Framework
 from tfbench.records.machine import Gpu
 from tfbench.schema import to_plain
 
@@ -145,11 +146,31 @@ def test_tensorflow_is_asked_for_gpus_only_where_there_may_be_one(
 
     monkeypatch.setattr(devices, "ask_devices", ask)
     (tmp_path / "dev").mkdir()
-    assert (devices.count_gpus(tmp_path), asked) == (0, [])
+    assert (devices.count_gpus(root=tmp_path), asked) == (0, [])
     (tmp_path / "dev" / node).touch()
-    assert (devices.count_gpus(tmp_path), asked) == (3, [None])
+    assert (devices.count_gpus(root=tmp_path), asked) == (3, [None])
 
 
 def test_a_child_that_crashed_is_an_error_with_its_last_words() -> None:
     with pytest.raises(DeviceError, match="could not be asked for its devices: ImportError: libfoo"):
         parse_report("", "Traceback\nImportError: libfoo\n")
+
+
+def test_without_tensorflow_the_gpus_are_those_of_the_driver_that_cuda_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frameworks, "is_installed", lambda backend: False)
+    monkeypatch.setattr(devices, "read_gpus", lambda: (Gpu(name="First"), Gpu(name="Second")))
+    for text, names in ((None, ["First", "Second"]), ("1", ["Second"]), ("-1", [])):
+        if text is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", text)
+        assert [gpu.name for gpu in devices.ask_devices().gpus] == names
+
+
+def test_another_back_end_is_asked_for_the_gpus_that_it_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    monkeypatch.setattr(devices, "ask_devices", pytest.fail)
+    monkeypatch.setattr(frameworks, "ask", lambda backend: Framework(name=backend, gpus=("H100",)))
+    assert devices.count_gpus("jax", tmp_path) == 1
+    monkeypatch.setattr(frameworks, "ask", lambda backend: Framework(name=backend, problem="no driver"))
+    with pytest.raises(DeviceError, match=r"^PyTorch could not be asked for its devices: no driver$"):
+        devices.count_gpus("torch", tmp_path)

@@ -64,6 +64,23 @@ def test_threads_are_read_from_the_variables_that_set_them() -> None:
     assert machine_environment.find_thread_variables({}) == ""
 
 
+def test_variables_that_change_memory_and_launches_are_read() -> None:
+    variables = {
+        "XLA_FLAGS": "--xla_a=1",  # has a place of its own
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # which Keras sets on other back ends
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_CLIENT_MEM_FRACTION": "0.5",
+        "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/cache",
+        "CUDA_VISIBLE_DEVICES": "0",
+    }
+    assert machine_environment.find_framework_variables(variables) == (
+        "PYTORCH_ALLOC_CONF=expandable_segments:True XLA_CLIENT_MEM_FRACTION=0.5 XLA_PYTHON_CLIENT_PREALLOCATE=false"
+    )
+    only = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    assert machine_environment.find_framework_variables(only, *only) == "TF_FORCE_GPU_ALLOW_GROWTH=true"
+
+
 def test_collects_versions_and_the_machine_without_importing_mlflow() -> None:
     had_mlflow = "mlflow" in sys.modules
     found = environment.collect_environment()

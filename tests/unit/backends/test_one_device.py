@@ -3,8 +3,12 @@
 import functools
 import importlib.util
 import itertools
+import json
 import os
+import re
 import time
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,10 +19,14 @@ from tfbench import backends
 from tfbench.backends import peak
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DeviceError, MeasurementError, RecipeError
+from tfbench.machine import gpus
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recipe
+from tfbench.records.journal import Journal
+from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
+from tfbench.worker import __main__ as worker
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.recorder import SpanClock, build_callbacks
@@ -134,15 +142,17 @@ def test_jax_returns_before_a_step_is_done_and_is_waited_for() -> None:
     assert result.is_ready()
 
 
-def test_an_absent_device_is_an_error_and_never_another_one() -> None:
+def test_an_absent_device_is_an_error_and_never_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = load()
-    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. (JAX|PyTorch) sees: cpu:0\."):
+    monkeypatch.setattr(gpus, "read_gpus", lambda: ())
+    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. This machine has: cpu:0\."):
         resolve(recipe, "gpu:7")
     assert resolve(recipe, "cpu:0").placement.devices == ("cpu:0",)
     assert resolve(recipe).placement.num_replicas == 1
 
 
 def test_the_gpus_that_are_not_asked_for_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "read_gpus", lambda: ())  # a driver that does not answer
     require = backends.current().placement.require_possible
     for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
         monkeypatch.setenv(variable, "")
@@ -165,6 +175,49 @@ def test_the_gpus_that_are_not_asked_for_are_hidden(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
         with pytest.raises(DeviceError, match=rf"^gpu:1: not found\. CUDA_VISIBLE_DEVICES is '{seen}'\.$"):
             require(DistributionConfig(devices=("gpu:1",)), training)
+
+
+def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require, training = backends.current().placement.require_possible, load().training
+    monkeypatch.setattr(gpus, "read_gpus", lambda: (Gpu(name="H100", driver="550.54"), Gpu(name="T4")))
+    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.setenv(variable, "")
+    for seen, device, told in (
+        (None, "gpu:7", "This machine has: cpu:0, gpu:0, gpu:1."),
+        ("1", "gpu:1", "This machine has: cpu:0, gpu:0, as CUDA_VISIBLE_DEVICES is '1'."),
+        ("5", "gpu:0", "This machine has: cpu:0, as CUDA_VISIBLE_DEVICES is '5'."),
+    ):
+        if seen is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+        with pytest.raises(DeviceError, match=f"^{device}: not found\\. {re.escape(told)}"):
+            require(DistributionConfig(devices=(device,)), training)
+        assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    require(DistributionConfig(devices=("gpu:1",)), training)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    with pytest.raises(
+        DeviceError, match=r"^gpu:1: not found\. NVIDIA's driver names H100, T4, but \w+ does not see it"
+    ):
+        resolve(load(), "gpu:1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    with pytest.raises(DeviceError, match=r"^gpu: not found\. CUDA_VISIBLE_DEVICES is '-1'\.$"):
+        resolve(load(), "gpu")
+
+
+def test_a_gpu_is_the_framework_s_first_once_others_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends.current().placement, "list_gpus", lambda: ("H100",))
+    placed = resolve(load(), "gpu:3")
+    assert (placed.placement.devices, placed.placement.hardware) == (("gpu:3",), ("H100",))
+    assert (placed.device_names, placed.gpu_names) == (("gpu:0",), ("gpu:0",))
+    assert placed.placement.feed == {"jax": "prefetched", "torch": "direct"}[NAME]
+    assert resolve(load()).placement.devices == resolve(load(), "gpu").placement.devices == ("gpu:0",)
+    monkeypatch.setattr(backends.current().placement, "list_gpus", lambda: ("H100", "T4"))
+    with pytest.raises(DeviceError, match=r"^devices: 'gpu' means every GPU, here 2, and backend \w+ takes one"):
+        resolve(load(), "gpu")
 
 
 def test_strategies_of_tensorflow_are_refused() -> None:
@@ -207,7 +260,8 @@ def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(mo
 
 
 @pytest.mark.parametrize("compiler", ["xla", "eager"] if NAME == "jax" else ["eager"])
-def test_settings_are_read_back(compiler: str) -> None:
+def test_settings_are_read_back(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     recipe = load(**{"training.compiler": compiler})
     first_steps.set_up(recipe)
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
@@ -215,6 +269,7 @@ def test_settings_are_read_back(compiler: str) -> None:
     assert (settings.backend, settings.compiler, settings.precision) == (NAME, compiler, "float32")
     assert (settings.steps_per_execution, settings.visible_gpus) == (1, ())
     assert backends.current().settings.process_wide_settings()
+    assert settings.framework_variables == "XLA_PYTHON_CLIENT_PREALLOCATE=false"
 
 
 def test_arrays_elsewhere_than_asked_for_end_a_run() -> None:
@@ -242,19 +297,89 @@ def test_the_peak_is_that_of_the_products_that_were_computed() -> None:
     assert check.flops_per_second > 0
 
 
-def test_memory_that_could_not_be_had_is_told_from_other_errors() -> None:
-    explain = backends.current().memory.explain_exhaustion
-    assert explain(ValueError("a shape")) is None
-    error: Exception
+def no_memory(text: str) -> Exception:
+    """Builds the error by which the framework says that there is no memory."""
     if NAME == "jax":
         import jax
 
-        error = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes.")
-    else:
-        import torch
+        return jax.errors.JaxRuntimeError(text)
+    import torch
 
-        error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 5 bytes.")
-    assert explain(error) == str(error)
+    return torch.OutOfMemoryError(text)
+
+
+def test_memory_that_could_not_be_had_is_told_from_other_errors() -> None:
+    explain = backends.current().memory.explain_exhaustion
+    for other in (ValueError("a shape"), RuntimeError("a shape")):
+        assert explain(other) is None
+    for text in {
+        "jax": (
+            "RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes.",
+            "INTERNAL: failed to load: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        ),
+        "torch": ("CUDA out of memory. Tried to allocate 5 bytes.",),
+    }[NAME]:
+        assert explain(no_memory(text)) == text
+    if NAME == "torch":
+        for text in (
+            "CUDA error: out of memory",
+            "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+            "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to",
+        ):
+            assert explain(RuntimeError(text)) == text
+
+
+def test_a_run_without_memory_is_out_of_memory_also_where_that_made_something_else_fail(tmp_path: Path) -> None:
+    journal, text = Journal(tmp_path / "run.jsonl"), "RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes."
+    try:
+        try:
+            raise no_memory(text)
+        finally:
+            raise RuntimeError("Array has been deleted.")
+    except RuntimeError as error:
+        worker._record_failure(journal, "failed", error, 1, with_traceback=True)
+    (record,) = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
+    assert (record["error"]["type"], record["error"]["message"]) == ("out of memory", text)
+
+
+@pytest.mark.skipif(NAME != "jax", reason="of JAX's devices")
+@pytest.mark.parametrize("platform", ["gpu", "cuda"])
+def test_a_gpu_of_jax_is_seen_by_either_of_its_names(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
+    import jax
+
+    from tfbench.backends.jax.memory import watch_gpus
+
+    device = SimpleNamespace(platform=platform, id=0, device_kind="H100", memory_stats=lambda: {"peak_bytes_in_use": 7})
+    recipe = load()
+    first_steps.set_up(recipe)
+    model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
+    model.train_on_batch(np.zeros((BATCH, 28, 28, 1), np.float32), np.zeros(BATCH, np.int64))
+    arrays = [SimpleNamespace(shape=one.shape, devices=lambda: [device]) for one in jax.live_arrays()]
+    monkeypatch.setattr(jax, "devices", lambda kind=None: [device])
+    monkeypatch.setattr(jax, "live_arrays", lambda: arrays)
+    placed = resolve(recipe, "gpu:0")
+    with backends.current().placement.watch() as watch:
+        watch.verify(placed, model)
+        with pytest.raises(MeasurementError, match=r" on gpu, asked for was cpu:0\.$"):
+            watch.verify(resolve(recipe, "cpu:0"), model)
+    assert backends.current().settings.read_settings(model, recipe.training).visible_gpus == ("GPU:0",)
+    assert watch_gpus(placed.gpu_names).read_peaks() == (7,)
+    device.memory_stats = lambda: None  # as of allocators that do not count
+    assert watch_gpus(placed.gpu_names).read_peaks() == ()
+
+
+@pytest.mark.skipif(NAME != "torch", reason="of PyTorch's devices")
+def test_a_gpu_that_pytorch_cannot_start_is_none_that_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from tfbench.backends.torch.placement import list_gpus
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # by the driver's word
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "H100")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert list_gpus() == ()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert list_gpus() == ("H100",)
 
 
 def test_the_environment_names_the_framework_and_no_other() -> None:

@@ -43,7 +43,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., Pl
         monkeypatch.setattr(session, "execute_run", execute)
         monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
         monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
-        monkeypatch.setattr(making, "count_gpus", lambda: 0)
+        monkeypatch.setattr(making, "count_gpus", lambda backend: 0)
         return runs
 
     return use
@@ -124,7 +124,7 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable
 def test_without_arms_what_is_there_is_compared(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_gpus: int, arms: list[str]
 ) -> None:
-    monkeypatch.setattr(making, "count_gpus", lambda: num_gpus)
+    monkeypatch.setattr(making, "count_gpus", lambda backend: num_gpus)
     for arguments in (("mnist_mlp", "--vary", f"{KEY}=32,128"), ("--quick",)):
         done = tfbench("sweep", *arguments, "--dry-run")
         assert done.exit_code == 0
@@ -137,7 +137,7 @@ def test_without_arms_what_is_there_is_compared(
 def test_what_several_replicas_cannot_do_is_measured_on_one(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(making, "count_gpus", lambda: 0)
+    monkeypatch.setattr(making, "count_gpus", lambda backend: 0)
     done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
     assert done.exit_code == 0
     assert done.stderr.startswith("Left out: mirrored cpu:0,cpu:1: training.")

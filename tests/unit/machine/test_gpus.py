@@ -195,3 +195,27 @@ def test_without_cuda_s_word_only_a_make_that_there_is_one_of_is_matched(
 )
 def test_an_address_is_written_as_linux_does(text: str | bytes, address: str) -> None:
     assert gpus.read_address(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (None, ["Quadro P400", "H100", "H100"]),
+        ("2,1", ["H100", "H100"]),
+        (" 0 ", ["Quadro P400"]),
+        ("0,7,1", ["Quadro P400"]),  # CUDA reads up to the first that is none
+        ("0,-1,1", ["Quadro P400"]),
+        ("", []),
+        ("-1", []),
+        ("GPU-3B", ["Quadro P400"]),
+        ("GPU-", []),  # of which of them, it does not say
+        ("GPU-99,0", []),
+        ("MIG-5f", ["MIG-5f"]),
+    ],
+)
+def test_what_cuda_shows_is_told_without_cuda(
+    monkeypatch: pytest.MonkeyPatch, text: str | None, names: list[str]
+) -> None:
+    install(monkeypatch, Driver(SLOW, FAST, OTHER), None)
+    assert [gpu.name for gpu in gpus.choose_visible(gpus.read_gpus(), text)] == names
+    assert gpus.choose_visible((), "0") == ()

@@ -1,6 +1,7 @@
 """The measuring process: what it leaves behind where its journal takes nothing more."""
 
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +45,19 @@ def test_a_bug_keeps_its_traceback_for_the_parent(full: Journal, capsys: pytest.
     shown = capsys.readouterr().err
     assert shown.startswith("Traceback")
     assert "ZeroDivisionError: a bug" in shown
+
+
+def test_memory_that_could_not_be_had_is_the_reason_also_where_it_made_something_else_fail(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    journal = Journal(tmp_path / "run.jsonl")
+    try:
+        try:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+        finally:
+            raise RuntimeError("weights are gone")
+    except RuntimeError as error:
+        worker._record_failure(journal, "failed", error, 1, with_traceback=True)
+    (record,) = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
+    assert (record["error"]["type"], record["error"]["message"]) == ("out of memory", "OOM when allocating tensor")
+    assert "weights are gone" in record["error"]["traceback"]

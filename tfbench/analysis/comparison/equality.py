@@ -38,7 +38,10 @@ _EQUAL_IN_ENVIRONMENT = (
 _FRAMEWORKS = ("jax", "torch")  # beside TensorFlow; named of their own runs alone, since older records do not
 VERSIONS = ("tfbench", "tensorflow", "keras", *_FRAMEWORKS)
 # What runs of two back ends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
-OF_BACKENDS = ("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags", _SOFT_PLACEMENT)
+OF_BACKENDS = (
+    *("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags", "framework_variables"),
+    _SOFT_PLACEMENT,
+)
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
 
 
@@ -81,6 +84,8 @@ def equal_values(result: RunResult) -> dict[str, Any]:
             del values["environment"][field]
     if result.settings and result.settings.backend != "tensorflow":  # only so: older records do not name it
         values["settings"]["backend"] = result.settings.backend
+    if result.settings and result.settings.framework_variables:
+        values["settings"]["framework_variables"] = result.settings.framework_variables
     if result.environment:
         values["environment"] |= {
             name: version for name in _FRAMEWORKS if (version := getattr(result.environment, name))

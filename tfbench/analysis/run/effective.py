@@ -106,6 +106,7 @@ def _list_settings(settings: EffectiveSettings, environment: Environment, recipe
         _compare("intra_op_threads", settings.intra_op_threads, training.intra_op_threads, open_as=0),
         _compare("inter_op_threads", settings.inter_op_threads, training.inter_op_threads, open_as=0),
         EffectiveValue(name="thread_variables", effective=environment.thread_variables),
+        *_list_framework_variables(settings),
         _compare("deterministic", settings.deterministic, training.deterministic),
         _compare("seed", settings.seed, training.seed),
         EffectiveValue(name="soft_device_placement", effective=settings.soft_device_placement),
@@ -116,6 +117,11 @@ def _list_settings(settings: EffectiveSettings, environment: Environment, recipe
             differs=None not in (onednn, environment.tensorflow_onednn) and onednn != environment.tensorflow_onednn,
         ),
     ]
+
+
+def _list_framework_variables(settings: EffectiveSettings) -> list[EffectiveValue]:
+    variables = settings.framework_variables
+    return [EffectiveValue(name="framework_variables", effective=variables)] if variables else []
 
 
 def _compare(name: str, effective: object, asked: object, *, open_as: object = None) -> EffectiveValue:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "_STATUS_ALLOC_FAILED")  # of XLA, CUDA, its libraries
+
 
 class GpuPeaks:
     """The largest memory in use on the GPU since the process began, which JAX has no way to forget.
@@ -33,5 +35,5 @@ def explain_exhaustion(error: Exception) -> str | None:
     """Returns what an error says of memory that could not be had; None for an error of another kind."""
     import jax
 
-    is_exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
-    return str(error) if is_exhausted else None
+    says_so = isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
+    return str(error) if says_so else None

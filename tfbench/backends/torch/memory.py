@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+_NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")  # of a processor, CUDA, its libraries
+
 
 class GpuPeaks:
     """The largest memory in use on the GPU since it was last reset.
@@ -36,6 +38,5 @@ def explain_exhaustion(error: Exception) -> str | None:
     """Returns what an error says of memory that could not be had; None for an error of another kind."""
     import torch
 
-    on_processor = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    is_exhausted = isinstance(error, torch.OutOfMemoryError) or on_processor
-    return str(error) if is_exhausted else None
+    says_so = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
+    return str(error) if says_so or isinstance(error, torch.OutOfMemoryError) else None

@@ -22,9 +22,14 @@ def resolve(config: DistributionConfig, training: TrainingConfig) -> OneDevice:
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Returns what hardware the GPUs are that PyTorch sees."""
+    """Returns what hardware the GPUs are that PyTorch can use.
+
+    As Keras asks it: `device_count` knows those, too, that this build, or the driver, cannot start.
+    """
     import torch
 
+    if not torch.cuda.is_available():
+        return ()
     return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
 
 

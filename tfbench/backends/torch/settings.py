@@ -3,7 +3,9 @@
 import os
 from typing import Any
 
+from tfbench.backends.torch.placement import list_gpus
 from tfbench.machine import gpus
+from tfbench.machine.environment import find_framework_variables
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EffectiveSettings
 
@@ -44,7 +46,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
     import keras
     import torch
 
-    visible = tuple(f"GPU:{index}" for index in range(torch.cuda.device_count()))
+    visible = tuple(f"GPU:{index}" for index, _ in enumerate(list_gpus()))
     return EffectiveSettings(
         backend=keras.backend.backend(),
         compiler="inductor" if model.jit_compile else "eager",
@@ -61,4 +63,5 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         gpu_addresses=gpus.find_addresses(visible),
         xla_flags="",
         onednn="",
+        framework_variables=find_framework_variables(os.environ),
     )

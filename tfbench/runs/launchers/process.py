@@ -142,12 +142,15 @@ def _settings(backend: str) -> dict[str, str | None]:
     """Returns what is set in the worker's environment, so that nothing changes the run behind the recipe's back."""
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
+        "CUBLAS_WORKSPACE_CONFIG": None,  # set with training.deterministic alone
         "KERAS_BACKEND": backend,
         "JAX_COMPILATION_CACHE_DIR": None,
         "JAX_ENABLE_X64": None,
         "KERAS_MAX_EPOCHS": None,
         "KERAS_MAX_STEPS_PER_EPOCH": None,
         "KERAS_TORCH_DEVICE": None,
+        "NVIDIA_TF32_OVERRIDE": None,  # training.tensor_float_32 says whether there is any
         "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_CACHE_DIR": None,
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
     }
