@@ -13,6 +13,11 @@ COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {
 }
 
 
+def title_of(backend: str) -> str:
+    """Returns what a back end is called in sentences."""
+    return next((title for name, title in BACKEND_TITLES.items() if name == backend), backend)
+
+
 def require_compiler(backend: BackendName, compiler: Compiler) -> None:
     """Raises ValueError unless a back end has a compiler."""
     if compiler not in COMPILERS[backend]:
