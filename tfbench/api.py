@@ -54,6 +54,7 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     strategy: str | None = None,
     devices: str | Sequence[str] | None = None,
+    backend: str | None = None,
     synthetic: bool = False,
     data_dir: Folder | None = None,
     name: str | None = None,
@@ -72,6 +73,7 @@ def run(
         overrides: Dotted key to value, laid over the recipe: `{"training.epochs": 3}`.
         strategy: "default", "one_device" or "mirrored"; None: the recipe's.
         devices: "cpu:0", "gpu:0,gpu:1" or a list of these; None: the recipe's.
+        backend: "tensorflow", "jax" or "torch"; None: the recipe's.
         synthetic: Train on data made from the seed, of the same shapes and sizes, which needs no download.
         data_dir: Folder of prepared data.
         name: Of the run; None: made from the recipe.
@@ -86,7 +88,7 @@ def run(
     Raises:
         TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing stored.
     """
-    values = lay_values(overrides, strategy=strategy, devices=devices, synthetic=synthetic)
+    values = lay_values(overrides, strategy=strategy, devices=devices, backend=backend, synthetic=synthetic)
     request = load_request(str(recipe), values=values, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code)
     maker = _open_maker(Store(Path(store)), track, tracking_uri, experiment)
     return run_of(maker.make(request, observer or SilentObserver(), limits or RunLimits()), maker.store)
@@ -127,12 +129,7 @@ def resume(
     kept = Store(Path(store))
     previous, journal = read_predecessor(kept, which)
     request = resumed_request(
-        previous,
-        journal,
-        overrides=overrides or {},
-        name=name,
-        data_dir=_data_dir(data_dir),
-        allows_code=allows_code,
+        previous, journal, overrides=overrides or {}, name=name, data_dir=_data_dir(data_dir), allows_code=allows_code
     )
     maker = _open_maker(kept, track, tracking_uri, experiment, kept.read_state(previous.request.run_id))
     return run_of(maker.make(request, observer or SilentObserver(), limits or RunLimits()), kept)
@@ -146,6 +143,7 @@ def sweep(
     rounds: int = 3,
     seconds: float | None = 5.0,
     overrides: Mapping[str, Any] | None = None,
+    backend: str | None = None,
     synthetic: bool = False,
     data_dir: Folder | None = None,
     allows_code: bool = False,
@@ -162,11 +160,12 @@ def sweep(
     Args:
         recipe: A recipe's name, or the path of its file.
         vary: Dotted key to values: `{"training.global_batch_size": [32, 512]}`; None: what the recipe's [sweep] varies.
-        arms: Where to measure, such as "mirrored cpu:0,cpu:1"; the first is the baseline; none: the recipe's own where
-            it names a strategy or devices, otherwise the processor and the GPUs of this machine.
+        arms: Where to measure, such as "mirrored cpu:0,cpu:1", "default cpu:0 backend=jax"; the first is the baseline;
+            none: the recipe's own strategy and devices, if it names any, else processor and GPUs of this machine.
         rounds: In each of which every point is run once, the arms taking turns.
         seconds: Steady time of a run unless the recipe limits it; None: the recipe's epochs, validation included.
         overrides: As of `run`, and so for what is not named here.
+        backend: Of all arms that name none.
         synthetic: As of `run`.
         data_dir: As of `run`.
         allows_code: As of `run`.
@@ -183,12 +182,9 @@ def sweep(
     """
     if not 1 <= rounds <= 1000:
         raise RecipeError(f"rounds: must be from 1 to 1000. Received: {rounds}.")
+    values = lay_values(overrides, backend=backend, synthetic=synthetic)
     request = load_request(
-        str(recipe),
-        values=lay_values(overrides, synthetic=synthetic),
-        data_dir=_data_dir(data_dir),
-        allows_code=allows_code,
-        steady_seconds=seconds,
+        str(recipe), values=values, data_dir=_data_dir(data_dir), allows_code=allows_code, steady_seconds=seconds
     )
     bounds = limits or RunLimits()
     plan = plan_sweep(

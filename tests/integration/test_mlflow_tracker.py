@@ -144,7 +144,7 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
     tags = run.data.tags
     assert tags["tfbench.run_id"] == result.request.run_id
     assert tags["tfbench.cpu"] == "Example CPU 3000"
-    assert tags["mlflow.runColor"] == fields.color_of("mirrored", ["cpu:0"])
+    assert tags["mlflow.runColor"] == fields.color_of("mirrored", ["cpu:0"], "tensorflow")
 
 
 def test_every_epoch_is_a_step_of_the_metrics(store: Store) -> None:

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from builders import build_placement, build_result
+from builders import build_placement, build_result, build_settings
 from floors import no_floor
 from sweeps import build_plan
 from tfbench.analysis.comparison.crossover import ValueRange
@@ -19,7 +19,8 @@ from tfbench.sweeps.search_plan import SearchPlan
 
 KEY = "training.global_batch_size"
 ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
-COSTS = {"default": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6)}  # of a step and of a sample, in seconds: equal at 667
+# Of a step and of a sample, in seconds: equal at 667. Back ends other than TensorFlow have their own.
+COSTS = {"default": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6), "jax": (5e-3, 4e-6)}
 
 
 class PlantedRuns:
@@ -39,7 +40,8 @@ class PlantedRuns:
         fate = self._fates(batch, strategy)
         if isinstance(fate, Exception):
             raise fate
-        fixed, per_sample = COSTS[strategy]
+        backend = recipe.training.backend
+        fixed, per_sample = COSTS[strategy if backend == "tensorflow" else backend]
         speed = batch / (fixed + per_sample * batch) * (1 + 0.001 * (len(self.requests) % 3 - 1))
         num_replicas = max(1, len(recipe.distribution.devices))
         metrics = {
@@ -62,6 +64,7 @@ class PlantedRuns:
             result=build_result(
                 request=request,
                 placement=placement,
+                settings=build_settings(backend=backend, compiler=recipe.training.compiler_used),
                 model=ModelSummary(num_parameters=1000, num_trainable_parameters=1000),
                 exit=RunExit(status=status, reason=reason),
             ),

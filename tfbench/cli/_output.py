@@ -61,6 +61,11 @@ def text_width() -> int:
     return min(terminal_width(), TEXT_WIDTH)
 
 
+def is_terminal() -> bool:
+    """Says whether stdout is read by somebody at a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def is_stdout(output: Path | str) -> bool:
     """Says whether a user wants something on stdout, which then gets nothing else."""
     return str(output) in _STDOUT

@@ -34,12 +34,11 @@ _SECONDS = 2.0
 )
 @click.option(
     "--between",
-    "arms",
-    required=True,
     nargs=2,
     metavar="ARM ARM",
-    help='The two to compare, each STRATEGY DEVICES, for example "default cpu:0" "mirrored gpu".',
+    help='The two to compare, each STRATEGY DEVICES KEY=VALUE..., for example "default cpu:0" "mirrored gpu".',
 )
+@click.option("--arm", "arms", multiple=True, metavar="ARM", help="The same, one by one, as for `tfbench sweep`.")
 @click.option(
     "--step", metavar="N", type=int, help="Only multiples of N. [default: 1; for batch sizes, by the replicas]"
 )
@@ -54,7 +53,8 @@ def command(
     /,
     recipe: str,
     varied: str,
-    arms: tuple[str, str],
+    between: tuple[str, str] | None,
+    arms: tuple[str, ...],
     step: int | None,
     repeats: int | None,
     seconds: float | None,
@@ -64,16 +64,19 @@ def command(
 ) -> None:
     """Find the size from which on the second of two arms is faster than the first.
 
-    An arm is a strategy on devices, such as "default gpu:0". A coarse grid over the range comes first, then
-    bisection: a dozen values instead of thousands. At each, both arms are run in rounds, taking turns. Every
-    crossing is given with the nearest values at which the arms differ measurably; a value at which a run fails, or
-    goes beyond a limit, bounds the range, and the largest that can be measured is found. What is measured is kept
-    as a sweep; Ctrl-C keeps what is there by then.
+    An arm is a strategy on devices, such as "default gpu:0", or with a back end "default cpu:0 backend=jax". A coarse
+    grid over the range comes first, then bisection: a dozen values instead of thousands. At each, both arms are run
+    in rounds, taking turns. Every crossing is given with the nearest values at which the arms differ measurably; a
+    value at which a run fails, or goes beyond a limit, bounds the range, and the largest that can be measured is
+    found. What is measured is kept as a sweep; Ctrl-C keeps what is there by then.
 
     \b
     tfbench crossover mnist_mlp --data synthetic \\
         --vary training.global_batch_size=1..4096 \\
         --between "default cpu:0" "mirrored cpu:0,cpu:1"
+    tfbench crossover mnist_mlp --data synthetic \\
+        --vary training.global_batch_size=8..2048 \\
+        --between "default cpu:0" "default cpu:0 backend=jax"
     tfbench crossover mnist_mlp --vary training.global_batch_size=1..16384 \\
         --between "default cpu:0" "default gpu:0"
     tfbench crossover mnist_mlp --vary model.hidden_units=16..8192 \\
@@ -81,12 +84,17 @@ def command(
     """
     from tfbench.report.sweep.crossover import search_lines
     from tfbench.store.briefs import typical_start_seconds
+    from tfbench.sweeps.making import require_back_ends
     from tfbench.sweeps.view import try_to_show
 
+    named = (*(between or ()), *arms)
+    if len(named) != 2:
+        raise click.UsageError("name the two arms to compare: --between ARM ARM, or --arm ARM twice.")
     if seconds is None:
         seconds = _SECONDS
     request = measuring.make_request(recipe, {"global_batch_size": global_batch_size}, steady_seconds=seconds)
-    plan = _make_plan(request, varied, arms, step, repeats, limits)
+    plan = _make_plan(request, varied, (named[0], named[1]), step, repeats, limits)
+    require_back_ends(plan.sweep)
     width = text_width()
     echo_lines(
         search_lines(plan.sweep, plan.key, plan.values, width, typical_start_seconds(measuring.store)),
@@ -118,8 +126,6 @@ def _make_plan(
     if step is not None and not 1 <= step <= 1_000_000:
         raise click.UsageError(f"--step: must be from 1 to 1000000. Received: {step}.")
     first, second = (parse_arm(text) for text in arms)
-    if first == second:
-        raise click.UsageError(f'--between: both arms are "{first.label}". Name two.')
     key, own_values = parse_range(varied, step or 1)
     if key == BATCH_KEY and step is None:
         key, own_values = parse_range(varied, _find_step(first, second))
@@ -130,6 +136,8 @@ def _make_plan(
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,
     )
+    if len(sweep.arms) < 2:  # also where one names the back end that both have
+        raise click.UsageError(f'both arms are "{sweep.arms[0].label}". Name two.')
     plan = SearchPlan(sweep=sweep, key=key, values=own_values)
     check_range(plan)
     return plan

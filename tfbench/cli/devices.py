@@ -133,9 +133,9 @@ def _describe(facts: "DeviceFacts") -> list[str]:
 
 
 def _describe_other(framework: "Framework") -> str:
-    from tfbench.recipe.abilities import BACKEND_TITLES
+    from tfbench.recipe.abilities import title_of
 
-    title = next(title for name, title in BACKEND_TITLES.items() if name == framework.name)
+    title = title_of(framework.name)
     if framework.problem:
         return f"{title} cannot be asked: {framework.problem}"
     cuda = f"for CUDA {framework.cuda}" if framework.cuda else "without CUDA"

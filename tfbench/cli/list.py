@@ -29,7 +29,7 @@ def command(output_format: str) -> None:
 
         click.echo(json.dumps(contents, indent=2))
         return
-    from tfbench.report.formats import wrap
+    from tfbench.report.formats import wrap, wrap_message
 
     for heading, key, column in (
         ("Recipes", "recipes", "title"),
@@ -41,7 +41,8 @@ def command(output_format: str) -> None:
         for entry in contents[key]:
             echo_lines(wrap(entry[column], text_width(), first=f"  {entry['name']:<{width}}  "))
         click.echo()
-    click.echo("`tfbench show RECIPE` prints its network layer by layer, `tfbench run RECIPE` runs it.")
+    below = "`tfbench show RECIPE` prints its network layer by layer, `tfbench run RECIPE` runs it."
+    click.echo(wrap_message(below, text_width()))
 
 
 def _collect() -> dict[str, list[dict[str, Any]]]:

@@ -34,8 +34,9 @@ _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
     "--arm",
     "arms",
     multiple=True,
-    metavar='"STRATEGY DEVICES"',
-    help='Where to measure, such as "mirrored gpu:0,gpu:1"; may be given several times, the first is the baseline. '
+    metavar='"STRATEGY DEVICES ..."',
+    help='What to compare, such as "mirrored gpu:0,gpu:1" or "default cpu:0 backend=jax"; may be given several times, '
+    "the first is the baseline. "
     "[default: the recipe's own, else the CPU, one GPU and all GPUs; without a GPU one logical CPU and two]",
 )
 @click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
@@ -74,15 +75,18 @@ def command(
     Is my GPU worth it? Without --arm it compares what is there: the CPU against one GPU, and against all GPUs.
 
     What is compared is called an arm: a strategy on devices, such as "mirrored gpu:0,gpu:1". The strategy "default"
-    is plain Keras, without any; "one_device" and "mirrored" are those of tf.distribute. In each round every arm is
-    run once at every size, each run in a process of its own; the arms take turns, so that drift of the machine hits
-    them alike. A run that fails, or goes beyond a limit, is a result, and the sweep goes on. Killed at any moment,
-    `tfbench sweep --resume ID` makes the runs that are missing.
+    is plain Keras, without any; "one_device" and "mirrored" are those of tf.distribute. What follows is set for the
+    arm alone: "default cpu:0 backend=jax". In each round every arm is run once at every size, each run in a process
+    of its own; the arms take turns, so that drift of the machine hits them alike. A run that fails, or goes beyond a
+    limit, is a result, and the sweep goes on. Killed at any moment, `tfbench sweep --resume ID` makes the runs that
+    are missing.
 
     \b
     tfbench sweep --quick
     tfbench sweep mnist_mlp --data synthetic
     tfbench sweep mnist_mlp --arm "default cpu:0" --arm "mirrored cpu:0,cpu:1"
+    tfbench sweep mnist_mlp --arm "default cpu:0" \\
+        --arm "default cpu:0 backend=jax" --arm "default cpu:0 backend=torch"
     tfbench sweep mnist_mlp --vary 'model.hidden_units=[[100],[1000,1000]]' \\
         --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" \\

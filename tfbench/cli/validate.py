@@ -5,9 +5,9 @@ import click
 from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import backend_option
 from tfbench.cli._options import format_option, load_named_recipe, set_option
-from tfbench.cli._output import echo_lines
+from tfbench.cli._output import echo_lines, is_terminal, text_width
 from tfbench.errors import ExitCode, TfbenchError
-from tfbench.wording import shorten_lines
+from tfbench.wording import LONGEST_LINE, shorten_lines
 
 
 @click.command(short_help="Check recipes without running them.")
@@ -47,8 +47,11 @@ def command(
 
         click.echo(json.dumps([{"recipe": r, "ok": not found, "problems": found} for r, found in problems.items()]))
     else:
-        for recipe, found in problems.items():
-            echo_lines(found or [f"{recipe}: ok"])
+        from tfbench.report.formats import wrap
+
+        lines = (line for recipe, found in problems.items() for line in found or [f"{recipe}: ok"])
+        width = text_width() if is_terminal() else LONGEST_LINE  # other programs get a line a problem
+        echo_lines(part for line in lines for part in wrap(line, width))
     if any(problems.values()):
         ctx.exit(ExitCode.USAGE)
 

@@ -28,6 +28,12 @@ def is_installed(backend: BackendName) -> bool:
     return importlib.util.find_spec(backend) is not None
 
 
+def describe_lack(backend: BackendName) -> str:
+    """Says that a back end is not installed, and what installs it."""
+    package = "tfbench" if backend == "tensorflow" else f"tfbench[{backend}]"
+    return f'training.backend: {BACKEND_TITLES[backend]} is not installed. pip install "{package}".'
+
+
 def ask_others() -> Iterator[Framework]:
     """Asks each framework but TensorFlow that is installed, in a process of its own."""
     for backend in BACKEND_TITLES:

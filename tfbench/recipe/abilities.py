@@ -19,6 +19,11 @@ _NO_STATE: dict[BackendName, str] = {
 ONE_STEP_A_CALL: tuple[BackendName, ...] = ("torch",)  # whatever is asked for
 
 
+def title_of(backend: str) -> str:
+    """Returns what a back end is called in sentences."""
+    return next((title for name, title in BACKEND_TITLES.items() if name == backend), backend)
+
+
 def require_compiler(backend: BackendName, compiler: Compiler) -> None:
     """Raises ValueError unless a back end has a compiler."""
     if compiler not in COMPILERS[backend]:

@@ -78,8 +78,9 @@ def load_recipe(
         steady_seconds: Length of a run after its warm-up if neither of both limits it; None: the recipe's epochs.
 
     Raises:
-        RecipeError: Naming the file and every problem in it.
+        RecipeError: Naming the file, or the shipped recipe, and every problem in it.
     """
+    source = path.stem if path.parent == shipped_folder() else str(path)
     try:
         tables = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -97,8 +98,8 @@ def load_recipe(
     if steady_seconds is not None and isinstance(measurement, dict) and not {"steps", "seconds"} & set(measurement):
         measurement["seconds"] = steady_seconds
     named_tables.place_model_file(tables, Path())
-    recipe = from_tables(tables, name=path.stem, source=str(path), overridden=tuple(overrides))
+    recipe = from_tables(tables, name=path.stem, source=source, overridden=tuple(overrides))
     if missing := named_tables.find_missing_file(recipe.model):
-        origin = origin_of("model.file", overrides, str(path))
+        origin = origin_of("model.file", overrides, source)
         raise RecipeError(f"{origin}: model.file: no such file: {shorten(missing, 300)}.")
     return recipe

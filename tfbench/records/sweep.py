@@ -13,7 +13,7 @@ from tfbench.recipe.toml_text import format_compact, is_word
 from tfbench.schema import ByteCount, PositiveNumber, RoundCount, Text, schema
 from tfbench.wording import shorten
 
-BATCH_KEY = "training.global_batch_size"
+BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
@@ -37,6 +37,12 @@ class Arm:
         """As it is written on the command line: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax"."""
         values = (f"{key.removeprefix('training.')}={format_value(value)}" for key, value in self.values)
         return " ".join(part for part in (self.strategy, ",".join(self.devices), *values) if part)
+
+
+def label_arm(strategy: str, devices: Sequence[str], backend: str) -> str:
+    """Returns the label of the arm that a run is of, where no sweep named it."""
+    own = "" if backend == "tensorflow" else f"backend={backend}"
+    return " ".join(part for part in (strategy, ",".join(devices), own) if part)
 
 
 def replica_arms(kind: str, counts: Sequence[int]) -> tuple[Arm, ...]:
@@ -165,15 +171,20 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
         "strategy": arm.strategy,
         "devices": list(arm.devices),
     }
-    values_in_words = shorten(describe_setting(setting)) or "no value varied"
-    source = f"{plan.recipe_name} with {values_in_words}, {shorten(arm.label)}"
     return recipe_tables.from_tables(
         tables,
         name=plan.recipe_name,
-        source=source,
+        source=name_point(plan, setting, arm),
         overridden=tuple(key for key in plan.overrides if key not in values),
         varied=tuple(values),
     )
+
+
+def name_point(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> str:
+    """Returns what messages call one point, or with an empty setting an arm at all points."""
+    values = shorten(describe_setting(setting)) or "no value varied"
+    of_setting = f" with {values}" if setting or not plan.variations else ""
+    return f"{plan.recipe_name}{of_setting}, {shorten(arm.label)}"
 
 
 def describe_setting(setting: Mapping[str, Any]) -> str:

@@ -90,6 +90,7 @@ def lay_values(
     *,
     strategy: str | None = None,
     devices: str | Sequence[str] | None = None,
+    backend: str | None = None,
     synthetic: bool = False,
 ) -> dict[str, Any]:
     """Returns dotted keys and values to be laid over a recipe; what has a name of its own wins over `overrides`."""
@@ -97,6 +98,7 @@ def lay_values(
     named = {
         "distribution.strategy": strategy,
         "distribution.devices": None if listed is None else list(listed),
+        "training.backend": backend,
         "dataset.data": "synthetic" if synthetic else None,
     }
     return dict(overrides or {}) | {key: value for key, value in named.items() if value is not None}
@@ -241,5 +243,6 @@ def _default_name(recipe: Recipe) -> str:
         f"b{recipe.training.global_batch_size}",
         recipe.distribution.strategy,
         "+".join(recipe.distribution.devices),
+        "" if recipe.training.backend == "tensorflow" else recipe.training.backend,
     ]
     return "-".join(part for part in parts if part)

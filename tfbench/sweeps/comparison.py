@@ -60,7 +60,7 @@ def compare_sweep(
         arms=[arm.label for arm in plan.arms],
         baseline=baseline,
         failures=failures.values(),
-        compared=_list_compared(plan),
+        compared=list_compared(plan),
     )
     return dataclasses.replace(comparison, own_settings=_own_settings(briefs, plan), unreadable=unreadable)
 
@@ -123,7 +123,7 @@ def floors_of(store: Store) -> FindFloor:
     return find
 
 
-def _list_compared(plan: SweepPlan) -> tuple[str, ...]:
+def list_compared(plan: SweepPlan) -> tuple[str, ...]:
     """Returns what the arms of a sweep differ in on purpose, of what must be equal."""
     batch = () if plan.per_replica_batch_size is None else ("global_batch_size",)
     keys = dict.fromkeys(key for arm in plan.arms for key, _ in arm.values)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.crossover import Crossover, SearchStopped, find_crossover, judge_with
@@ -16,6 +16,7 @@ from tfbench.records.run import RunResult
 from tfbench.records.sweep import BATCH_KEY, Cell, CellResult, SweepPlan, list_cells, round_of
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.stop_signals import StopSignals
+from tfbench.sweeps.comparison import list_compared
 from tfbench.sweeps.observer import SearchObserver
 from tfbench.sweeps.search_plan import SearchPlan, at_value
 from tfbench.sweeps.sweep import POINT_TAG, Execute, cell_request
@@ -89,7 +90,7 @@ def search(
     return SearchResult(
         found=judge_with(found, made.pairs()),
         models=_fit_models(plan.key, made.runs),
-        unequal=_find_unequal(made.runs),
+        unequal=_find_unequal(made.runs, list_compared(plan.sweep)),
         results=results,
         plan=measured,
     )
@@ -213,8 +214,13 @@ def _place_results(
     return results
 
 
-def _find_unequal(runs: Sequence[_Run]) -> tuple[Difference, ...]:
-    """Returns in what the arms differ at the first value at which both finished, although it must be equal."""
+def _find_unequal(runs: Sequence[_Run], compared: Collection[str]) -> tuple[Difference, ...]:
+    """Returns in what the arms differ at the first value at which both finished, although it must be equal.
+
+    Args:
+        runs: Of the search.
+        compared: What they differ in on purpose.
+    """
     firsts: dict[tuple[int, int], _Run] = {}
     for run in runs:
         if run.result.outcome == "FINISHED":
@@ -223,7 +229,7 @@ def _find_unequal(runs: Sequence[_Run]) -> tuple[Difference, ...]:
         one, other = firsts[value, arm].outcome, firsts.get((value, 1 - arm))
         if one and other and other.outcome:
             first, second = (one, other.outcome) if arm == 0 else (other.outcome, one)
-            return find_unequal(first.result, second.result)
+            return find_unequal(first.result, second.result, compared=compared)
     return ()
 
 

@@ -9,12 +9,11 @@ from tfbench.errors import TrackingError
 from tfbench.records.fast import TRIAL_TAG
 from tfbench.records.history import HistoryEntry, Kind
 from tfbench.records.journal import read_records, read_run
-from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, list_cells, replica_counts
+from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, label_arm, list_cells, replica_counts
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
-from tfbench.sweeps.plan import own_arm
 
 
 def list_history(store: Store, *, recipe: str | None = None, status: str | None = None) -> list[HistoryEntry]:
@@ -52,12 +51,13 @@ def _open_run(store: Store, run_id: str) -> tuple[str, HistoryEntry]:
     except TrackingError as error:
         return "", HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=str(error))
     request, goes_on = result.request, may_be_running(records)
+    placed = request.recipe.distribution
     return request.tags.get(SWEEP_TAG, ""), HistoryEntry(
         kind="profile" if request.profile else "run",
         id=request.run_id,
         created=request.created,
         recipe=request.recipe.name,
-        arms=(own_arm(request.recipe).label,),
+        arms=(label_arm(placed.strategy, placed.devices, request.recipe.training.backend),),
         status="RUNNING" if goes_on else "KILLED",
         reason="" if goes_on else f"`{store.command('recover')}` says how it ended, and brings it into MLflow",
     )

@@ -5,10 +5,11 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.errors import RecipeError
+from tfbench.errors import DeviceError, RecipeError
 from tfbench.machine.devices import count_gpus
+from tfbench.machine.frameworks import describe_lack, is_installed
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import Arm, SweepPlan, Variation, list_cells
+from tfbench.records.sweep import Arm, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
 from tfbench.runs.maker import RunMaker
 from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.sweep_log import SweepLog
@@ -53,14 +54,28 @@ def make_sweep(
         observer: Told of those that were made before, of each that is made, and of the end.
 
     Raises:
+        DeviceError: The back end of an arm is not installed.
         DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
+    require_back_ends(plan)
     with opened as log:
         end = _make_runs(log, maker, observer)
     problem = try_to_show(maker.store, plan, end.results, maker.tracker)
     comparison = compare_sweep(maker.store, plan, end.results)
     return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
+
+
+def require_back_ends(plan: SweepPlan) -> None:
+    """Refuses a plan whose arms need what is not installed, before its other arms are measured in vain.
+
+    Raises:
+        DeviceError: Naming the back ends.
+    """
+    setting = list_settings(plan)[0]
+    backends = dict.fromkeys(resolve_recipe(plan, setting, arm).training.backend for arm in plan.arms)
+    if missing := [describe_lack(backend) for backend in backends if not is_installed(backend)]:
+        raise DeviceError("\n".join(missing))
 
 
 class Arms(NamedTuple):

@@ -1,5 +1,6 @@
 """From a recipe and what the command line says to the plan of a sweep."""
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import BATCH_KEY, THREAD_KEYS, Arm, SweepPlan, Variation
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, Arm, SweepPlan, Variation
 from tfbench.schema import build
 from tfbench.wording import shorten
 
@@ -32,7 +33,8 @@ def new_plan(
 
     Args:
         request: What a run of the recipe would be; the sweep gets its id.
-        arms: Each is taken once; the first is the baseline. None sets what is varied.
+        arms: Each is taken once; the first is the baseline. None sets what is varied. In the plan each says its
+            back end, unless that is TensorFlow: others may stand beside it later.
         num_rounds: How often each point is run.
         variations: What is varied.
         run_timeout_seconds: After which a run is ended.
@@ -58,7 +60,7 @@ def new_plan(
         tables=tables.to_tables(request.recipe),
         overrides=request.overrides,
         variations=tuple(variations),
-        arms=tuple(dict.fromkeys(arms)),
+        arms=tuple(dict.fromkeys(_name_back_end(arm, request.recipe) for arm in arms)),
         num_rounds=num_rounds,
         data_dir=request.data_dir,
         allows_code=request.allows_code,
@@ -67,6 +69,13 @@ def new_plan(
         time_budget_seconds=time_budget_seconds,
         per_replica_batch_size=per_replica_batch_size,
     )
+
+
+def _name_back_end(arm: Arm, recipe: Recipe) -> Arm:
+    backend = recipe.training.backend
+    if backend == "tensorflow" or BACKEND_KEY in dict(arm.values):
+        return arm
+    return dataclasses.replace(arm, values=((BACKEND_KEY, backend), *arm.values))
 
 
 def parse_arm(text: str) -> Arm:
@@ -135,6 +144,11 @@ def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation
         raise RecipeError(
             f"{origin}: must be a key of {', '.join(VARIABLE_SECTIONS)}, or {THREADS}. "
             f"Received: '{shorten(key)}'.{instead}"
+        )
+    if key == BACKEND_KEY:
+        raise RecipeError(
+            f'{origin}: back ends are compared as arms: --arm "default cpu:0" --arm "default cpu:0 backend=jax". '
+            "One for all of them is set by --backend."
         )
     kept: list[Any] = []
     for value in values:

@@ -32,6 +32,7 @@ from tfbench.store.store import Store
 
 MAX_COMMANDS = 100
 _ALWAYS_DIFFERING = ("load_average",)
+_OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another back end does not load
 
 
 def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
@@ -82,7 +83,8 @@ def find_differing(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[
         counts: dict[str, int] = {}
         for values in flat:
             value = values.get(name)
-            text = "unknown" if value is None else str(value)
+            missing = "not used" if name.startswith(_OF_FRAMEWORKS) else "unknown"
+            text = missing if value is None else str(value)
             counts[text] = counts.get(text, 0) + 1
         if len(counts) > 1 and name not in _ALWAYS_DIFFERING:
             found[name] = dict(sorted(counts.items(), key=lambda entry: -entry[1]))

@@ -1,9 +1,11 @@
 """Makes the runs of a sweep, one process each, and keeps what came of them."""
 
 import dataclasses
+import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, RecipeError, TfbenchError
 from tfbench.recipe.devices import require_usable
@@ -14,12 +16,14 @@ from tfbench.records.sweep import (
     BATCH_KEY,
     ROUND_TAG,
     SWEEP_TAG,
+    Arm,
     Cell,
     CellResult,
     SweepPlan,
     estimate_seconds,
     list_cells,
     list_settings,
+    name_point,
     resolve_recipe,
 )
 from tfbench.runs.limits import RunLimits, RunOutcome
@@ -144,6 +148,7 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
     """Builds the request for one run of a sweep."""
     setting, arm = list_settings(plan)[cell.setting], plan.arms[cell.arm]
     own_batch = () if plan.per_replica_batch_size is None else (BATCH_KEY,)
+    own_keys = (key for key, _ in arm.values)
     recipe = resolve_recipe(plan, setting, arm)
     if cell.round_number > 1:  # input pipeline and peak are those of round 1, and the checks take seconds
         recipe = dataclasses.replace(recipe, measurement=dataclasses.replace(recipe.measurement, checks=False))
@@ -151,7 +156,7 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
         recipe,
         name=None,
         data_dir=None,
-        overrides=tuple(dict.fromkeys((*plan.overrides, *setting, *own_batch))),
+        overrides=tuple(dict.fromkeys((*plan.overrides, *setting, *own_keys, *own_batch))),
         allows_code=plan.allows_code,
     )
     tags = {
@@ -170,19 +175,31 @@ def check_points(plan: SweepPlan) -> None:
     told, too, whether they can be used and the batch divides among them.
 
     Raises:
-        RecipeError: Naming every point that cannot be.
+        RecipeError: Naming every point that cannot be; what is wrong with an arm whatever the setting, once.
     """
+    settings, found = list_settings(plan), dict[tuple[str, str], list[str]]()  # by arm at all points, and problem
+    for setting, arm in itertools.product(settings, plan.arms):
+        point = name_point(plan, setting, arm)
+        for line in _find_problems(plan, setting, arm):
+            is_named = line.startswith(f"{point}: ")
+            place = (name_point(plan, {}, arm) if is_named else "", line.removeprefix(point) if is_named else line)
+            found.setdefault(place, []).append(point if is_named else "")
     problems: list[str] = []
-    for setting in list_settings(plan):
-        for arm in plan.arms:
-            try:
-                recipe = resolve_recipe(plan, setting, arm)
-                require_code_allowed(recipe, allows_code=plan.allows_code)
-                require_usable(recipe.distribution, recipe.training)
-            except (RecipeError, DeviceError) as error:
-                problems += [line for line in str(error).splitlines() if line not in problems]
+    for (everywhere, problem), points in found.items():
+        is_of_arm = len(points) == len(settings) > 1  # whatever the setting
+        problems += [f"{point}{problem}" for point in ([everywhere] if is_of_arm else dict.fromkeys(points))]
     if problems:
         raise RecipeError("\n".join(problems))
+
+
+def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> list[str]:
+    try:
+        recipe = resolve_recipe(plan, setting, arm)
+        require_code_allowed(recipe, allows_code=plan.allows_code)
+        require_usable(recipe.distribution, recipe.training)
+    except (RecipeError, DeviceError) as error:
+        return str(error).splitlines()
+    return []
 
 
 def _find_failure(cell: Cell, cells: Sequence[Cell], log: SweepLog) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.abilities import title_of
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
-from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG
+from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG, label_arm
 from tfbench.report.figures import ARM_COLORS
 from tfbench.schema import to_plain
 from tfbench.wording import cut, format_share, markdown_text
@@ -21,6 +22,7 @@ COLOR_TAG = "mlflow.runColor"
 
 REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no arm
 _STRATEGIES = ("default", "one_device", "mirrored")
+_BACKEND_COLORS = {"jax": (8, 7), "torch": (6, 5)}  # on a CPU and on a GPU, as far as can be from TensorFlow's there
 
 
 def params(result: RunResult) -> dict[str, str]:
@@ -32,10 +34,10 @@ def params(result: RunResult) -> dict[str, str]:
         tables.pop("cost", None)
     values = _flatten(tables)
     if result.placement:
-        placement = result.placement
+        placement, backend = result.placement, result.request.recipe.training.backend
         devices = ",".join(placement.devices)
         values |= {
-            "arm": result.request.tags.get(ARM_TAG) or f"{placement.strategy} {devices}",
+            "arm": result.request.tags.get(ARM_TAG) or label_arm(placement.strategy, placement.devices, backend),
             "strategy": placement.strategy,
             "devices": devices,
             "num_replicas": placement.num_replicas,
@@ -110,7 +112,8 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
     if request.recipe.cost.price_per_hour is not None:
         values |= {"tfbench.currency": request.recipe.cost.currency, "tfbench.instance": request.recipe.cost.instance}
     if result.placement:
-        values[COLOR_TAG] = color_of(result.placement.strategy, result.placement.devices)
+        backend = request.recipe.training.backend
+        values[COLOR_TAG] = color_of(result.placement.strategy, result.placement.devices, backend)
         values["tfbench.hardware"] = ", ".join(dict.fromkeys(result.placement.hardware))
     if result.dataset:
         values["tfbench.data"] = data_source(result)
@@ -165,11 +168,14 @@ def data_source(result: RunResult) -> str:
     return f"synthetic, {source}" if result.is_synthetic and "synthetic" not in source else source
 
 
-def color_of(strategy: str, devices: Sequence[str]) -> str:
+def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
     """Returns the colour of an arm in MLflow's tables and charts; a sweep sees to it that its arms differ."""
+    has_gpu = any(device.startswith("gpu") for device in devices)
+    if backend in _BACKEND_COLORS:  # of one device each
+        return ARM_COLORS[_BACKEND_COLORS[backend][has_gpu]]
     if strategy not in _STRATEGIES or len(devices) > 2:
         return ARM_COLORS[min(4 + len(devices).bit_length(), 8)]
-    return ARM_COLORS[2 * _STRATEGIES.index(strategy) + any(device.startswith("gpu") for device in devices)]
+    return ARM_COLORS[2 * _STRATEGIES.index(strategy) + has_gpu]
 
 
 def describe(result: RunResult, summary: Summary) -> str:
@@ -181,7 +187,8 @@ def describe(result: RunResult, summary: Summary) -> str:
         lines += ["Synthetic data: the accuracy says nothing of the real task.", ""]
     if placement:
         lines.append(
-            f"- {placement.strategy} on {', '.join(placement.devices)}, global batch size {placement.global_batch_size}"
+            f"- {placement.strategy} on {', '.join(placement.devices)} by {title_of(recipe.training.backend)}, "
+            f"global batch size {placement.global_batch_size}"
         )
     if result.model:
         lines.append(f"- {result.model.num_parameters:,} parameters")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import curve_metric
-from tfbench.records.sweep import SWEEP_TAG, SweepPlan
+from tfbench.records.sweep import BACKEND_KEY, SWEEP_TAG, SweepPlan
 from tfbench.report.figures import ARM_COLORS
 from tfbench.report.formats import format_speed, format_time
 from tfbench.schema import to_plain
@@ -100,9 +100,9 @@ def _list_points(curve: Curve) -> str:
 def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str, speedup: float | None) -> None:
     """Adds to a run of a sweep what is known since the others are made; a colour that a user chose stays."""
     metrics = {} if speedup is None or run.data.metrics.get(SPEEDUP) == speedup else {SPEEDUP: speedup}
-    strategy, devices = (run.data.params.get(name, "") for name in ("strategy", "devices"))
+    strategy, devices, backend = (run.data.params.get(name, "") for name in ("strategy", "devices", BACKEND_KEY))
     tags = {_PARENT_TAG: parent}
-    if run.data.tags.get(COLOR_TAG) == color_of(strategy, devices.split(",")):
+    if run.data.tags.get(COLOR_TAG) == color_of(strategy, devices.split(","), backend):
         tags[COLOR_TAG] = _color(curve)
     tags = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
     if metrics or tags:

@@ -166,6 +166,7 @@ OVERVIEW = View(
         "params.`model.name`",
         "params.`strategy`",
         "params.`devices`",
+        "params.`training.backend`",
         "params.`training.global_batch_size`",
         "metrics.`summary/num_parameters`",
         f"metrics.`{SPEED}`",

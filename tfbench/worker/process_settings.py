@@ -2,9 +2,9 @@
 
 from tfbench import backends
 from tfbench.errors import DeviceError, MeasurementError
+from tfbench.machine.frameworks import describe_lack
 from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without
 from tfbench.recipe import registry
-from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
 
@@ -22,10 +22,7 @@ def import_keras(recipe: Recipe) -> None:
     except ModuleNotFoundError as error:
         if error.name != backend:
             raise
-        raise DeviceError(
-            f"training.backend: {BACKEND_TITLES[backend]} is not installed. "
-            f'pip install "{"tfbench" if backend == "tensorflow" else f"tfbench[{backend}]"}".'
-        ) from error
+        raise DeviceError(describe_lack(backend)) from error
     import keras
 
     if keras.backend.backend() != backend:

@@ -2,37 +2,58 @@
 
 from typing import Any
 
+import pytest
+
 from floors import no_floor
 from sweeps import build_brief
+from tfbench.analysis.comparison.back_ends import name_arms
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.sweep import replica_arms
 from tfbench.sweeps.plan import parse_arm
 
 BATCH = "training.global_batch_size"
+LABELS = {"tensorflow": "default cpu:0", **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")}}
 SETTINGS: dict[str, dict[str, Any]] = {
     "tensorflow": {"settings": {"compiler": "graph", "precision": "float32"}, "environment": {"tensorflow": "2.21.0"}},
     "jax": {
         "settings": {"compiler": "xla", "precision": "float32", "backend": "jax"},
         "environment": {"tensorflow": None, "jax": "0.10.2"},
     },
+    "torch": {
+        "settings": {"compiler": "eager", "precision": "float32", "backend": "torch"},
+        "environment": {"tensorflow": None, "torch": "2.13.0"},
+    },
 }
 
 
-def build(backend: str, speed: float, round_number: int | None, **equals: Any) -> RunBrief:
-    values = "" if backend == "tensorflow" else f" backend={backend}"
+def build(backend: str, speed: float, round_number: int | None, batch: int = 32, **equals: Any) -> RunBrief:
     return build_brief(
         speed,
-        arm=parse_arm(f"default cpu:0{values}"),
+        arm=parse_arm(LABELS[backend]),
+        batch=batch,
         round_number=round_number,
-        run_id=f"{backend}{round_number}",
+        run_id=f"{backend}{batch}{round_number}",
         settings={
-            BATCH: 32,
+            BATCH: batch,
             "training.backend": backend,
             "training.compiler": SETTINGS[backend]["settings"]["compiler"],
         },
-        equals={"global_batch_size": 32, **SETTINGS[backend], **equals},
+        equals={"global_batch_size": batch, **SETTINGS[backend], **equals},
     )
+
+
+def sweep_of(speeds: dict[int, dict[str, float]], baseline: str | None = None) -> Comparison:
+    """Compares a sweep of three rounds: batch size to the speeds of the back ends, which scatter by one percent."""
+    briefs = [
+        build(name, speed * (1 + 0.01 * ((number + place) % 3 - 1)), number, batch)
+        for batch, of_backends in speeds.items()
+        for place, (name, speed) in enumerate(of_backends.items())
+        for number in (1, 2, 3)
+    ]
+    return compare(briefs, no_floor, keys=[BATCH], baseline=baseline)
 
 
 def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
@@ -46,7 +67,8 @@ def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
     assert speedup
     assert (round(speedup.ratio, 6), speedup.judgement) == (1.6, "faster")
     verdict = "\n".join(find_verdict(found))
-    assert "(TensorFlow's by TensorFlow's graph, JAX's by XLA)" in verdict
+    assert "(TensorFlow: its graph; JAX: XLA)" in verdict
+    assert verdict.startswith("JAX is faster than TensorFlow for the recipe as it is: 1.6 times its speed.")
     assert "equal on all back ends" in verdict
 
 
@@ -75,3 +97,82 @@ def test_one_back_end_is_no_comparison_of_several() -> None:
     found = compare([build("jax", 100.0, number) for number in (1, 2)], no_floor)
     assert found.compared == ()
     assert "back ends" not in "\n".join(find_verdict(found))
+
+
+def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_decided() -> None:
+    found = sweep_of(
+        {
+            8: {"tensorflow": 100.0, "jax": 80.0, "torch": 125.0},
+            64: {"tensorflow": 400.0, "jax": 800.0, "torch": 500.0},
+            512: {"tensorflow": 1000.0, "jax": 1500.0, "torch": 500.0},
+            4096: {"tensorflow": 3000.0, "jax": 3000.0, "torch": 1000.0},
+        }
+    )
+    first, second, *_ = find_verdict(found)
+    assert first == (
+        "Use PyTorch up to batch 8 (1.25 times as fast as the next, TensorFlow) and JAX from batch 64 to 512 (1.5 to "
+        "1.6 times as fast as the next); at batch 4,096 these runs do not decide between TensorFlow and JAX."
+    )
+    assert second == "JAX is faster than TensorFlow for global_batch_size=64, 512: 1.5 to 2 times its speed."
+
+
+@pytest.mark.parametrize("baseline", LABELS.values())
+def test_the_fastest_of_three_arms_is_the_same_whichever_is_the_baseline(baseline: str) -> None:
+    speeds = {"tensorflow": 100.0, "jax": 160.0, "torch": 120.0}
+    told = find_verdict(sweep_of({32: speeds, 64: speeds}, baseline))[0]
+    assert told == "Use JAX for every setting that was measured: 1.33 times as fast as the next, PyTorch."
+    assert find_verdict(sweep_of({32: speeds}, baseline))[0] == "Use JAX: 1.33 times as fast as the next, PyTorch."
+
+
+def test_no_arm_is_called_the_fastest_of_equals_or_where_one_is_missing() -> None:
+    equal = {"tensorflow": 100.0, "jax": 100.0, "torch": 100.0}
+    two_ahead = {"tensorflow": 50.0, "jax": 100.0, "torch": 100.0}
+    for speeds in (equal, two_ahead):
+        assert not any(text.startswith("Use ") for text in find_verdict(sweep_of({32: speeds, 64: speeds})))
+    missing = sweep_of(
+        {32: {"tensorflow": 100.0, "jax": 200.0, "torch": 50.0}, 64: {"tensorflow": 100.0, "jax": 200.0}}
+    )
+    assert find_verdict(missing)[0] == (
+        "Use JAX up to batch 32 (2 times as fast as the next, TensorFlow); at batch 64 not all arms are measured, or "
+        "comparable."
+    )
+
+
+def test_arms_that_differ_in_more_than_their_back_end_keep_their_names() -> None:
+    assert name_arms({"default cpu:0": "tensorflow", "default gpu:0 backend=jax": "jax"}) == {
+        "default cpu:0": "default cpu:0",
+        "default gpu:0 backend=jax": "default gpu:0 backend=jax",
+    }
+    assert name_arms({"default cpu:0": "jax", "default cpu:0 backend=tensorflow": "tensorflow"}) == {
+        "default cpu:0": "JAX",  # of a recipe that names it
+        "default cpu:0 backend=tensorflow": "TensorFlow",
+    }
+
+
+def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_back_end() -> None:
+    unnamed = build("jax", 160.0, 1)  # of a recipe that names its back end, and a sweep that did not
+    unnamed.tags["tfbench.arm"] = "default cpu:0"
+    named = build("tensorflow", 100.0, 2)
+    named.tags["tfbench.arm"] = "default cpu:0 backend=tensorflow"
+    found = compare([build("tensorflow", 100.0, 1), named, unnamed], no_floor)
+    assert found.arms == (LABELS["tensorflow"], LABELS["jax"])
+
+
+def test_one_arm_has_its_range_of_speeds_as_its_verdict() -> None:
+    found = sweep_of({32: {"jax": 1000.0}, 512: {"jax": 3000.0}})
+    assert find_verdict(found) == (
+        "One arm was measured, default cpu:0 backend=jax: its speed lies between 1,000 samples/s for "
+        "global_batch_size=32 and 3,000 samples/s for global_batch_size=512.",
+    )
+
+
+def test_replicas_beside_another_back_end_are_no_scaling_and_no_cause() -> None:
+    (two,) = replica_arms("cpu", [2])
+    runs = [build("jax", 160.0, number) for number in (1, 2, 3)]
+    equals = {"global_batch_size": 32, **SETTINGS["tensorflow"]}
+    runs += [build_brief(80.0, arm=two, round_number=number, equals=equals) for number in (1, 2, 3)]
+    found = compare(runs, no_floor, keys=[])
+    assert find_scaling(found) is None
+    told = find_verdict(found)[0]
+    assert told.startswith("mirrored cpu:0,cpu:1 is slower than default cpu:0 backend=jax")
+    assert "not broken down" not in told

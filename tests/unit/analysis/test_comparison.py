@@ -249,7 +249,7 @@ def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
     verdict = find_verdict(found)
     assert verdict[1] == f"{MIRRORED} is faster than {DEFAULT} for global_batch_size=128: 2 times its speed."
     assert verdict[2].startswith(
-        f"{MIRRORED} is slower than {DEFAULT} for global_batch_size=32; global_batch_size=64: 0.5 times its speed. "
+        f"{MIRRORED} is slower than {DEFAULT} for global_batch_size=32, 64: 0.5 times its speed. "
         "A step takes 637 to 1,274 ms there, for 16 to 32 samples a replica and an exchange of "
     )
     assert verdict[0] == (

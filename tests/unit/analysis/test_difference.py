@@ -391,3 +391,19 @@ def test_json_has_units_directions_and_the_judgement() -> None:
         "better": "higher",
     }
     assert {"name": "git_dirty", "a": None, "b": True} in written["causes"]["environment"]
+
+
+def test_runs_of_two_back_ends_are_compared_as_these() -> None:
+    jax = {
+        "settings": build_settings(backend="jax", compiler="xla"),
+        "environment": build_environment(tensorflow=None, jax="0.10.2"),
+    }
+    training = {"epochs": 1, "backend": "jax"}
+    found = compare(*build_pair(recipe=recipe_with(training=training), **jax))
+    assert found.unequal == ()
+    assert difference_lines(found, 200)[3].startswith("Comparable, as TensorFlow against JAX: all that must be equal")
+    assert difference_json(found)["backends"] == ["tensorflow", "jax"]
+    other = compare(
+        *build_pair(recipe=recipe_with(training={"epochs": 1, "backend": "jax", "global_batch_size": 64}), **jax)
+    )
+    assert [one.name for one in other.unequal] == ["global_batch_size"]

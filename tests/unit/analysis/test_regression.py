@@ -199,6 +199,18 @@ def test_an_unequal_recipe_is_seen_before_anything_is_run() -> None:
     ]
 
 
+def test_a_baseline_of_another_back_end_is_refused_whatever_version_it_is_of() -> None:
+    jax = build_recipe(training={"backend": "jax"})
+    then = build_sample(*BASE, environment=build_environment(tfbench="0.0.9"))
+    settings = build_settings(backend="jax", compiler="xla")
+    runs = [(build_result(request=build_request(recipe=jax), settings=settings), speed) for speed in BASE]
+    now = make_sample(runs, group="now")
+    for first, second, sides in ((then, now, ("tensorflow", "jax")), (now, then, ("jax", "tensorflow"))):
+        assert [(one.a, one.b) for one in find_unequal(first, second) if one.name == "backend"] == [sides]
+    assert find_unequal_request(then, build_request(recipe=jax))[0].name == "backend"
+    assert not any(one.name == "backend" for one in find_unequal_request(now, build_request(recipe=jax)))
+
+
 def test_runs_of_one_sample_must_be_alike() -> None:
     runs = [(build_result(), 100.0), (build_result(environment=build_environment(hostname="other")), 100.0)]
     with pytest.raises(ComparisonError, match="the runs of group g are not alike: they differ in hostname"):

@@ -60,7 +60,7 @@ def test_list_shows_recipes_models_and_data_sets_aligned(tfbench: Cli) -> None:
 def test_list_ends_its_lines_between_words(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = tfbench("list").stdout.splitlines()
-    assert max(map(len, lines[:-1])) <= 80
+    assert max(map(len, lines)) <= 80
     start = next(index for index, line in enumerate(lines) if "AlexNet in one tower" in line)
     assert lines[start].endswith(" one tower,") and lines[start + 1].strip() == "with about 75 million parameters."
 
@@ -153,6 +153,19 @@ def test_validate_checks_the_points_of_a_sweep_and_names_code(tfbench: Cli) -> N
     assert done.stdout.startswith(
         "swept.toml: swept with global_batch_size=-1, default: training.global_batch_size: must"
     )
+
+
+def test_validate_names_a_shipped_recipe_by_its_name_and_keeps_to_the_terminal(
+    tfbench: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = ("validate", "mnist_mlp", "sine_lstm", "--backend", "jax")
+    lines = tfbench(*wrong).stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["mnist_mlp", "sine_lstm"]
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("tfbench.cli.validate.is_terminal", lambda: True)
+    narrow = tfbench(*wrong).stdout
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert narrow.split() == " ".join(lines).split()
 
 
 def test_validate_sets_values_as_run_does(tfbench: Cli) -> None:

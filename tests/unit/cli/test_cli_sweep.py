@@ -144,14 +144,12 @@ def test_what_several_replicas_cannot_do_is_measured_on_one(
     assert re.findall("^  arm       (.*)$", done.stdout, re.MULTILINE) == ["default cpu:0"]
 
 
-def test_one_arm_is_said_to_compare_no_devices(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_arm_is_said_to_compare_nothing(tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "count_gpus", pytest.fail)  # the recipe says where
     for arguments in (("--arm", "one_device cpu:0"), ("--set", "distribution.strategy=one_device")):
         done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
         assert done.stdout.count("  arm       one_device") == 1
-        assert "One arm compares no devices: give --arm once for each" in done.stdout
+        assert "One arm compares nothing: give --arm once for each" in done.stdout
 
 
 def test_a_full_sweep_trains_all_epochs(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:

@@ -55,6 +55,22 @@ def test_arms_too_long_for_a_line_have_their_figures_below_them() -> None:
     assert lines[place + 1].startswith("    ") and lines[place + 1].endswith(" +")
 
 
+def test_what_most_settings_share_stands_above_them_once() -> None:
+    compiled = "training.compiler"
+    briefs = [
+        build_brief(arm=arm, batch=batch, settings={BATCH: batch, WIDTH: [1000], compiled: compiler})
+        for batch, compiler in ((32, "graph"), (64, "graph"), (64, "xla"))
+        for arm in ARMS
+    ]
+    lines = comparison_lines(compare(briefs, no_floor, keys=[BATCH, compiled]), 80)
+    assert lines[1] == "Unless said otherwise: compiler=graph"
+    assert [line.partition(",")[0] for line in lines[2:] if not line.startswith(" ")] == [
+        "global_batch_size=32",
+        "global_batch_size=64",
+        "global_batch_size=64 compiler=xla",
+    ]
+
+
 def test_empty_columns_are_left_out_first_and_nobody_misses_them() -> None:
     header, rows = ("name", "size", "kernel", "speed"), [("one", "1", "", "100.0")]
     assert fitting_lines(header, rows, 20, left=("name",), drop=("size", "kernel")) == [

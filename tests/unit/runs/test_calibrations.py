@@ -134,6 +134,8 @@ def test_floors_stand_in_a_table() -> None:
     assert head.split("  ")[0].strip() == "created, UTC"
     assert row.endswith(f"bench  {floor.group}")
     assert "test    one_device on cpu:0  32     3       " in row
+    key = dataclasses.replace(floor.key, settings=(*floor.key.settings, "backend=jax"))
+    assert "one_device on cpu:0 by JAX" in floor_table([dataclasses.replace(floor, key=key)], 120)[1]
 
 
 @pytest.fixture

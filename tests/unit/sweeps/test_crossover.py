@@ -25,6 +25,7 @@ from tfbench.report.sweep.crossover import crossover_lines, crossover_sentences,
 from tfbench.runs import session
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.store import briefs
+from tfbench.sweeps import making
 from tfbench.sweeps.crossover import SearchResult, search
 from tfbench.sweeps.plan import parse_arm
 from tfbench.sweeps.search_plan import SearchPlan, at_value, count_replicas, parse_range
@@ -387,6 +388,39 @@ def test_crossover_tells_plan_points_table_and_findings(tfbench: Cli, fake: Call
     assert again.stdout.splitlines()[0] in text
 
 
+def test_crossover_between_back_ends_calls_them_by_name_and_compares_them(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "is_installed", lambda backend: True)
+    runs = fake()
+    own = ("--arm", "default cpu:0", "--arm", "default cpu:0 backend=jax", "--repeats", "2")
+    done = tfbench(*ARGUMENTS[:6], *own, "--format", "json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["between"], document["unequal"]) == ([own[1], own[3]], [])
+    assert document["sentences"][0].startswith("JAX overtakes TensorFlow at global_batch_size 6")
+    assert document["comparison"]["verdict"][0].startswith("Use TensorFlow up to batch ")
+    assert "from where on is JAX faster than TensorFlow?" in " ".join(done.stderr.split())
+    assert "Cost of a step, fitted to the runs\n  TensorFlow  1 ms + 10 us a sample" in done.stderr
+    assert not any(word in done.stderr for word in ("GPU", "replica", "strategy"))
+    assert {request.recipe.training.backend for request in runs.requests} == {"tensorflow", "jax"}
+    assert "training.backend" in runs.requests[1].overrides  # which commands that are advised are made of
+
+
+def test_a_back_end_that_is_not_installed_is_said_before_anything_runs(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "is_installed", lambda backend: backend == "tensorflow")
+    runs, arms = fake(), ("--arm", "default cpu:0", "--arm", "default cpu:0 backend=jax")
+    for command in (ARGUMENTS[:6], ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64")):
+        done = tfbench(*command, *arms)
+        assert (done.exit_code, done.stderr) == (
+            2,
+            'Error: training.backend: JAX is not installed. pip install "tfbench[jax]".\n',
+        )
+    assert runs.requests == []
+
+
 def test_crossover_gives_json(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     fake(lambda batch, strategy: "FAILED" if batch > 3000 else None)
     done = tfbench(*ARGUMENTS, "--format", "json", "--repeats", "2", "--seconds", "1")
@@ -428,13 +462,14 @@ def test_gpus_are_counted_for_the_step_of_the_batch_size(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vary", f"{KEY}=1..64"], "Missing option '--between'"),
+        (["--vary", f"{KEY}=1..64"], "name the two arms to compare: --between ARM ARM, or --arm ARM twice."),
+        (["--vary", f"{KEY}=1..64", "--between", *ARMS, "--arm", ARMS[0]], "name the two arms to compare"),
         (["--between", *ARMS], "Missing option '--vary'"),
         (["--vary", f"{KEY}=1,64", "--between", *ARMS], "must be KEY=LOW..HIGH"),
         (["--vary", f"{KEY}=1..2", "--between", *ARMS], "a range needs two or more multiples of 2"),
         (
             ["--vary", f"{KEY}=1..64", "--between", ARMS[0], ARMS[0]],
-            '--between: both arms are "default cpu:0". Name two.',
+            'both arms are "default cpu:0". Name two.',
         ),
         (
             ["--vary", f"{KEY}=1..64", "--between", ARMS[0], "a b c"],

@@ -8,7 +8,7 @@ import pytest
 
 from builders import build_recipe
 from fake_runs import FakeRuns, Fate
-from sweeps import build_plan
+from sweeps import TWO_ARMS, build_plan
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.errors import (
     DatasetError,
@@ -36,6 +36,7 @@ from tfbench.store.sweep_log import (
 )
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import sweep
+from tfbench.sweeps.plan import parse_arm
 from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
 
 
@@ -297,6 +298,14 @@ def test_every_point_that_cannot_be_is_named_before_anything_runs() -> None:
     lines = str(error.value).splitlines()
     assert len(lines) == 4  # two values under two arms
     assert "global_batch_size=0, default cpu:0" in lines[0]
+
+
+def test_what_is_wrong_with_an_arm_at_every_size_is_named_once() -> None:
+    arms = (TWO_ARMS[0], parse_arm("default cpu:0 backend=jaxx"))
+    with pytest.raises(RecipeError) as error:
+        check_points(build_plan(arms=arms))
+    (line,) = str(error.value).splitlines()
+    assert line.startswith("test, default cpu:0 backend=jaxx: training.backend: must be")
 
 
 def test_batches_that_do_not_divide_among_the_replicas_are_named_before_anything_runs() -> None:

@@ -86,6 +86,7 @@ def test_values_are_read_as_they_are_typed(text: str, key: str, values: tuple[An
         ("distribution.strategy=default,mirrored", "Arms vary the distribution: --arm"),
         ("training.epochs=[1", "is no list of values"),
         ("training.epochs=[]", "needs at least one value"),
+        ("training.backend=tensorflow,jax", 'back ends are compared as arms: --arm "default cpu:0" --arm "default'),
     ],
 )
 def test_what_cannot_be_varied_is_said(text: str, message: str) -> None:
@@ -137,7 +138,7 @@ def test_what_an_arm_cannot_set_is_refused(text: str, message: str) -> None:
 
 def test_what_is_varied_is_no_arm_s_own() -> None:
     arms = [parse_arm("default cpu:0"), parse_arm("default cpu:0 backend=jax")]
-    varied = [Variation(key="training.backend", values=("tensorflow", "torch"))]
+    varied = [Variation(key="training.backend", values=("tensorflow", "torch"))]  # as older records have it
     with pytest.raises(RecipeError, match=r"^default cpu:0 backend=jax: training\.backend is varied already"):
         new_plan(build_request(recipe=build_recipe()), arms, num_rounds=1, variations=varied)
 
@@ -151,6 +152,14 @@ def test_threads_that_are_varied_are_no_arm_s_own_either() -> None:
             num_rounds=1,
             variations=[Variation(key="threads", values=(1, 2))],
         )
+
+
+def test_each_arm_says_its_back_end_where_the_recipe_has_another_than_tensorflow() -> None:
+    request = build_request(recipe=build_recipe(training={"backend": "jax"}))
+    arms = [parse_arm(text) for text in ("default cpu:0", "default cpu:0 backend=torch", "default cpu:0 backend=jax")]
+    plan = new_plan(request, arms, num_rounds=1)
+    assert [arm.label for arm in plan.arms] == ["default cpu:0 backend=jax", "default cpu:0 backend=torch"]
+    assert new_plan(request, plan.arms, num_rounds=1).arms == plan.arms
 
 
 def test_the_old_key_of_the_compiler_is_read_in_an_arm() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from builders import build_placement, build_recipe, build_request, build_result
 from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.metrics import CURVE_METRICS, EPOCH_METRICS, METRICS, SWEEP_METRICS
+from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import SweepPlan, Variation, replica_arms
 from tfbench.report.figures import ARM_COLORS
 from tfbench.tracking import fields
@@ -162,8 +164,8 @@ def test_arms_that_are_usual_differ_in_their_colours() -> None:
     cpu, gpu = (tuple(f"{kind}:{index}" for index in range(16)) for kind in ("cpu", "gpu"))
     arms = [("default", cpu[:1]), ("default", gpu[:1]), ("one_device", cpu[:1]), ("one_device", gpu[:1])]
     arms += [("mirrored", cpu[:2]), *(("mirrored", gpu[:count]) for count in (2, 4, 8))]
-    assert len({fields.color_of(*arm) for arm in arms}) == len(arms)
-    assert fields.color_of("another", gpu) in ARM_COLORS
+    assert len({fields.color_of(*arm, "tensorflow") for arm in arms}) == len(arms)
+    assert fields.color_of("another", gpu, "tensorflow") in ARM_COLORS
 
 
 def build_curve(*sizes: int, names: tuple[str, ...] = tuple(CURVE_METRICS)) -> Curve:
@@ -225,3 +227,18 @@ def test_colours_are_told_apart_by_whoever_looks(sight: str) -> None:
     for a, b in itertools.combinations(colors, 2):
         distance = sum((p - q) ** 2 for p, q in zip(lab(a, sight), lab(b, sight), strict=True)) ** 0.5
         assert distance > 15, f"{a} and {b}"
+
+
+def test_a_run_says_its_back_end_in_its_arm_its_note_and_its_colour() -> None:
+    def build(backend: str) -> RunResult:
+        recipe = build_recipe(training={"backend": backend})
+        return build_result(request=build_request(recipe=recipe), placement=build_placement(strategy="default"))
+
+    runs = {backend: build(backend) for backend in ("tensorflow", "jax", "torch")}
+    assert [fields.params(run)["arm"] for run in runs.values()] == [
+        "default cpu:0",
+        "default cpu:0 backend=jax",
+        "default cpu:0 backend=torch",
+    ]
+    assert len({fields.tags(run, None)[fields.COLOR_TAG] for run in runs.values()}) == 3
+    assert "default on cpu:0 by JAX, global batch size 32" in fields.describe(runs["jax"], Summary(metrics={}))

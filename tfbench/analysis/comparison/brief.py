@@ -10,7 +10,7 @@ from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.jit_compile import COMPILER_KEY
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.sweep import BATCH_KEY
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import to_plain
 
 FORMAT_VERSION = 4  # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler
@@ -51,13 +51,12 @@ class RunBrief:
     @property
     def arm(self) -> str:
         """Strategy and devices: "mirrored cpu:0,cpu:1"; with the back end, where it is not TensorFlow."""
-        backend = "" if self.backend == "tensorflow" else f"backend={self.backend}"
-        return " ".join(part for part in (self.strategy, ",".join(self.devices), backend) if part)
+        return label_arm(self.strategy, self.devices, self.backend)
 
     @property
     def backend(self) -> str:
         """The framework that trained."""
-        return str(self.settings.get("training.backend", "tensorflow"))
+        return str(self.settings.get(BACKEND_KEY, "tensorflow"))
 
     @property
     def speed(self) -> float | None:
@@ -103,7 +102,7 @@ def differing_keys(briefs: Sequence[RunBrief]) -> list[str]:
     keys = dict.fromkeys(key for brief in briefs for key in brief.settings)
     mixes = len({brief.backend for brief in briefs}) > 1
     # A back end is part of the arm, and of several each has compilers of its own.
-    left_out = ("measurement.", "training.seed", "training.backend", *((COMPILER_KEY,) if mixes else ()))
+    left_out = ("measurement.", "training.seed", BACKEND_KEY, *((COMPILER_KEY,) if mixes else ()))
     differing = [
         key
         for key in keys

@@ -31,14 +31,14 @@ def describe_cause(entries: Sequence[Entry], base: Entry) -> str:
 
     Args:
         entries: Of one arm, at the settings at which it is slower, the slowest last; with runs.
-        base: What the last of them is slower than. Of other devices, they are as good a reason as the replicas.
+        base: What the last of them is slower than. Other devices, or back ends, are as good a reason as the replicas.
 
     Returns:
         Sentences after a blank; "" where nothing is known.
     """
     has_replicas = len(entries[-1].runs[0].devices) > 1
     parts = [_describe_steps(entries)] if has_replicas else []
-    if has_replicas and _hardware(entries[-1]) == _hardware(base):
+    if has_replicas and _place(entries[-1]) == _place(base):
         parts.append(_describe_measuring(entries[-1]))
     shares = [share for entry in entries if (share := input_share(entry)) is not None and is_input_large(share)]
     if shares:
@@ -135,9 +135,9 @@ def _describe_measuring(entry: Entry) -> str:
     return f"{start}The replicas' net cost was not broken down: {rest_sentence(entry)}"
 
 
-def _hardware(entry: Entry) -> set[str]:
+def _place(entry: Entry) -> set[str]:
     kinds = {device.partition(":")[0] for run in entry.runs for device in run.devices}
-    return kinds | {name for run in entry.runs for name in run.hardware}
+    return kinds | {name for run in entry.runs for name in (*run.hardware, run.backend)}
 
 
 def _per_replica(entry: Entry) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, differing_keys
-from tfbench.analysis.comparison.equality import OF_BACKENDS, Difference, find_unequal_values
+from tfbench.analysis.comparison.equality import Difference, find_unequal_values
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
@@ -16,6 +16,7 @@ from tfbench.records.sweep import ARM_TAG, BATCH_KEY, SWEEP_TAG, round_of
 
 # Returns the noise floor of runs like one, if there is one.
 FindFloor = Callable[[RunBrief], NoiseFloor | None]
+_Split = tuple[list[RunBrief], list[RunBrief]]  # runs of a point that are kept, and those that are left out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +45,17 @@ class Entry:
     speedup: Speedup | None = None
     unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
     left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
+    floor: NoiseFloor | None = None  # of runs like these
+
+    @property
+    def measured(self) -> Runs:
+        """Its runs, to be judged."""
+        return Runs(
+            arm=self.arm,
+            speeds=tuple(run.speed or math.nan for run in self.runs),
+            rounds=tuple(round_of(run.tags) for run in self.runs),
+            floor=self.floor,
+        )
 
     @property
     def global_batch_size(self) -> int | None:
@@ -96,6 +108,7 @@ class _Rules:
     baseline: str
     allows_unequal: bool  # compare runs that differ in what must be equal all the same
     compared: Collection[str]  # of what must be equal: in which arms may differ
+    find_floor: FindFloor
 
 
 @dataclasses.dataclass(slots=True)
@@ -156,20 +169,21 @@ def compare(
     Returns:
         All but `own_settings` and `unreadable`, which the caller may know.
     """
-    failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or ())))]
+    name_of = _name_alone if arms is None else arm_of
+    failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]
     measured = [brief for brief in briefs if brief.speed]
     keys = list(differing_keys(measured) if keys is None else keys)
     names = _name_arms(measured, is_planned=arms is not None)
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
     chosen = baseline if baseline in arms else (arms[0] if arms else "")
-    rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared)
+    rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared, find_floor=find_floor)
     grid = _Grid(settings)
     num_planned = len(grid.rows)
     for brief in measured:
         grid.add_run({key: setting_value(brief.settings, key) for key in keys}, names[brief.run_id], brief)
     for failure in failed:
         grid.add_failure(failure)
-    rows = _judge([_make_row(*place, arms, rules) for place in grid.rows.values()], rules, find_floor)
+    rows = _judge([_make_row(*place, arms, rules) for place in grid.rows.values()], rules)
     return Comparison(
         recipes=tuple(dict.fromkeys(brief.recipe for brief in briefs)),
         keys=tuple(keys),
@@ -205,9 +219,17 @@ def _name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str
     has settings of this machine and of that one.
     """
     machines = {brief.run_id: (brief.equals.get("environment") or {}).get("hostname") for brief in briefs}
+    names = {brief.run_id: arm_of(brief) if is_planned else _name_alone(brief) for brief in briefs}
     if is_planned or len(set(machines.values())) < 2:
-        return {brief.run_id: arm_of(brief) for brief in briefs}
-    return {brief.run_id: f"{arm_of(brief)} on {machines[brief.run_id]}" for brief in briefs}
+        return names
+    return {run_id: f"{name} on {machines[run_id]}" for run_id, name in names.items()}
+
+
+def _name_alone(brief: RunBrief) -> str:
+    """Returns the column of a run beside others than its sweep's, where each is to say its back end, and one way."""
+    words = [word for word in arm_of(brief).split() if word != "backend=tensorflow"]
+    own = f"backend={brief.backend}"
+    return " ".join([*words, *([own] if brief.backend != "tensorflow" and own not in words else [])])
 
 
 def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequence[str], rules: _Rules) -> Row:
@@ -215,11 +237,10 @@ def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequenc
     split = {arm: _split_unequal(cell.runs, rules) for arm, cell in cells.items()}
     base = split[rules.baseline][0] if arms else []
     entries: dict[str, Entry] = {}
-    for arm, (kept, left_out) in split.items():
-        entry = _make_entry(arm, kept, left_out, cells[arm].failure)
-        if base and kept and arm != rules.baseline:
-            compared = (*rules.compared, *(OF_BACKENDS if base[0].backend != kept[0].backend else ()))
-            unequal = find_unequal_values(base[0].equals, kept[0].equals, compared=compared)
+    for arm in arms:
+        entry = _make_entry(arm, split[arm], cells[arm].failure, rules.find_floor)
+        if base and entry.runs and arm != rules.baseline:
+            unequal = find_unequal_values(base[0].equals, entry.runs[0].equals, compared=rules.compared)
             entry = dataclasses.replace(entry, unequal=unequal)
         entries[arm] = entry
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
@@ -232,22 +253,25 @@ def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequenc
     )
 
 
-def _make_entry(arm: str, kept: Sequence[RunBrief], left_out: Sequence[RunBrief], failure: Failure | None) -> Entry:
+def _make_entry(arm: str, split: _Split, failure: Failure | None, find_floor: FindFloor) -> Entry:
+    kept, left_out = split
     if not kept:
         outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
         return Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
     speeds = [brief.speed or math.nan for brief in kept]
+    floors = {find_floor(brief) for brief in kept}  # runs of several lengths have no floor in common
     entry = Entry(
         arm=arm,
         runs=tuple(kept),
         speed=geometric_mean(speeds),
         interval=log_interval(speeds),
         left_out=tuple(left_out),
+        floor=floors.pop() if len(floors) == 1 else None,
     )
     return dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason) if failure else entry
 
 
-def _split_unequal(runs: Sequence[RunBrief], rules: _Rules) -> tuple[list[RunBrief], list[RunBrief]]:
+def _split_unequal(runs: Sequence[RunBrief], rules: _Rules) -> _Split:
     """Returns the runs that are like the newest in what must be equal, and the others."""
     if rules.allows_unequal or not runs:
         return list(runs), []
@@ -259,7 +283,7 @@ def _split_unequal(runs: Sequence[RunBrief], rules: _Rules) -> tuple[list[RunBri
     )
 
 
-def _judge(rows: Sequence[Row], rules: _Rules, find_floor: FindFloor) -> list[Row]:
+def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
     """Puts in the speed-ups over the baseline, of all settings and arms at once."""
     baseline = rules.baseline
     places = [
@@ -268,24 +292,11 @@ def _judge(rows: Sequence[Row], rules: _Rules, find_floor: FindFloor) -> list[Ro
         for arm, entry in row.entries.items()
         if arm != baseline and entry.runs and row.entries[baseline].runs and (rules.allows_unequal or not entry.unequal)
     ]
-    pairs = [
-        (_runs_of(rows[place].entries[baseline], find_floor), _runs_of(rows[place].entries[arm], find_floor))
-        for place, arm in places
-    ]
+    pairs = [(rows[place].entries[baseline].measured, rows[place].entries[arm].measured) for place, arm in places]
     judged = [dict(row.entries) for row in rows]
     for (place, arm), speedup in zip(places, judge_family(pairs), strict=True):
         judged[place][arm] = dataclasses.replace(judged[place][arm], speedup=speedup)
     return [dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)]
-
-
-def _runs_of(entry: Entry, find_floor: FindFloor) -> Runs:
-    floors = {find_floor(brief) for brief in entry.runs}  # runs of several lengths have no floor in common
-    return Runs(
-        arm=entry.arm,
-        speeds=tuple(brief.speed or math.nan for brief in entry.runs),
-        rounds=tuple(round_of(brief.tags) for brief in entry.runs),
-        floor=floors.pop() if len(floors) == 1 else None,
-    )
 
 
 def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
@@ -296,12 +307,12 @@ def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def _failure_of(brief: RunBrief, keys: Sequence[str]) -> Failure | None:
+def _failure_of(brief: RunBrief, keys: Sequence[str], arm: str) -> Failure | None:
     if brief.speed:
         return None
     reason = brief.reason or "no steady steps were measured"
     setting = {key: setting_value(brief.settings, key) for key in keys}
-    return Failure(setting=setting, arm=arm_of(brief), outcome=brief.status, reason=reason)
+    return Failure(setting=setting, arm=arm, outcome=brief.status, reason=reason)
 
 
 def _row_order(row: Row) -> tuple[float, float, str]:

@@ -44,6 +44,7 @@ class RunDifference:
 
     a: Side
     b: Side
+    backends: tuple[str, str]
     unequal: tuple[Difference, ...]  # as of `find_unequal`
     results: tuple[ResultDifference, ...]
     causes: dict[str, tuple[Difference, ...]]  # by "recipe", "placement", ...; none is empty
@@ -74,6 +75,7 @@ def compare_runs(
     return RunDifference(
         a=_describe(a, a_summary, b_summary),
         b=_describe(b, b_summary, a_summary),
+        backends=(a.request.recipe.training.backend, b.request.recipe.training.backend),
         unequal=find_unequal(a, b),
         results=results,
         causes=causes,

@@ -42,6 +42,7 @@ OF_BACKENDS = (
     *("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags", "framework_variables"),
     _SOFT_PLACEMENT,
 )
+UNNAMED = {"backend": "tensorflow"}  # what settings mean that do not name it, as older records did not
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
 
 
@@ -59,7 +60,8 @@ def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) 
 
     That is model, data, batch size, optimizer, loss and clock; all that changes what is computed for the same recipe
     (XLA, precision, layout, threads, determinism, oneDNN); versions and machine. Soft placement must be equal between
-    devices of one kind; tfbench switches it off on the CPU alone, so that it is otherwise part of what is compared.
+    devices of one kind; tfbench switches it off on the CPU alone, so that it is otherwise part of what is compared. Of
+    runs of two back ends, what these differ in by nature is none of it.
 
     Args:
         a: A run.
@@ -98,6 +100,8 @@ def find_unequal_values(
     a: Mapping[str, Any], b: Mapping[str, Any], *, compared: Collection[str] = ()
 ) -> tuple[Difference, ...]:
     """Returns what two runs differ in that must be equal, from what `equal_values` returned of each."""
+    if backend_of(a) != backend_of(b):
+        compared = (*compared, *OF_BACKENDS)
     records = ("settings", "environment")
     pairs = {name: (a.get(name), b.get(name)) for name in {**a, **b} if name not in (*records, "device_kinds")}
     for name in records:
@@ -113,6 +117,11 @@ def find_unequal_values(
         for name, (one, other) in pairs.items()
         if one != other and not any(name == key or name.startswith(f"{key}.") for key in compared)
     )
+
+
+def backend_of(values: Mapping[str, Any]) -> str:
+    """Returns the back end of a run of which `equal_values` returned this."""
+    return str((values.get("settings") or {}).get("backend", UNNAMED["backend"]))
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from tfbench.analysis.comparison.equality import VERSIONS, equal_values
+from tfbench.analysis.comparison.equality import UNNAMED, VERSIONS, equal_values
 from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
 from tfbench.analysis.comparison.spread_estimate import Estimate, estimate, estimate_about_zero
 from tfbench.recipe.jit_compile import read_described_settings
@@ -39,6 +39,12 @@ class NoiseKey:
     global_batch_size: Count
     settings: Annotated[tuple[str, ...], read_by(read_described_settings)]  # "compiler=graph", ...
     length: tuple[str, ...]  # "seconds=5.0", ...
+
+    @property
+    def backend(self) -> str:
+        """The framework that trained."""
+        values = dict(text.partition("=")[::2] for text in self.settings)
+        return values.get("backend", UNNAMED["backend"])
 
 
 @schema

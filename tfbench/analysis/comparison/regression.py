@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from tfbench.analysis.comparison.equality import Difference, equal_values, flatten
+from tfbench.analysis.comparison.equality import UNNAMED, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs
 from tfbench.analysis.comparison.judging import judge as judge_runs
@@ -126,15 +126,17 @@ def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Differenc
     What only one of them knows of counts where both are of one version of tfbench; another version may know of more.
     """
     is_one_version = baseline.circumstances.get("tfbench") == current.circumstances.get("tfbench")
-    found = _find_differences(baseline.equals, current.equals)
-    known = baseline.equals.keys() & current.equals.keys()
+    then, now = (UNNAMED | sample.equals for sample in (baseline, current))
+    found, known = _find_differences(then, now), then.keys() & now.keys()
     return tuple(one for one in found if is_one_version or one.name in known)
 
 
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
-    """Returns what is seen to be unequal before anything is run: model, data and training of the recipe."""
-    values = _list_recipe_equals(RunResult(request=request)) | {"strategy": request.recipe.distribution.strategy}
-    known = {name: value for name, value in baseline.equals.items() if name in values}
+    """Returns what is seen to be unequal before anything is run: back end, model, data and training of the recipe."""
+    recipe = request.recipe
+    values = {"backend": recipe.training.backend} | _list_recipe_equals(RunResult(request=request))
+    values |= {"strategy": recipe.distribution.strategy}
+    known = {name: value for name, value in (UNNAMED | baseline.equals).items() if name in values}
     return _find_differences(known, {name: value for name, value in values.items() if name in known})
 
 

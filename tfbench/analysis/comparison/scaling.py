@@ -99,8 +99,9 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
 
     Returns:
         None: there are several settings; the baseline is not one replica, or has no speed; no arm has a speed-up; or
-        arms have different kinds of devices or hardware, as many replicas as another, or batches that are neither as
-        large in every arm nor in every replica; or they were compared although they differ in what must be equal.
+        arms have different kinds of devices, hardware or back ends, values of their own, as many replicas as another,
+        or batches that are neither as large in every arm nor in every replica; or they were compared although they
+        differ in what must be equal.
     """
     if len(comparison.rows) != 1:
         return None
@@ -111,7 +112,9 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
     hardware = {name for entry in entries.values() for run in entry.runs for name in run.hardware}
     if counts[base.arm] != 1 or len(set(counts.values())) < len(counts) or len(kinds) != 1 or len(hardware) > 1:
         return None
-    if any(entry.speedup and entry.unequal for entry in entries.values()):
+    backends = {run.backend for entry in entries.values() for run in entry.runs}
+    own_values = set(comparison.compared) - {"global_batch_size", "backend"}
+    if len(backends) > 1 or own_values or any(entry.speedup and entry.unequal for entry in entries.values()):
         return None
     missing = {counts[arm]: entry for arm, entry in entries.items() if entry is not base and not entry.speedup}
     adds_hardware = not any(shares_cores(run) for entry in entries.values() for run in entry.runs)

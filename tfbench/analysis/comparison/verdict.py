@@ -2,14 +2,15 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tfbench.analysis.comparison.back_ends import describe_differences
+from tfbench.analysis.comparison.back_ends import describe_differences, find_names
 from tfbench.analysis.comparison.causes import calibrate_command, describe_cause
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.fastest_verdict import fastest_sentences
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.scaling_verdict import scaling_sentences
-from tfbench.records.sweep import BATCH_KEY, describe_setting
+from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
 from tfbench.wording import count, describe_span
 
 _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
@@ -18,45 +19,48 @@ _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """Returns the sentences of the verdict, the most important first.
 
-    First which arm to use for which settings, if that can be said. For each arm beside the baseline: for which settings
-    it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs, what
-    its steps are made of. Where arms differ in their number of replicas alone, it is told by that number.
+    First which arm to use for which settings, if that can be said; of one arm alone, between what its speeds lie. For
+    each arm beside the baseline: for which settings it is faster, slower, not to be told apart, or not measured; for an
+    arm of several replicas that costs, what its steps are made of. Where arms differ in their number of replicas alone,
+    it is told by that number; where in their back end alone, by what that is called.
     """
-    scaling = find_scaling(comparison)
-    found = list(scaling_sentences(scaling)) if scaling else []
-    for arm in comparison.arms:
-        if arm != comparison.baseline and not scaling:
-            found += _of_arm(comparison, arm)
-    return (*_winner(comparison), *found, *describe_differences(comparison), *_limits(comparison))
+    scaling, names = find_scaling(comparison), find_names(comparison)
+    if scaling:
+        found = list(scaling_sentences(scaling))
+    else:
+        others = [arm for arm in comparison.arms if arm != comparison.baseline]
+        found = [*_winner(comparison, names), *(text for arm in others for text in _of_arm(comparison, arm, names))]
+        found += [] if others else _range_of_speeds(comparison)
+    return (*found, *describe_differences(comparison), *_limits(comparison, names))
 
 
-def _of_arm(comparison: Comparison, arm: str) -> Iterator[str]:
+def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str]) -> Iterator[str]:
     judged: dict[str, list[Row]] = {}
     for row in comparison.rows:
         speedup = row.entries[arm].speedup
         if speedup:
             judged.setdefault(speedup.finding, []).append(row)
-    baseline = comparison.baseline
+    name, baseline = names[arm], names[comparison.baseline]
     for judgement, text in (
-        ("faster", f"{arm} is faster than {baseline}"),
-        ("slower", f"{arm} is slower than {baseline}"),
+        ("faster", f"{name} is faster than {baseline}"),
+        ("slower", f"{name} is slower than {baseline}"),
     ):
         rows = judged.get(judgement, [])
         if rows:
             cause = _cause(rows, arm, comparison.baseline) if judgement == "slower" else ""
             yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{cause}"
     if rows := judged.get("no measurable difference", []):
-        yield f"{arm} and {baseline} show no measurable difference for {_name(rows, comparison)}.{_suggest(rows, arm)}"
+        yield f"{name} and {baseline} show no measurable difference for {_name(rows, comparison)}.{_suggest(rows, arm)}"
     if rows := judged.get("too noisy to tell", []):
         yield (
-            f"{arm} and {baseline}: too noisy to tell for {_name(rows, comparison)}: these runs leave open "
+            f"{name} and {baseline}: too noisy to tell for {_name(rows, comparison)}: these runs leave open "
             f"{_possible(rows, arm)} times the speed. More rounds (--repeats) or longer runs tell more."
         )
     if rows := judged.get("not judged", []):
         are_all = 1 < len(rows) == len(comparison.rows)
         told = f"judged for none of {len(rows)} settings" if are_all else f"not judged for {_name(rows, comparison)}"
         yield (
-            f"{arm} is {told}: one run each says nothing of chance. Repeat them (--repeats 3), "
+            f"{name} is {told}: one run each says nothing of chance. Repeat them (--repeats 3), "
             f"or measure how such runs scatter: `{calibrate_command(rows[0].entries[arm].runs[0])}`."
         )
 
@@ -79,26 +83,35 @@ def _cause(rows: Sequence[Row], arm: str, baseline: str) -> str:
     return describe_cause([row.entries[arm] for row in ordered], ordered[-1].entries[baseline])
 
 
-def _winner(comparison: Comparison) -> Iterator[str]:
-    """Says which arm is best for every setting, if one is, judged against the baseline."""
-    names = [arm for arm in comparison.arms if arm != comparison.baseline]
-    rows = [row for row in comparison.rows if row.entries[comparison.baseline].speed]
-    if len(rows) < 2 or not names:
+def _winner(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+    """Says which arm is best for every setting, or for which."""
+    others = [arm for arm in comparison.arms if arm != comparison.baseline]
+    if len(others) > 1:
+        yield from fastest_sentences(comparison, names, lambda rows: _name(rows, comparison))
         return
-    judgements = [
-        entry.speedup.judgement if (entry := row.entries[arm]).speedup else "not measured"
-        for arm in names
-        for row in rows
-    ]
+    rows = [row for row in comparison.rows if row.entries[comparison.baseline].speed]
+    if len(rows) < 2 or not others:
+        return
+    (arm,) = others
+    judgements = [entry.speedup.judgement if (entry := row.entries[arm]).speedup else "not measured" for row in rows]
     if all(judgement == "slower" for judgement in judgements):
-        yield f"Use {comparison.baseline} for every setting that was measured."
-    elif len(names) == 1 and all(judgement == "faster" for judgement in judgements):
-        yield f"Use {names[0]} for every setting that was measured."
-    elif len(names) == 1:
-        yield from _turning_point(comparison, names[0], rows)
+        yield f"Use {names[comparison.baseline]} for every setting that was measured."
+    elif all(judgement == "faster" for judgement in judgements):
+        yield f"Use {names[arm]} for every setting that was measured."
+    else:
+        yield from _turning_point(comparison, arm, rows, names)
 
 
-def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row]) -> Iterator[str]:
+def _range_of_speeds(comparison: Comparison) -> Iterator[str]:
+    """Says between what the speeds of the one arm lie, where it was measured at several settings."""
+    speeds = {speed: row for row in comparison.rows if (speed := row.entries[comparison.baseline].speed)}
+    if len(speeds) > 1:
+        ends = (speeds[min(speeds)], speeds[max(speeds)])
+        low, high = (f"{_speed(row.entries[comparison.baseline])} for {_list([row])}" for row in ends)
+        yield f"One arm was measured, {comparison.baseline}: its speed lies between {low} and {high}."
+
+
+def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row], names: Mapping[str, str]) -> Iterator[str]:
     """Says between which batch sizes an arm overtakes, for each network in which it does so once.
 
     Where one of the two sides is only suggested, so is the turning point; where both are, nothing is said.
@@ -119,7 +132,8 @@ def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row]) -> Ite
             (last, sign), (first, _) = turns[0]
             if not any(_sign(row.entries[arm], counts_suggested=False) for row in (last, first)):
                 continue
-            better, worse = (comparison.baseline, arm) if sign < 0 else (arm, comparison.baseline)
+            ends = (comparison.baseline, arm) if sign < 0 else (arm, comparison.baseline)
+            better, worse = (names[one] for one in ends)
             if counts_suggested:
                 yield (
                     f"Suggested, and not supported by all settings together: {better} up to batch "
@@ -147,7 +161,7 @@ def _sign(entry: Entry, *, counts_suggested: bool) -> int:
     return {"faster": 1, "slower": -1}.get(entry.speedup.judgement, 0)
 
 
-def _missing(comparison: Comparison) -> Iterator[str]:
+def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which points have no speed and why; of those that were not reached, how many."""
     points = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
     unreached = [entry for _, entry in points if entry.outcome == "MISSING"]
@@ -155,7 +169,7 @@ def _missing(comparison: Comparison) -> Iterator[str]:
     for row, entry in failed[:_NUM_NAMED]:
         setting = describe_setting(row.setting) or "the recipe as it is"
         reason = f"{entry.outcome}, {entry.reason.rstrip('.')}"
-        yield f"No speed, or not in every round, of {entry.arm} for {setting}: {reason}."
+        yield f"No speed, or not in every round, of {names[entry.arm]} for {setting}: {reason}."
     if len(failed) > _NUM_NAMED:
         yield f"{len(failed) - _NUM_NAMED} more points have no speed, or not in every round."
     if unreached:
@@ -166,7 +180,7 @@ def _missing(comparison: Comparison) -> Iterator[str]:
         yield f"{len(unreached)} of {len(points)} points {were} not measured {how}."
 
 
-def _other_runs(comparison: Comparison) -> Iterator[str]:
+def _other_runs(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Says which speeds are of more runs than the speed-up beside them, which then is not that of these speeds."""
     for arm in comparison.arms:
         by_rounds: dict[int, list[Row]] = {}
@@ -177,19 +191,19 @@ def _other_runs(comparison: Comparison) -> Iterator[str]:
                 by_rounds.setdefault(speedup.num, []).append(row)
         for num, rows in by_rounds.items():
             yield (
-                f"The speed-up of {arm} for {_name(rows, comparison)} is of the {count(num, 'round')} that both arms "
-                "have; speeds are of all runs, so that dividing them gives another figure."
+                f"The speed-up of {names[arm]} for {_name(rows, comparison)} is of the {count(num, 'round')} that both "
+                "arms have; speeds are of all runs, so that dividing them gives another figure."
             )
 
 
-def _limits(comparison: Comparison) -> Iterator[str]:
+def _limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if comparison.shares_cores:
         yield (
             f"The replicas of {', '.join(comparison.shares_cores)} share the cores of one processor: this shows that "
             "the strategy works and what it costs, and is no statement about more hardware."
         )
-    yield from _missing(comparison)
-    yield from _other_runs(comparison)
+    yield from _missing(comparison, names)
+    yield from _other_runs(comparison, names)
     unequal = {
         f"{difference.name}"
         for row in comparison.rows
@@ -219,14 +233,22 @@ def _name(rows: Sequence[Row], comparison: Comparison) -> str:
 
 
 def _list(rows: Sequence[Row]) -> str:
-    named = [describe_setting(row.setting) or "the recipe as it is" for row in rows[:_NUM_NAMED]]
     more = f" and {len(rows) - _NUM_NAMED} more" if len(rows) > _NUM_NAMED else ""
+    keys = {tuple(row.setting) for row in rows}
+    if len(keys) == 1 and len(own := keys.pop()) == 1:  # its name once
+        values = ", ".join(format_value(row.setting[own[0]]) for row in rows[:_NUM_NAMED])
+        return f"{own[0].rpartition('.')[2]}={values}{more}"
+    named = [describe_setting(row.setting) or "the recipe as it is" for row in rows[:_NUM_NAMED]]
     return "; ".join(named) + more
 
 
 def _range(rows: Sequence[Row], arm: str) -> str:
     ratios = [speedup.ratio for row in rows if (speedup := row.entries[arm].speedup)]
     return f"{describe_span(ratios, ' times')} its speed"
+
+
+def _speed(entry: Entry) -> str:
+    return describe_span([entry.speed or math.nan], " samples/s")
 
 
 def _possible(rows: Sequence[Row], arm: str) -> str:

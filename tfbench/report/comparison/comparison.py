@@ -191,17 +191,31 @@ def _headed_lines(comparison: Comparison, width: int) -> list[str]:
     size = max((len(speed) for speed, _ in figures.values()), default=0)
     texts = {place: f"{speed:>{size}}  {speedup}".rstrip() for place, (speed, speedup) in figures.items()}
     label_width = max(map(len, arms))
+    usual = _usual_values(comparison)
+    lines += wrap(f"Unless said otherwise: {describe_setting(usual)}", width) if usual else []
     is_narrow = 4 + label_width + max(map(len, texts.values()), default=0) > width
     for index, row in enumerate(comparison.rows):
         parameters = "" if row.num_parameters is None else count(row.num_parameters, "parameter")
-        head = ", ".join(part for part in (describe_setting(row.setting), parameters) if part)
-        lines += wrap(head or "all runs", width)
+        own = {key: value for key, value in row.setting.items() if key not in usual or value != usual[key]}
+        head = ", ".join(part for part in (describe_setting(own), parameters) if part)
+        lines += wrap(head or ("as said above" if usual else "all runs"), width)
         for arm in arms:
             if is_narrow:
                 lines += [*wrap(arm, width, first="  "), f"    {texts[index, arm]}"]
             else:
                 lines.append(f"  {arm:{label_width}}  {texts[index, arm]}")
     return lines
+
+
+def _usual_values(comparison: Comparison) -> dict[str, Any]:
+    """Returns what most settings have in common, but for their batch size: it is told once and not with each."""
+    usual: dict[str, Any] = {}
+    for key in comparison.keys if len(comparison.rows) > 2 else ():
+        values = [row.setting.get(key) for row in comparison.rows]
+        most = max(values, key=values.count)
+        if key != BATCH_KEY and 2 * values.count(most) > len(values):
+            usual[key] = most
+    return usual
 
 
 def _list_arms(comparison: Comparison) -> list[str]:

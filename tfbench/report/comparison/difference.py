@@ -6,6 +6,7 @@ from typing import Any
 from tfbench.analysis.comparison.difference import JUDGED_METRIC, ResultDifference, RunDifference, Side
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.metrics import METRICS
+from tfbench.recipe.abilities import title_of
 from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json
 from tfbench.report.formats import format_bytes, format_flops, format_number, format_time, wrap
 from tfbench.report.run.tables import caution_lines
@@ -34,7 +35,7 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
         width: Characters of a line; the results' own lines are as long as they must be.
     """
     lines = [_describe_side(mark, side) for mark, side in (("A", difference.a), ("B", difference.b))]
-    lines += ["", *wrap(_describe_unequal(difference.unequal), width)]
+    lines += ["", *wrap(_describe_unequal(difference), width)]
     if difference.results:
         lines += ["", *_result_lines(difference.results)]
     if sentence := describe_speed(difference):
@@ -83,6 +84,7 @@ def difference_json(difference: RunDifference) -> dict[str, Any]:
             }
             for key, side in sides.items()
         },
+        "backends": list(difference.backends),
         "unequal": [_plain(entry) for entry in difference.unequal],
         "results": [
             {
@@ -123,7 +125,13 @@ def _describe_side(mark: str, side: Side) -> str:
     return f"{mark}{_GAP}{side.name} ({side.run_id}){status}"
 
 
-def _describe_unequal(unequal: Sequence[Difference]) -> str:
+def _describe_unequal(difference: RunDifference) -> str:
+    unequal, (first, second) = difference.unequal, map(title_of, difference.backends)
+    if not unequal and first != second:
+        return (
+            f"Comparable, as {first} against {second}: all that must be equal is equal, beside what back ends "
+            "differ in by nature."
+        )
     if not unequal:
         return "Comparable: all that must be equal is equal."
     entries = [f"{entry.name} ({format_value(entry.a)} against {format_value(entry.b)})" for entry in unequal]

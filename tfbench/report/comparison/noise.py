@@ -6,6 +6,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.intervals import CONFIDENCE
 from tfbench.analysis.comparison.noise import NoiseFloor
+from tfbench.recipe.abilities import title_of
 from tfbench.report.formats import wrap
 from tfbench.report.text_table import fitting_lines
 from tfbench.schema import to_plain
@@ -26,7 +27,7 @@ def noise_lines(floor: NoiseFloor, num_failed: int, width: int) -> list[str]:
         width: Characters of a line.
     """
     key, rounds = floor.key, floor.num_rounds
-    where = f"{key.strategy} on {', '.join(key.devices)}, batch {key.global_batch_size:,}"
+    where = f"{_describe_place(floor)}, batch {key.global_batch_size:,}"
     limits = (
         ("two single runs", floor.unpaired_limit()),
         (f"the means of {rounds} and {rounds} runs", floor.unpaired_limit(rounds)),
@@ -88,13 +89,19 @@ def _describe_length(floor: NoiseFloor) -> str:
     return f"of {' or '.join(limits)}" if limits else f"of {values.get('epochs', '')} epochs"
 
 
+def _describe_place(floor: NoiseFloor) -> str:
+    key = floor.key
+    by = "" if key.backend == "tensorflow" else f" by {title_of(key.backend)}"
+    return f"{key.strategy} on {', '.join(key.devices)}{by}"
+
+
 def _row(floor: NoiseFloor) -> tuple[str, ...]:
     created = datetime.datetime.fromtimestamp(floor.created, datetime.UTC)
     key = floor.key
     return (
         f"{created:%Y-%m-%d %H:%M}",
         key.recipe,
-        f"{key.strategy} on {','.join(key.devices)}",
+        _describe_place(floor),
         str(key.global_batch_size),
         str(floor.num_rounds),
         format_share(floor.unpaired_limit()),

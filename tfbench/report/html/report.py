@@ -7,7 +7,7 @@ from typing import Any
 
 from tfbench import __version__
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, arm_of
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
@@ -240,7 +240,7 @@ def _differing(contents: ReportContents) -> Table:
 
 def _runs(listed: Sequence[tuple[Row, RunBrief]]) -> Table:
     rows = [
-        [run.run_id, run.name, run.arm, describe_setting(row.setting), _speed(run.speed), _date(run.created)]
+        [run.run_id, run.name, arm_of(run), describe_setting(row.setting), _speed(run.speed), _date(run.created)]
         for row, run in listed
     ]
     header = ["id", "name", "arm", "setting", "samples/s", "asked for"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tfbench.analysis.comparison.references import PHASE_FIGURES
 from tfbench.analysis.run.spans import steady_spans
+from tfbench.recipe.abilities import title_of
 from tfbench.recipe.sections import Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_speed, format_time, wrap
@@ -28,7 +29,9 @@ def header_lines(result: RunResult, width: int) -> list[str]:
         pairs.append(("model", f"{recipe.model.name}, {result.model.num_parameters:,} parameters"))
     if placement := result.placement:
         replicas = count(placement.num_replicas, "replica")
-        pairs.append(("strategy", f"{placement.strategy} on {', '.join(placement.devices)}: {replicas}"))
+        backend = recipe.training.backend
+        by = "" if backend == "tensorflow" else f" by {title_of(backend)}"
+        pairs.append(("strategy", f"{placement.strategy} on {', '.join(placement.devices)}{by}: {replicas}"))
         batch = f"{placement.global_batch_size:,} samples"
         if placement.num_replicas > 1:
             batch += f", {placement.per_replica_batch_size:,} a replica"

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tfbench.analysis.comparison.back_ends import backend_in, name_arms
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, ValueRange, lead
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.speedup import Speedup
@@ -27,7 +28,7 @@ def search_lines(
     plan: SweepPlan, key: str, values: ValueRange, width: int, start_seconds: float | None = None
 ) -> list[str]:
     """Returns what is about to be searched, and about how long it will take."""
-    first, second = (arm.label for arm in plan.arms)
+    first, second = _name((plan.arms[0].label, plan.arms[1].label))
     num_runs = values.num_measured * len(plan.arms) * plan.num_rounds
     multiples = f", multiples of {values.step}" if values.step > 1 else ""
     title = f"Crossover {plan.sweep_id} of {plan.recipe_name}: from where on is {second} faster than {first}?"
@@ -46,9 +47,10 @@ def search_lines(
 
 def point_line(key: str, value: int, arms: tuple[str, str], found: Speedup | str) -> str:
     """Returns what was found at one value; how certain that is, all values together tell at the end."""
+    first, second = _name(arms)
     if isinstance(found, str):
         return f"{_short(key)}={value}: too much: {found}"
-    return f"{_short(key)}={value}: {arms[1]} has {found.ratio:.3g} times the speed of {arms[0]}"
+    return f"{_short(key)}={value}: {second} has {found.ratio:.3g} times the speed of {first}"
 
 
 def crossover_sentences(
@@ -58,6 +60,7 @@ def crossover_sentences(
 
     Of arms that differ in what must be equal, it is not said which is the faster.
     """
+    arms = _name(arms)
     if unequal:
         names = ", ".join(one.name for one in unequal)
         sentences = [f"Not comparable: the arms differ in {names}, so that it is not said where one is faster."]
@@ -95,9 +98,9 @@ def model_lines(
     width: int,
 ) -> list[str]:
     """Returns the cost models of both arms, and where they are predicted to be equally fast."""
-    lines = ["Cost of a step, fitted to the runs"]
-    label_width = max(map(len, arms))
-    for arm, model in zip(arms, models, strict=True):
+    lines, names = ["Cost of a step, fitted to the runs"], _name(arms)
+    label_width = max(map(len, names))
+    for arm, model in zip(names, models, strict=True):
         lines += wrap(_describe_model(model), width, first=f"  {arm:{label_width}}  ")
     where = "By it, it is not bounded where, or whether, both arms are equally fast."
     if predicted == ():
@@ -229,6 +232,12 @@ def _time(seconds: float) -> str:
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def _name(arms: tuple[str, str]) -> tuple[str, str]:
+    """Returns what sentences call two arms, of their labels."""
+    names = name_arms({arm: backend_in(arm) for arm in arms})
+    return names[arms[0]], names[arms[1]]
 
 
 def _short(key: str) -> str:

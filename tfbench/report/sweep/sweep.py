@@ -27,7 +27,7 @@ from tfbench.report.run.tables import caution_lines
 from tfbench.wording import DEFAULT_STORE, count
 
 _MAX_CAUTIONS = 4  # kinds of them below a verdict, those that most runs have
-_ONE_ARM = "One arm compares no devices: give --arm once for each strategy and devices that are to be compared."
+_ONE_ARM = "One arm compares nothing: give --arm once for each strategy, device and back end that is to be compared."
 _LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
 _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
 _TASTE_SECONDS = 2.0  # of steady steps in a run, below which the spread of processes is mostly that of too short a look
