@@ -39,13 +39,17 @@ def comparison_lines(comparison: Comparison, width: int) -> list[str]:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Returns the table in Markdown, and below it the published figures."""
+    published = reference_markdown(comparison)
+    return "\n".join([*table_markdown(comparison), *(["", *published] if published else [])])
+
+
+def table_markdown(comparison: Comparison) -> list[str]:
+    """Returns the lines of the table in Markdown."""
     header, rows = table_cells(comparison)
     escaped = [[markdown_text(text) for text in row] for row in (header, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in escaped]
     lines.insert(1, "|" + " --- |" * len(header))
-    if published := reference_markdown(comparison):
-        lines += ["", *published]
-    return "\n".join(lines)
+    return lines
 
 
 def comparison_csv(comparison: Comparison) -> str:

@@ -1,0 +1,141 @@
+"""Writes a page for each machine in docs/results/ from the journals that lie there: `python docs/results.py`.
+
+    python docs/results.py my-machine STORE...    # first packs the newest sweep of each store, and draws it
+
+A test fails where a page is not what the journals say.
+"""
+
+import io
+import shlex
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tfbench import api
+from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.recipe.abilities import BACKEND_TITLES
+from tfbench.recipe.toml_text import format_compact
+from tfbench.records.machine import Environment
+from tfbench.records.sweep import SweepPlan
+from tfbench.report.comparison.comparison import table_markdown
+from tfbench.report.comparison.plots import plot_comparison
+from tfbench.report.figures import to_png
+from tfbench.report.formats import format_bytes
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import find_sweep, read_sweep
+from tfbench.wording import markdown_text
+
+RESULTS = Path(__file__).parent / "results"
+_NOTICE = "<!-- Written by docs/results.py from the journals beside it. -->"
+_PLOT = "samples_per_second.png"
+_LEGEND = (
+    "A speed is the geometric mean of three processes or more, with half the width of its 95 % interval. A speed-up is",
+    "over the first arm, with its 95 % interval: `+` faster, `-` slower, `=` no difference that could be measured, `!`",
+    "too noisy to tell ([how this is judged](../explanation/statistics.md)).",
+)
+
+
+def write_pages() -> dict[Path, str]:
+    """Returns the page of each machine, by its path."""
+    machines = sorted(path for path in RESULTS.iterdir() if path.is_dir())
+    return {folder.with_suffix(".md"): "\n".join(_page(folder)) + "\n" for folder in machines}
+
+
+def pack(store_root: Path, folder: Path) -> None:
+    """Packs the newest sweep of a store, without the place of its data, and draws its plot beside it."""
+    store = Store(store_root)
+    sweep_id = find_sweep(store, "@last")
+    plan, results = read_sweep(store, sweep_id)
+    journals = [store.journal_path(result.run_id) for result in results.values() if result.run_id]
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(folder / f"{plan.recipe_name}.tar.gz", "w:gz") as archive:
+        for path in [*journals, store_root / "sweeps" / f"{sweep_id}.jsonl"]:
+            data = path.read_bytes()
+            if plan.data_dir:  # whose place is nobody's business
+                data = data.replace(plan.data_dir.encode(), b"data")
+            member = tarfile.TarInfo(str(Path(plan.recipe_name) / path.relative_to(store_root)))
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    compared = api.compare(sweep=sweep_id, store=store_root)
+    plot = plot_comparison(compared.comparison)[_PLOT]
+    (folder / f"{plan.recipe_name}.png").write_bytes(to_png(plot.figure))
+
+
+def _page(folder: Path) -> Iterator[str]:
+    sweeps = [_read_sweep(archive) for archive in sorted(folder.glob("*.tar.gz"))]
+    common = [text for text in sweeps[0].verdict if all(text in sweep.verdict for sweep in sweeps)]
+    yield from (f"# {_name(sweeps[0].environments[0])}", "", _NOTICE, "", _describe(sweeps), "", *_LEGEND, "", *common)
+    for sweep in sweeps:
+        name = sweep.plan.recipe_name
+        yield from ("", f"## {name}", "", "<!-- not run: takes minutes -->", "```sh", _command(sweep.plan), "```", "")
+        yield from (f"- {markdown_text(text)}" for text in sweep.verdict if text not in common)
+        yield from ("", *table_markdown(sweep.comparison), "")
+        yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
+        cautions = merge_cautions([run.speed_cautions for run in sweep.comparison.runs])
+        yield from (f"- Caution {markdown_text(text)}" for text in cautions)
+        yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")
+
+
+class _Sweep(NamedTuple):
+    """What an archive holds."""
+
+    plan: SweepPlan
+    comparison: Comparison
+    verdict: tuple[str, ...]
+    environments: list[Environment]
+
+
+def _read_sweep(archive: Path) -> _Sweep:
+    with tempfile.TemporaryDirectory() as name, tarfile.open(archive) as packed:
+        packed.extractall(name, filter="data")
+        (root,) = Path(name).iterdir()
+        compared = api.compare(sweep="@last", store=root)
+        runs = [api.read_run(run.run_id, store=root).result for run in compared.comparison.runs]
+        plan, _ = read_sweep(Store(root), find_sweep(Store(root), "@last"))
+    environments = [run.environment for run in runs if run.environment]
+    return _Sweep(plan, compared.comparison, compared.verdict, environments)
+
+
+def _name(environment: Environment) -> str:
+    gpus = [gpu.name for gpu in environment.gpus]
+    return ", ".join([environment.cpu_model, f"{environment.usable_cores} cores", *(gpus or ["no GPU"])])
+
+
+def _describe(sweeps: list[_Sweep]) -> str:
+    environments = [environment for sweep in sweeps for environment in sweep.environments]
+    first, loads = environments[0], [one.load_average for one in environments if one.load_average is not None]
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(sweep.plan.created)) for sweep in sweeps})
+    versions = [
+        f"{title} {found.pop()}"
+        for name, title in BACKEND_TITLES.items()
+        if (found := {getattr(one, name) for one in environments} - {None})
+    ]
+    return (
+        f"Measured on {' and '.join(days)}: {format_bytes(first.memory_bytes)} of memory, Python {first.python}, Keras "
+        f"{first.keras}, NumPy {first.numpy}, {', '.join(versions)}. Load average before a run: {min(loads):.1f} to "
+        f"{max(loads):.1f}."
+    )
+
+
+def _command(plan: SweepPlan) -> str:
+    lines = [f"tfbench sweep {plan.recipe_name} {_data(plan)}"]
+    lines += [" ".join(f"--arm {shlex.quote(arm.label)}" for arm in plan.arms)]
+    lines += [f"--vary {one.key}={','.join(map(format_compact, one.values))}" for one in plan.variations]
+    return " \\\n  ".join(lines)
+
+
+def _data(plan: SweepPlan) -> str:
+    return "--data synthetic" if plan.tables["dataset"]["data"] == "synthetic" else "--data-dir FOLDER"
+
+
+if __name__ == "__main__":
+    machine, *stores = sys.argv[1:] or [""]
+    for root in stores:
+        pack(Path(root), RESULTS / machine)
+    for path, text in write_pages().items():
+        path.write_text(text, encoding="utf-8")
