@@ -51,7 +51,7 @@ def build_training_dataset(
             rows, targets = _gather(split, numbers)
             yield _finish(rows, splits, functools.partial(crop_at_random, spec=spec, seed=seed, step=step)), targets
 
-    return _ahead(make())
+    return ahead(make(), PREFETCHED_BATCHES)
 
 
 def build_validation_dataset(
@@ -157,9 +157,9 @@ def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.ND
     return images
 
 
-def _ahead(batches: Iterator[Batch]) -> Generator[Batch, None, None]:
+def ahead(batches: Iterator[Batch], num: int) -> Generator[Batch, None, None]:
     """Lets a few batches be made ahead of their use, by a thread that ends with the stream."""
-    ready: queue.Queue[Batch | Exception] = queue.Queue(maxsize=PREFETCHED_BATCHES)
+    ready: queue.Queue[Batch | Exception] = queue.Queue(maxsize=num)
     is_over = threading.Event()
 
     def make() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.metrics import EPOCH_METRICS
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
 from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG
 from tfbench.report.figures import ARM_COLORS
@@ -207,7 +208,8 @@ def _describe_profile(result: RunResult) -> list[str]:
     if request is None:
         return []
     if request.kind == "trace":
-        return ["TensorFlow's trace of a few steps, no training: folder trace of the artifacts.", ""]
+        framework = BACKEND_TITLES[result.request.recipe.training.backend]
+        return [f"{framework}'s trace of a few steps, no training: folder trace of the artifacts.", ""]
     if request.kind == "variants":
         return ["Variants of a step, timed in turns, no training: profile.json of the artifacts.", ""]
     step = summarize_profile(result)

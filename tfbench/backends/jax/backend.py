@@ -2,7 +2,7 @@
 
 from tfbench.backends import array_feeding, keras_variables
 from tfbench.backends.backend import Backend
-from tfbench.backends.jax import environment, kernels, memory, placement, settings
+from tfbench.backends.jax import environment, kernels, memory, placement, profiling, settings
 
 BACKEND = Backend(
     name="jax",
@@ -13,4 +13,5 @@ BACKEND = Backend(
     environment=environment,
     memory=memory,
     kernels=kernels,
+    profiling=profiling,
 )

@@ -2,7 +2,7 @@
 
 from tfbench.backends import array_feeding, keras_variables
 from tfbench.backends.backend import Backend
-from tfbench.backends.torch import environment, kernels, memory, placement, settings
+from tfbench.backends.torch import environment, kernels, memory, op_trace, placement, profiling, settings
 
 BACKEND = Backend(
     name="torch",
@@ -13,4 +13,6 @@ BACKEND = Backend(
     environment=environment,
     memory=memory,
     kernels=kernels,
+    profiling=profiling,
+    tracing=op_trace,
 )

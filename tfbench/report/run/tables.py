@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tfbench.analysis.comparison.references import PHASE_FIGURES
 from tfbench.analysis.run.spans import steady_spans
+from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.sections import Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_speed, format_time, wrap
@@ -48,7 +49,7 @@ def header_lines(result: RunResult, width: int) -> list[str]:
 def _describe_profile(result: RunResult) -> str:
     profile = result.request.profile
     if profile is None or profile.kind == "trace":
-        return "TensorFlow's own trace of a few steps"
+        return f"{BACKEND_TITLES[result.request.recipe.training.backend]}'s own trace of a few steps"
     seconds = f"about {profile.seconds:g} s of rounds"
     if profile.kind == "variants":
         builds = f", {count(profile.builds, 'build')} of each" if profile.builds > 1 else ""
