@@ -80,8 +80,47 @@ def test_what_cannot_be_is_refused_with_its_reason(tmp_path: Path, options: tupl
     assert message in done.stderr
 
 
-def test_what_is_of_tensorflow_alone_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    done = run("profile", "mnist_mlp", *SMALL, cwd=tmp_path)
+def test_a_profile_tells_what_a_step_is_made_of(tmp_path: Path) -> None:
+    is_torch = NAME == "torch"
+    options = ("--backend", NAME, "--data", "synthetic", "--no-mlflow", "--seconds", "0.2", "--format", "json")
+    trace = ("--trace",) if is_torch else ()
+    done = run("profile", "mnist_hidden100_mlp", *options, *trace, cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    profile = done.document["profile"]
+    step = profile["step"]
+    names = ("input", "dispatch", "forward", "backward", "update", "keras loop")
+    assert [phase["name"] for phase in step["phases"]] == list(names)
+    rounds = [one["seconds"] for one in profile["readings"]["rounds"]]
+    assert all(one.keys() == {*names[1:5], "keras", "take", "pipeline", "full"} for one in rounds)
+    assert step["full_seconds"] > 0
+    assert profile["readings"]["epoch"]["num_steps"] >= 1
+    assert [layer["kind"] for layer in step["layers"]] == (["Flatten", "Dense", "Dense"] if is_torch else [])
+    assert profile["readings"]["layers_problem"] == (
+        ""
+        if is_torch
+        else 'XLA makes one program of all layers (compiler = "xla"): none can be timed apart. --backend tensorflow '
+        "shows them as TensorFlow's graph computes them."
+    )
+    if is_torch:
+        assert any("dense/aten::" in one["name"] for one in done.document["trace"]["readings"]["operations"])
+
+
+def test_variants_of_a_step_are_compared_and_those_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    options = ("profile", "mnist_mlp", *SMALL, "--seconds", "0.1", "--builds", "2", "--format", "json")
+    done = run(*options, "--try", "mixed_precision,model.hidden_units=[16]", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    variants = done.document["variants"]["readings"]["setups"]
+    assert [one["refusal"] for one in variants] == [""] * 6
+    assert all(one["losses"] for one in variants if one["build"] == 1)
+    refused = ("steps_per_execution=10",) if NAME == "torch" else ("compiler=graph",)
+    done = run(*options, "--try", *refused, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert f"--try {refused[0]}: training." in done.stderr
+
+
+@pytest.mark.skipif(NAME == "torch", reason="PyTorch has a trace")
+def test_what_is_of_others_alone_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    done = run("profile", "mnist_mlp", "--trace", *SMALL, cwd=tmp_path)
     assert done.exit_code == 2
     assert f"backend {NAME}" in done.stderr
     assert not list(tmp_path.glob("mlruns/journals/*"))

@@ -5,7 +5,6 @@ import importlib
 import os
 
 from tfbench.backends.backend import Backend, Tracing
-from tfbench.backends.profiling import Profiling
 from tfbench.errors import DeviceError
 
 _DEFAULT = "tensorflow"
@@ -34,16 +33,5 @@ def tracing() -> Tracing:
         DeviceError: It has none.
     """
     if (part := current().tracing) is None:
-        raise DeviceError(f"backend {current().name}: its operations cannot be told apart. Use backend = tensorflow.")
-    return part
-
-
-def profiling() -> Profiling:
-    """Returns the part of the current back end that takes a step apart.
-
-    Raises:
-        DeviceError: It has none.
-    """
-    if (part := current().profiling) is None:
-        raise DeviceError(f"backend {current().name}: a step of it cannot be taken apart. Use backend = tensorflow.")
+        raise DeviceError(f"backend {current().name}: its operations cannot be told apart. Use another.")
     return part

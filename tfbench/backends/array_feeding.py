@@ -158,9 +158,9 @@ def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.ND
     return images
 
 
-def ahead(batches: Iterator[Item]) -> Generator[Item, None, None]:
+def ahead(batches: Iterator[Item], num: int = PREFETCHED_BATCHES) -> Generator[Item, None, None]:
     """Lets a few batches be made ahead of their use, by a thread that ends with the stream."""
-    ready: queue.Queue[Item | Exception] = queue.Queue(maxsize=PREFETCHED_BATCHES)
+    ready: queue.Queue[Item | Exception] = queue.Queue(maxsize=num)
     is_over = threading.Event()
 
     def make() -> None:

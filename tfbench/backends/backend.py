@@ -219,6 +219,9 @@ class Tracing(Protocol):
     def mark_steps(self, call: Call) -> Call:
         """Returns a call that is marked as a step in a trace, however many steps it does."""
 
+    def part_of(self, name: str) -> tuple[int, str]:
+        """Returns to which phase, by its number, and to which part of it an operation of a profiled step belongs."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Backend:
@@ -233,5 +236,5 @@ class Backend:
     environment: Machine
     memory: Memory
     kernels: Kernels
+    profiling: Profiling
     tracing: Tracing | None = None  # None: its operations cannot be told apart
-    profiling: Profiling | None = None  # None: a step cannot be taken apart

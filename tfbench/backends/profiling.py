@@ -8,6 +8,13 @@ from tfbench.records.profile import ProfiledLayer
 
 Call = Callable[[], None]
 
+_POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch
+
+
+def count_at_hand(batch_bytes: int) -> int:
+    """Returns how many batches of a size are at hand for a profile."""
+    return max(2, min(_POOL_BATCHES, _POOL_BYTES // batch_bytes))
+
 
 class ProfiledBatches(Protocol):
     """Some batches of a recipe's data, at hand on the device of the run, over and over."""
@@ -56,14 +63,17 @@ class StepCalls(Protocol):
             waits: Whether it ends as calls of phases do.
         """
 
+    def train(self, iterator: Any) -> float:
+        """Calls Keras's training function once; returns the mean loss of all its steps since `restore`."""
+
     def take_call(self, iterator: Any) -> Call:
         """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
 
     def restore(self) -> None:
-        """Gives all variables the values of the beginning."""
+        """Gives all variables the values of the beginning, those of metrics included."""
 
     def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
-        """Returns the layers, where they can be told apart."""
+        """Returns the layers; none where they cannot be told apart."""
 
 
 class Profiling(Protocol):
@@ -80,6 +90,3 @@ class Profiling(Protocol):
             batches: As of `build_batches`, of this back end.
             placed: Where it runs.
         """
-
-    def part_of(self, name: str) -> tuple[int, str]:
-        """Returns to which phase, by its number, and to which part of it a traced operation of such a step belongs."""

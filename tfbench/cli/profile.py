@@ -73,11 +73,11 @@ def command(
     """Find where the time of a step of RECIPE goes.
 
     A step is one update of the weights, from one batch. Input, dispatch, forward, backward and update are timed as
-    compiled code, in rounds that take turns, and so is every layer, forward and backward: which part is the
-    bottleneck, and what keeps it from being faster. Nothing is trained beyond that; the profile is kept in the
-    store like a run.
+    training does them, in rounds that take turns, and so is every layer, forward and backward, unless a compiler
+    makes one program of all: which part is the bottleneck, and what keeps it from being faster. Nothing is trained
+    beyond that; the profile is kept in the store like a run.
 
-    --trace adds, from a process of its own, the operations that take longest, and a trace for TensorBoard or XProf.
+    --trace adds, from a process of its own, the operations that take longest, and a trace for a browser.
     --try compares the step with variants of it instead: each changes values of the recipe. All are built several
     times over and take turns; two builds of one step differ, so that the verdict is over builds.
 
@@ -93,6 +93,8 @@ def command(
 
     request = measuring.make_request(recipe, direct)
     asked = _list_profiles(request, seconds, tried, builds, traces=traces)
+    for profile in asked:
+        profile_request(request, profile)  # refuses all of them before the first one is measured
 
     def next_profile(done: "Sequence[SeriesRun]") -> "tuple[RunRequest, str] | None":
         if len(done) == len(asked):

@@ -42,6 +42,15 @@ def require_able(backend: BackendName, *, steps_per_execution: int, sets_threads
         raise ValueError("intra_op_threads, inter_op_threads: JAX has no setting for them. Use 0, or another back end.")
 
 
+def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
+    """Returns why no trace tells the operations of a step, and what to do instead; "": it does."""
+    if backend == "jax":
+        return "backend jax has none that tfbench reads. Leave it out, or use another back end."
+    if compiler == "inductor":
+        return "PyTorch's names no program that torch.compile makes. Leave it out, or use compiler eager."
+    return ""
+
+
 def find_lacking(backend: BackendName, *, carries_state: bool) -> list[str]:
     """Returns what a model asks for that a back end does not have."""
     if carries_state and backend in _NO_STATE:

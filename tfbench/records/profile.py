@@ -28,7 +28,7 @@ class Variant:
 class ProfileRequest:
     """What is to be found out of a recipe's step, in a measuring process of its own.
 
-    "step": its phases and layers. "trace": TensorFlow's own trace of it. "variants": how variants of it compare.
+    "step": its phases and layers. "trace": the framework's own trace of it. "variants": how variants of it compare.
     """
 
     kind: Literal["step", "trace", "variants"] = "step"
@@ -73,7 +73,7 @@ class BandwidthCheck:
 
 @schema
 class TracedCall:
-    """Calls of one function while TensorFlow's profiler was on, all figures for one call.
+    """Calls of one function while the framework's profiler was on, all figures for one call.
 
     `parts` tells for how long operations ran, by what they belong to: "forward/3" and "backward/3" for the layer of
     that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.

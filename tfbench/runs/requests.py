@@ -10,6 +10,7 @@ from typing import Any
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.abilities import why_untraceable
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import ModelConfig, Recipe
 from tfbench.records import snapshots
@@ -125,11 +126,12 @@ def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
     """Builds the request of a profile of what `request` would train, with an id, a name and a time of its own.
 
     Raises:
-        RecipeError: It would train as no profile can tell.
+        RecipeError: It would train as no such profile can tell.
     """
-    if (backend := request.recipe.training.backend) != "tensorflow":
-        raise RecipeError(f"training.backend: no step can be taken apart on backend {backend}. Use tensorflow.")
-    if request.recipe.training.data_on_device:
+    training = request.recipe.training
+    if profile.kind == "trace" and (reason := why_untraceable(training.backend, training.compiler_used)):
+        raise RecipeError(f"--trace: {reason}")
+    if training.data_on_device:
         raise RecipeError(
             "training.data_on_device: must be false for a profile, which takes the step apart as `fit` does it. "
             "Received: true. Leave it out; what it is worth, `tfbench run --fast` says."

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import first_steps
+from device_naps import NAP_SECONDS, build_slow_model
 from tfbench import backends
 from tfbench.backends import peak
 from tfbench.datasets.sources.synthetic import generate_splits
@@ -33,7 +34,6 @@ from tfbench.worker.recorder import SpanClock, build_callbacks
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")
-NAP_SECONDS = 0.02
 BATCH = 8
 
 
@@ -68,44 +68,12 @@ def lay_on_device(model: Any, *, steps_per_epoch: int) -> Any:
     )
 
 
-def slow_model(**compiled: Any) -> Any:
-    """Builds a network whose step takes a nap on the device: the host gives it out, and the result comes later."""
-    import keras
-
-    class Nap(keras.layers.Layer):
-        def call(self, inputs: Any) -> Any:
-            return nap(inputs)
-
-    inputs = keras.Input((4,))
-    model = keras.Model(inputs, keras.layers.Dense(3)(Nap()(inputs)))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=keras.optimizers.SGD(0.01), loss=loss, **compiled)
-    return model
-
-
-def nap(inputs: Any) -> Any:
-    """Returns its inputs after a nap in the computation itself; gradients pass as if it were not there."""
-    if NAME == "torch":
-        if str(inputs.device.type) != "meta":
-            time.sleep(NAP_SECONDS)
-        return inputs
-    import jax
-
-    def sleep(values: Any) -> Any:
-        time.sleep(NAP_SECONDS)
-        return np.asarray(values)
-
-    shape = jax.ShapeDtypeStruct(inputs.shape, inputs.dtype)
-    slept = jax.pure_callback(sleep, shape, jax.lax.stop_gradient(inputs))
-    return inputs + jax.lax.stop_gradient(slept - inputs)
-
-
 @pytest.mark.parametrize("is_resident", [False, True])
 @pytest.mark.parametrize("steps_per_execution", [1, 3] if NAME == "jax" else [1])
 def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident: bool) -> None:
     spans: list[StepSpan] = []
     ledger = Ledger(time.perf_counter_ns())
-    model = slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
+    model = build_slow_model(jit_compile=NAME == "jax", steps_per_execution=steps_per_execution)
     clock = SpanClock(
         MeasurementConfig(warmup_steps=3, clock="step"),
         synchronize=backends.current().placement.synchronize,
@@ -388,10 +356,10 @@ def test_the_environment_names_the_framework_and_no_other() -> None:
     assert environment.tensorflow is None
 
 
-def test_parts_that_a_back_end_lacks_say_so() -> None:
-    for part in (backends.tracing, backends.profiling):
-        with pytest.raises(DeviceError, match=f"backend {NAME}"):
-            part()
+@pytest.mark.skipif(NAME == "torch", reason="PyTorch has all parts")
+def test_a_part_that_a_back_end_lacks_says_so() -> None:
+    with pytest.raises(DeviceError, match=f"backend {NAME}"):
+        backends.tracing()
 
 
 def test_nothing_of_tensorflow_is_needed() -> None:

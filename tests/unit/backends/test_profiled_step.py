@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tfbench.backends.tensorflow import op_trace
+from tfbench.backends.tensorflow.op_trace import part_of
 from tfbench.backends.tensorflow.profiled_step import ProfiledStep
-from tfbench.backends.tensorflow.profiling import part_of
 from tfbench.models.layers.switchable_max_pooling import SwitchableMaxPooling2D
 
 BATCH = 4

@@ -284,6 +284,9 @@ def test_what_is_paid_for_each_step_comes_with_what_pays() -> None:
         "larger batches pay, or several steps a call: `--try steps_per_execution=10` says how much, and "
         "a run with `--fast` takes what helps."
     )
+    recipe = build_recipe(training={"backend": "jax"})
+    result = build_profiled(result.profile, request=build_request(recipe=recipe, profile=ProfileRequest()))
+    assert describe_bottleneck(result, summarize(result)).endswith("however many samples it has: larger batches pay.")
     result = build_profiled(build_profile(rounds=(build_round(traced=False, full=10.0, pipeline=9.0),)))
     assert "Look at the input pipeline" in describe_bottleneck(result, summarize(result))
 
@@ -517,7 +520,7 @@ def test_an_epoch_that_took_longer_or_shorter_than_extrapolated_is_a_caution(sec
 
 def test_a_step_of_keras_that_is_shorter_than_the_profiled_one_is_a_caution() -> None:
     cautions = profile_cautions(summarize(build_profiled(build_profile(rounds=(build_round(keras=5.0, full=5.0),)))))
-    assert cautions[0] == "Keras's own step is 500 us shorter than the one whose layers are timed."
+    assert cautions[0] == "Keras's own step is 500 us shorter than the one that is timed phase by phase."
 
 
 def build_operations(*names_and_kinds: tuple[str, str]) -> Profile:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -250,6 +251,26 @@ def test_no_profile_is_made_of_steps_on_samples_that_lie_on_the_device() -> None
     request = build_request(recipe=build_recipe(training={"data_on_device": True}))
     with pytest.raises(RecipeError, match=r"^training\.data_on_device: must be false for a profile"):
         profile_request(request, ProfileRequest())
+
+
+@pytest.mark.parametrize(
+    ("training", "reason"),
+    [
+        (
+            {"backend": "jax"},
+            "--trace: backend jax has none that tfbench reads. Leave it out, or use another back end.",
+        ),
+        (
+            {"backend": "torch", "compiler": "inductor"},
+            "--trace: PyTorch's names no program that torch.compile makes. Leave it out, or use compiler eager.",
+        ),
+    ],
+)
+def test_a_trace_that_would_tell_nothing_is_refused_and_phases_are_not(training: dict[str, str], reason: str) -> None:
+    request = build_request(recipe=build_recipe(training=training))
+    assert profile_request(request, ProfileRequest()).profile
+    with pytest.raises(RecipeError, match=f"^{re.escape(reason)}$"):
+        profile_request(request, ProfileRequest(kind="trace"))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tfbench.worker.profile import variants
 
 
 class Trained:
-    """A step whose training function returns running means of given losses, an execution of steps at a time."""
+    """A step that returns running means of given losses, an execution of steps at a time."""
 
     def __init__(self, losses: list[float], steps_per_execution: int = 1) -> None:
         self.model = self
@@ -27,13 +27,11 @@ class Trained:
 
     def restore(self) -> None:
         self.restored += 1
-
-    def reset_metrics(self) -> None:
         self._done = 0
 
-    def train_function(self, iterator: object) -> dict[str, float]:
+    def train(self, iterator: object) -> float:
         self._done += self.steps_per_execution
-        return {"loss": sum(self._losses[: self._done]) / self._done}
+        return sum(self._losses[: self._done]) / self._done
 
 
 def test_losses_are_those_of_each_execution_and_the_weights_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from tfbench.backends import array_feeding, keras_variables
 from tfbench.backends.backend import Backend
-from tfbench.backends.jax import environment, kernels, memory, placement, resident, settings
+from tfbench.backends.jax import environment, kernels, memory, placement, profiling, resident, settings
 
 BACKEND = Backend(
     name="jax",
@@ -14,4 +14,5 @@ BACKEND = Backend(
     environment=environment,
     memory=memory,
     kernels=kernels,
+    profiling=profiling,
 )

@@ -24,6 +24,10 @@ _WAITS = re.compile(
 # Lines of a GPU's plane on which it is at work. Others tell the same again, by names that change from version to
 # version, or what the tracer itself took.
 _STREAM = "Stream #"
+# Of a profiled step, whose layers have numbers.
+_SCOPE = re.compile(r"tfbench_(forward|backward)_(\d+|loss)|tfbench_(update)")
+_PHASES = {"forward": 0, "backward": 1, "update": 2, "other": 2}
+_OTHER = (_PHASES["other"], "other")
 
 
 def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
@@ -71,6 +75,23 @@ def mark_steps(call: Callable[[], None]) -> Callable[[], None]:
             call()
 
     return marked
+
+
+def part_of(name: str) -> tuple[int, str]:
+    """Returns to which phase, by its number, and to which part of it an operation of the step belongs.
+
+    TensorFlow puts the gradient of an operation under "gradient_tape/" and the operation's own scope, unless its
+    gradient was written by hand, which stays in the scope in which it is computed.
+    """
+    found = list(_SCOPE.finditer(name))
+    if not found:
+        return _OTHER
+    direction, part, update = found[-1].groups()
+    if update:
+        return _PHASES["update"], "update"
+    if "gradient_tape/" in name:
+        direction = "backward"
+    return _PHASES[direction], f"{direction}/{part}"
 
 
 def read_trace(path: Path) -> Trace:

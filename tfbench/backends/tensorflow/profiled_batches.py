@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbench.backends.placed import Placed
+from tfbench.backends.profiling import count_at_hand
 from tfbench.backends.tensorflow import placement
-
-_POOL_BATCHES, _POOL_BYTES = 32, 64 * 2**20  # at hand, so that a step learns from more than one batch
 
 
 class ProfiledBatches:
@@ -25,8 +24,7 @@ class ProfiledBatches:
         self._device = placed.device_names[0]
         first = next(iter(dataset))
         size = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in first)
-        num = max(2, min(_POOL_BATCHES, _POOL_BYTES // size))
-        self._on_host = list(dataset.take(num))
+        self._on_host = list(dataset.take(count_at_hand(size)))
         with tf.device(self._device):
             self._on_device = [tuple(map(tf.identity, batch)) for batch in self._on_host]
 

@@ -4,7 +4,6 @@ The step does what Keras's own does, with a gradient tape a layer in the place o
 gradient computes is found under the layer's own scope, whoever wrote that gradient.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,8 +11,8 @@ import keras
 import tensorflow as tf
 
 from tfbench.backends.tensorflow.variables import copies_of
-from tfbench.models.structure.flops import count_calls
 from tfbench.models.structure.graph import Call, walk
+from tfbench.models.structure.layer_costs import describe_calls
 from tfbench.records.profile import ProfiledLayer
 
 Tensors = dict[Any, Any]  # symbolic tensor -> its value, or the gradient of it
@@ -96,33 +95,7 @@ class ProfiledStep:
         Args:
             batch_size: Samples of a step.
         """
-        rows, seen = [], set[int]()
-        counted = count_calls(self._calls, self._model.trainable_variables)
-        for index, (call, flops) in enumerate(zip(self._calls, counted, strict=True)):
-            layer = call.operation
-            weights = layer.weights if isinstance(layer, keras.Layer) else []
-            trained = layer.trainable_variables if isinstance(layer, keras.Layer) else []
-            ins, outs = _count_bytes(call.inputs, batch_size), _count_bytes(call.outputs, batch_size)
-            of_weights = _weight_bytes(layer, weights)
-            forward = None if ins is None or outs is None else ins + outs + of_weights
-            # Backward reads the inputs, the weights and the gradient of the outputs, and writes a gradient of each.
-            written = _weight_bytes(layer, trained) + (ins or 0 if flops.has_input_gradient else 0)
-            rows.append(
-                ProfiledLayer(
-                    index=index,
-                    name=layer.name,
-                    kind=type(layer).__name__,
-                    num_parameters=sum(math.prod(weight.shape) for weight in weights if id(weight) not in seen),
-                    flops_per_sample=flops.forward,
-                    gradient_flops_per_sample=flops.gradients,
-                    forward_bytes=forward,
-                    backward_bytes=None if forward is None else forward + written,
-                    has_input_gradient=flops.has_input_gradient,
-                    is_trained=flops.is_trained,
-                )
-            )
-            seen |= {id(weight) for weight in weights}
-        return rows
+        return describe_calls(self._calls, self._model.trainable_variables, batch_size)
 
     def _run(self, x: Any, y: Any, upto: str) -> Any:
         model = self._model
@@ -248,19 +221,3 @@ def _add(sum_: Any, gradient: Any) -> Any:
     if sum_ is None or gradient is None:
         return gradient if sum_ is None else sum_
     return tf.convert_to_tensor(sum_) + tf.convert_to_tensor(gradient)
-
-
-def _count_bytes(tensors: Sequence[Any], batch_size: int) -> int | None:
-    """Returns the bytes of a batch of symbolic tensors; None where a size is not fixed."""
-    total = 0
-    for tensor in tensors:
-        sizes = tensor.shape[1:]
-        if any(size is None for size in sizes):
-            return None
-        total += batch_size * math.prod(sizes) * tf.as_dtype(tensor.dtype).size
-    return total
-
-
-def _weight_bytes(layer: Any, weights: Sequence[Any]) -> int:
-    """Returns the bytes of weights in the type that the layer computes in."""
-    return sum(math.prod(weight.shape) * tf.as_dtype(layer.compute_dtype).size for weight in weights)

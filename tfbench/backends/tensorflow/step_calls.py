@@ -54,6 +54,10 @@ class StepCalls:
 
         return call, self._keras_steps
 
+    def train(self, iterator: Any) -> float:
+        """Calls Keras's training function once; returns the mean loss of all its steps since `restore`."""
+        return float(self.model.train_function(iterator)["loss"])
+
     @property
     def num_layers(self) -> int:
         """Uses of a layer."""
@@ -69,13 +73,14 @@ class StepCalls:
         return call
 
     def restore(self) -> None:
-        """Gives all variables the values of the beginning."""
+        """Gives all variables the values of the beginning, those of metrics included."""
         for variable, value in zip(self._variables, self._kept, strict=True):
             variable.assign(value)
+        self.model.reset_metrics()
 
     def describe_layers(self, batch_size: int) -> list[ProfiledLayer]:
-        """Returns the layers, where they can be told apart."""
-        return self._profiled.describe_layers(batch_size)
+        """Returns the layers; none where they cannot be told apart."""
+        return [] if self.why_not_apart else self._profiled.describe_layers(batch_size)
 
     @property
     def why_not_apart(self) -> str:

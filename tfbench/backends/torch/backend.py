@@ -2,7 +2,7 @@
 
 from tfbench.backends import array_feeding, keras_variables
 from tfbench.backends.backend import Backend
-from tfbench.backends.torch import environment, kernels, memory, placement, resident, settings
+from tfbench.backends.torch import environment, kernels, memory, op_trace, placement, profiling, resident, settings
 
 BACKEND = Backend(
     name="torch",
@@ -14,4 +14,6 @@ BACKEND = Backend(
     environment=environment,
     memory=memory,
     kernels=kernels,
+    profiling=profiling,
+    tracing=op_trace,
 )

@@ -80,7 +80,8 @@ class ProfileConsole(RunConsole):
         self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         if trace.is_dir():
-            self._print_block(profiles.trace_lines(shlex.quote(str(trace)), width))
+            backend = result.request.recipe.training.backend
+            self._print_block(profiles.trace_lines(shlex.quote(str(trace)), backend, width))
 
     def close(self) -> None:
         """Takes what moves off the screen."""

@@ -97,7 +97,7 @@ def _wait_lines(profile: Profile, width: int) -> list[str]:
 def _place(one: ProfiledOperation) -> str:
     """Returns the scopes that an operation is in, from its layer on, without what its kind says already."""
     scopes = one.name.removeprefix(_IN_FUNCTION).split("/")
-    is_gradient = "gradient_tape" in scopes
+    is_gradient = "gradient_tape" in scopes or scopes[0].startswith("backward:")  # TensorFlow's way, and PyTorch's
     scopes = [scope for scope in scopes if scope != "gradient_tape"]
     if len(scopes) > 2:  # the model's own
         scopes = scopes[1:]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.formats import wrap
 from tfbench.report.profile import lines
@@ -82,14 +83,16 @@ def _summarize_step(result: RunResult) -> StepProfile | None:
     return summarize_profile(result) if is_step else None
 
 
-def trace_lines(folder: str, width: int) -> list[str]:
-    """Returns how to open TensorFlow's trace, given the folder that holds it."""
-    remark = (
-        "TensorBoard needs its profile plugin for that, which is no part of tfbench: pip install xprof. The same "
-        "folder is among the artifacts of the run in MLflow."
-    )
+def trace_lines(folder: str, backend: BackendName, width: int) -> list[str]:
+    """Returns how to open a back end's own trace, given the folder that holds it."""
+    if backend == "tensorflow":
+        how = f"tensorboard --logdir {folder}"
+        remark = "TensorBoard needs its profile plugin for that, which is no part of tfbench: pip install xprof."
+    else:
+        how = f"https://ui.perfetto.dev opens the file in {folder}"
+        remark = "It stays on this machine. Chrome has a viewer of its own, chrome://tracing."
     return [
-        "TensorFlow's trace can be opened in a browser",
-        f"  tensorboard --logdir {folder}",
-        *wrap(remark, width, first="  "),
+        f"{BACKEND_TITLES[backend]}'s trace can be opened in a browser",
+        f"  {how}",
+        *wrap(f"{remark} The same folder is among the artifacts of the run in MLflow.", width, first="  "),
     ]

@@ -31,9 +31,9 @@ _UNNAMED_HINT = (
     "That is operations too short to be recorded, such as those in the loop of a recurrent layer, and what carrying "
     "them out costs: layers, loss and optimizer may take longer than is shown, by up to as much."
 )
-_SMALL = (
-    "It is paid for each step, however many samples it has: larger batches pay, or several steps a call: "
-    "`--try steps_per_execution=10` says how much, and a run with `--fast` takes what helps."
+_SMALL = "It is paid for each step, however many samples it has: larger batches pay"
+_SEVERAL = (
+    ", or several steps a call: `--try steps_per_execution=10` says how much, and a run with `--fast` takes what helps"
 )
 _INPUT = "Look at the input pipeline: what it computes for a batch, where it reads, and which cores are left to it."
 _WHAT = {
@@ -78,6 +78,8 @@ def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
         name, hint = _WHAT[found.name]
         if found.name in ("forward", "backward"):
             hint = (result.profile.layers_problem if result.profile else "") or "Its layers were not timed apart."
+    if hint == _SMALL:  # other back ends than TensorFlow call several steps one by one
+        hint += f"{_SEVERAL if result.request.recipe.training.backend == 'tensorflow' else ''}."
     size = _describe_size(found, profile)
     kind, kind_seconds = _find_longest_kind(profile)
     share = format_share(kind_seconds / profile.full_seconds)
@@ -104,7 +106,7 @@ def profile_cautions(profile: StepProfile) -> list[str]:
             )
         cautions.append(text)
     cautions += [
-        f"Keras's own step is {format_seconds(-phase.seconds)} shorter than the one whose layers are timed."
+        f"Keras's own step is {format_seconds(-phase.seconds)} shorter than the one that is timed phase by phase."
         for phase in profile.phases
         if phase.name == KERAS_LOOP and phase.seconds < -_MIN_LOOP_SHARE * profile.full_seconds
     ]

@@ -87,7 +87,7 @@ def phase_lines(result: RunResult, profile: StepProfile, width: int) -> list[str
         )
     whole = "" if any(phase.name == UPDATE_AND_LOOP for phase in profile.phases) else ", update the whole step"
     remark = (
-        "Measured: functions called in turns, each until its result is read; the full step is not waited for, as in "
+        "Measured: functions called in turns, each until it is done; the full step is not waited for, as in "
         "fit. Each does what the one before does, and more: dispatch does nothing, forward the forward pass, backward "
         f"that and the gradients{whole}. keras: Keras's own step on batches at hand, metrics included; take: takes a "
         f"batch that is ready. ±: {100 * CONFIDENCE:g} % interval over the rounds of this process, in each of which "
@@ -251,6 +251,8 @@ def _explain_copy(result: RunResult) -> str:
         return "not measured"
     if all(name.startswith("cpu") for name in result.placement.devices):
         return "none, batches are in the memory that the network uses"
+    if result.request.recipe.training.backend == "torch":
+        return "none by itself, taking a batch brings it to the device: in input"
     return "none in the step, batches are brought to the device ahead of it"
 
 

@@ -51,7 +51,7 @@ def header_lines(result: RunResult, width: int) -> list[str]:
 def _describe_profile(result: RunResult) -> str:
     profile = result.request.profile
     if profile is None or profile.kind == "trace":
-        return "TensorFlow's own trace of a few steps"
+        return f"{title_of(result.request.recipe.training.backend)}'s own trace of a few steps"
     seconds = f"about {profile.seconds:g} s of rounds"
     if profile.kind == "variants":
         builds = f", {count(profile.builds, 'build')} of each" if profile.builds > 1 else ""

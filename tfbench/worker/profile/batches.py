@@ -9,7 +9,7 @@ from tfbench.worker.benchmark import Prepared
 
 def build_batches(prepared: Prepared) -> ProfiledBatches:
     """Takes some batches of the recipe's own endless stream."""
-    return backends.profiling().build_batches(build_pipeline(prepared), prepared.resolved)
+    return backends.current().profiling.build_batches(build_pipeline(prepared), prepared.resolved)
 
 
 def build_pipeline(prepared: Prepared) -> Any:

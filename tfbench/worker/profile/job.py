@@ -1,4 +1,4 @@
-"""The measured job of a profile: where a step's time goes, TensorFlow's own trace of it, or how variants of it compare.
+"""The measured job of a profile: where a step's time goes, its framework's trace of it, or how variants compare.
 
 Functions take turns: each round calls every one of them some times in a row, so that what the machine does in between
 slows all alike. Each round begins with the same weights. Training on the same few batches for long would end in
@@ -70,17 +70,18 @@ def _profile_step(
     training = request.recipe.training
     ledger.switch("first_step")
     batches = build_batches(prepared)
-    step = backends.profiling().build_step(model, batches, prepared.resolved)
+    step = backends.current().profiling.build_step(model, batches, prepared.resolved)
     problem = step.why_not_apart
-    layers = [] if problem else step.describe_layers(training.global_batch_size)
+    layers = step.describe_layers(training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
+    is_long = step.num_layers > _MAX_LAYERS and training.compiler_used != "eager"
     with backend.placement.watch() as watch:
-        for name in CALLS if step.num_layers <= _MAX_LAYERS else CALLS[:-1]:
+        for name in CALLS[:-1] if is_long else CALLS:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
         watch.verify(prepared.resolved, model)
-    if step.num_layers > _MAX_LAYERS:
+    if is_long:
         journal.append(
             "note",
             text=f"with {step.num_layers} uses of a layer, compiling takes long: the whole step is compiled as Keras's "
@@ -124,7 +125,7 @@ def _trace_steps(
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
     backend, batches = backends.current(), build_batches(prepared)
-    step = backends.profiling().build_step(prepared.model, batches, prepared.resolved)
+    step = backends.current().profiling.build_step(prepared.model, batches, prepared.resolved)
     call, num_steps = step.keras_call(batches.pipeline())
     call()
     backend.placement.synchronize()

@@ -93,7 +93,7 @@ class TimedTurns:
 def _trace_call(call: Call, num: int) -> TracedCall:
     took: list[float] = []
     found = backends.tracing().trace(lambda: took.append(time_calls(call, num)))
-    parts = apportion(found.operations, backends.profiling().part_of)
+    parts = apportion(found.operations, backends.tracing().part_of)
     active = found.active_seconds
     return TracedCall(
         seconds=took[0],

@@ -92,7 +92,7 @@ class _Builder:
         for name in names:
             try:
                 setup = self._build_one(name, number, functions, steps)
-            except Exception as error:  # TensorFlow raises what it likes where a variant cannot be had on a device
+            except Exception as error:  # a framework raises what it likes where a variant cannot be had on a device
                 if name == BASE:
                     raise
                 functions.discard(name)
@@ -112,17 +112,16 @@ class _Builder:
             raise recipe
         is_given = name == BASE and number == 1
         model = prepared.model if is_given else _build(recipe, prepared, self._request)
-        self._weights = self._weights or [weight.numpy() for weight in model.weights]
+        self._weights = self._weights or list(map(backends.current().variables.to_numpy, model.weights))
         has_same = [weight.shape for weight in model.weights] == [weight.shape for weight in self._weights]
         if has_same:
             model.set_weights(self._weights)
-        step = backends.profiling().build_step(model, self._batches, prepared.resolved)
+        step = backends.current().profiling.build_step(model, self._batches, prepared.resolved)
         functions.add(name, *step.keras_call(self._batches.iterator()))
         losses, layers = list[float | None](), list[ProfiledLayer]()
         if number == 1 or (name == BASE and number == 2):  # the latter: whether the step repeats its own loss
             losses = _train_losses(step, self._batches.iterator(), self._num_loss_steps)
-        if self._changes_model and not step.why_not_apart:
-            layers = step.describe_layers(recipe.training.global_batch_size)
+        if self._changes_model and (layers := step.describe_layers(recipe.training.global_batch_size)):
             functions.add(f"{name}{_STEP}", step.call("update"), is_traced=True)
         steps.append(step)
         return VariantSetup(
@@ -148,7 +147,7 @@ def _build(recipe: Recipe, prepared: Prepared, request: RunRequest) -> Any:
 
 
 def _reason_of(error: Exception) -> str:
-    """Returns in one line what a variant failed of; where TensorFlow tells first where, that is the last line."""
+    """Returns in one line what a variant failed of; where a framework tells first where, that is the last line."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith("[[")] or [type(error).__name__]
     if told[0] in ("in user code:", "Graph execution error:"):
@@ -165,11 +164,10 @@ def _train_losses(step: StepCalls, iterator: Any, num_loss_steps: int) -> list[f
         num_loss_steps: To train for, unless that takes too long.
     """
     step.restore()
-    step.model.reset_metrics()
     num_steps = step.model.steps_per_execution
     losses, total, start = list[float | None](), 0.0, time.perf_counter()
     for done in range(num_steps, num_loss_steps + 1, num_steps):
-        mean = float(step.model.train_function(iterator)["loss"])  # over all steps so far
+        mean = step.train(iterator)  # over all steps so far
         loss = (mean * done - total) / num_steps
         losses.append(loss if math.isfinite(loss) else None)
         total = mean * done
