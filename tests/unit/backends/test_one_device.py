@@ -5,18 +5,23 @@ import importlib.util
 import itertools
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import first_steps
+from builders import build_request
 from tfbench import backends
 from tfbench.backends import peak
-from tfbench.errors import DeviceError, MeasurementError, RecipeError
+from tfbench.datasets.sources.splits import RecordSplit, Splits
+from tfbench.errors import DatasetError, DeviceError, MeasurementError, RecipeError
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recipe
+from tfbench.records.journal import Journal
 from tfbench.records.run import StepSpan
+from tfbench.worker import benchmark
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.recorder import SpanClock, build_callbacks
@@ -247,6 +252,27 @@ def test_parts_that_a_back_end_lacks_say_so() -> None:
     for part in (backends.resident, backends.tracing, backends.profiling):
         with pytest.raises(DeviceError, match=f"backend {NAME}"):
             part()
+
+
+def test_data_that_tensorflow_alone_reads_is_refused_before_the_model_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def go_on(*_arguments: Any, **_options: Any) -> None:
+        pytest.fail("the run went on")
+
+    recipe = load(**{"distribution.devices": ["cpu:0"]})
+    records = RecordSplit(records=None, num_samples=1, read=lambda name, contents: None)
+    splits = Splits(spec=first_steps.describe(recipe), train=records, validation=records, source="prepared data")
+    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setattr(benchmark, "load_data", lambda *_, **__: splits)
+    monkeypatch.setattr(benchmark, "build_compiled_model", go_on)
+    journal = Journal(tmp_path / "run.jsonl")
+    with pytest.raises(
+        DatasetError, match=r"^training\.backend: prepared data are records that TensorFlow alone reads"
+    ):
+        benchmark.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
+    journal.close()
 
 
 def test_nothing_of_tensorflow_is_needed() -> None:
