@@ -5,7 +5,8 @@
 
 Each arm is a process of its own that takes batches from the recipe's input pipeline, on the path that Keras takes, by a
 function that does nothing else; arms take turns. One replica costs the same under every strategy; what several cost
-beyond it is part of what `mirrored` costs, and is in its figures.
+beyond it is part of what `mirrored` costs, and is in its figures. All of it is TensorFlow's; `feed_arrays.py` is about
+the back ends without tf.data.
 """
 
 import json

@@ -2,16 +2,27 @@
 
     python benchmarks/overhead.py                                   # mnist_mlp and mnist_cnn
     python benchmarks/overhead.py --recipe mnist_mlp --pairs 20
+    python benchmarks/overhead.py --backend jax --backend torch     # on other back ends than TensorFlow
     python benchmarks/overhead.py --small                           # small networks, beside plain fit and a bare loop
     python benchmarks/overhead.py --small --before ../older         # ... and beside another checkout of tfbench
 
-Both arms train the same model on the same synthetic data through the same tf.data pipeline, each in a process of its
-own; the bare arm has no callback but one that reads the clock at the end of an epoch. The two take turns, an epoch
-each: the arm whose turn it is not is stopped (SIGSTOP), tfbench's parent process included, so that drift of the machine
-hits both alike. An epoch is the time from the end of one to the end of the next, less the time stopped; validation,
-journal and tracking are included. The first epoch is left out, since it holds compilation.
+Both arms train the same model on the same synthetic data, each in a process of its own; the bare arm has no callback
+but one that reads the clock at the end of an epoch. The two take turns, an epoch each: the arm whose turn it is not is
+stopped (SIGSTOP), tfbench's parent process and all threads of the back end included, so that drift of the machine hits
+both alike. An epoch is the time from the end of one to the end of the next, less the time stopped; validation, journal
+and tracking are included. The first epoch is left out, since it holds compilation.
 
-Large networks hide what the loop around them costs; `--small` looks at those that do not, as `small_networks.py` says.
+Both have, on every back end:
+- the batches that tfbench makes for it, through tf.data or by NumPy in a thread; a model compiled as the recipe says;
+- the processor as the only device;
+- your environment, with what sets threads in it (OMP_NUM_THREADS, XLA_FLAGS, ...), and what tfbench changes there;
+- what tfbench sets for the whole process: threads where the recipe names any, determinism, TensorFloat-32, JAX's
+  precision of products, PyTorch's choice of algorithms, Keras's types, and the seed.
+The arm under tfbench alone has clock, callbacks, journal and the process that follows it; on TensorFlow it has soft
+placement off, too, by which an operation would move to another device.
+
+Large networks hide what the loop around them costs; `--small` looks at those that do not, on TensorFlow alone, as
+`small_networks.py` says.
 """
 
 import contextlib
@@ -31,23 +42,31 @@ import click
 import small_networks
 from footer import describe_machine
 
+from tfbench.recipe.abilities import BACKEND_TITLES
+from tfbench.runs.launchers.process import worker_variables
+
 ENDLESS = 1_000_000  # epochs
 POLL_SECONDS = 0.01
+DEVICE = "cpu:0"
+TENSORFLOW = "tensorflow"
 
 
-def bare_fit(recipe_name: str) -> None:
+def bare_fit(recipe_name: str, backend_name: str) -> None:
     """Trains in this process with nothing but Keras; prints the clock at the end of each epoch."""
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    import keras
-
-    from tfbench.backends.tensorflow import input_pipeline
+    from tfbench import backends
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
     from tfbench.worker import benchmark
+    from tfbench.worker.process_settings import set_process_wide
+    from tfbench.worker.training import build_evaluation_dataset
 
-    recipe = files.load_recipe(files.find_recipe(recipe_name), {"dataset.data": "synthetic"})
-    training = recipe.training
-    keras.utils.set_random_seed(training.seed)
+    overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}
+    recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
+    training, backend = recipe.training, backends.load(backend_name)
+    backend.placement.require_possible(recipe.distribution, training)
+    set_process_wide(training)
+    import keras
+
     splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
     model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
     batch = training.global_batch_size
@@ -57,10 +76,10 @@ def bare_fit(recipe_name: str) -> None:
             print(time.perf_counter(), flush=True)
 
     model.fit(
-        input_pipeline.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
+        backend.feeding.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, batch),
-        validation_data=input_pipeline.build_validation_dataset(splits, batch_size=batch),
+        validation_data=build_evaluation_dataset(training, splits, "validation"),
         callbacks=[EpochEnds()],
         shuffle=False,
         verbose=0,
@@ -70,11 +89,18 @@ def bare_fit(recipe_name: str) -> None:
 class Arm:
     """One of the two trainings, stopped between its turns."""
 
-    def __init__(self, command: list[str], output: Path) -> None:
-        self._output = output
-        with output.open("wb") as stdout:
+    def __init__(self, command: list[str], output: Path, backend: str) -> None:
+        self._output, self._errors = output, output.with_suffix(".stderr")
+        variables = {**os.environ, **worker_variables(backend)}
+        with output.open("wb") as stdout, self._errors.open("wb") as stderr:
             # A session of its own: when a shell ends, the kernel wakes what is stopped in its session.
-            self._process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, start_new_session=True)
+            self._process = subprocess.Popen(
+                command,
+                stdout=stdout,
+                stderr=stderr,
+                env={name: value for name, value in variables.items() if value is not None},
+                start_new_session=True,
+            )
         self._num_epochs = 0
         self._stopped_at: float | None = None
         self.run_epoch()
@@ -87,7 +113,7 @@ class Arm:
             self._signal(signal.SIGCONT)
         while len(self.epoch_ends()) == self._num_epochs:
             if self._process.poll() is not None:
-                raise SystemExit(f"an arm has ended: {self._process.args}")
+                raise SystemExit(f"an arm has ended: {self._process.args}\n{self._errors.read_text()}")
             time.sleep(POLL_SECONDS)
         self._num_epochs = len(self.epoch_ends())
         self._signal(signal.SIGSTOP)
@@ -117,11 +143,11 @@ class Arm:
 class TfbenchArm(Arm):
     """`tfbench run`, with its journal and a fresh MLflow store."""
 
-    def __init__(self, recipe: str, folder: Path) -> None:
+    def __init__(self, recipe: str, backend: str, folder: Path) -> None:
         self._store = folder / "mlruns"
-        command = [sys.executable, "-m", "tfbench", "run", recipe, "--data", "synthetic", "--devices", "cpu:0"]
-        command += ["--epochs", str(ENDLESS), "--store", str(self._store)]
-        super().__init__(command, folder / "console.txt")
+        command = [sys.executable, "-m", "tfbench", "run", recipe, "--data", "synthetic", "--devices", DEVICE]
+        command += ["--backend", backend, "--epochs", str(ENDLESS), "--store", str(self._store)]
+        super().__init__(command, folder / "console.txt", backend)
 
     def epoch_ends(self) -> list[float]:
         """Returns the seconds from the start of training to the end of each epoch."""
@@ -137,32 +163,33 @@ class TfbenchArm(Arm):
 
 
 @contextlib.contextmanager
-def both_arms(recipe: str) -> Iterator[dict[str, Arm]]:
+def both_arms(recipe: str, backend: str) -> Iterator[dict[str, Arm]]:
     """Starts both arms, each past its first epoch and stopped."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        bare = Arm([sys.executable, __file__, "--bare", "--recipe", recipe], folder / "bare.txt")
+        command = [sys.executable, __file__, "--bare", "--recipe", recipe, "--backend", backend]
+        bare = Arm(command, folder / "bare.txt", backend)
         stack.callback(bare.close)
-        tfbench = TfbenchArm(recipe, folder)
+        tfbench = TfbenchArm(recipe, backend, folder)
         stack.callback(tfbench.close)
         yield {"bare": bare, "tfbench": tfbench}
 
 
-def compare(recipe: str, pairs: int) -> str:
-    """Measures the pairs of one recipe; returns a row of the result's table."""
+def compare(recipe: str, backend: str, pairs: int) -> str:
+    """Measures the pairs of one recipe on one back end; returns a row of the result's table."""
     ratios, bare_seconds = [], []
-    with both_arms(recipe) as arms:
+    with both_arms(recipe, backend) as arms:
         for number in range(pairs):
             order = list(arms) if number % 2 else list(reversed(arms))
             seconds = {name: arms[name].run_epoch() for name in order}
             ratios.append(seconds["tfbench"] / seconds["bare"])
             bare_seconds.append(seconds["bare"])
-            click.echo(f"{recipe} pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}", err=True)
+            click.echo(f"{recipe}, {backend}, pair {number + 1}/{pairs}: {seconds} ratio {ratios[-1]:.4f}", err=True)
     quartiles = statistics.quantiles(ratios, n=4)
     low, high = bootstrap_median(ratios)
     return (
-        f"| {recipe} | {pairs} | {statistics.median(bare_seconds):.3f} s | **{statistics.median(ratios):.4f}** "
-        f"| {low:.4f} to {high:.4f} | {quartiles[0]:.4f} to {quartiles[2]:.4f} "
+        f"| {recipe} | {BACKEND_TITLES[backend]} | {pairs} | {statistics.median(bare_seconds):.3f} s "
+        f"| **{statistics.median(ratios):.4f}** | {low:.4f} to {high:.4f} | {quartiles[0]:.4f} to {quartiles[2]:.4f} "
         f"| {min(ratios):.4f} to {max(ratios):.4f} |"
     )
 
@@ -176,27 +203,52 @@ def bootstrap_median(values: list[float]) -> tuple[float, float]:
 
 @click.command()
 @click.option("--recipe", "recipes", multiple=True, default=["mnist_mlp", "mnist_cnn"], show_default=True)
-@click.option("--pairs", default=20, show_default=True, help="Pairs of epochs.")
-@click.option("--small", "is_small", is_flag=True, help="Small networks, beside plain fit and a loop written by hand.")
+@click.option(
+    "--backend",
+    "backends",
+    type=click.Choice(list(BACKEND_TITLES)),
+    multiple=True,
+    default=[TENSORFLOW],
+    show_default=True,
+    help="What Keras trains with; may be given several times.",
+)
+@click.option("--pairs", default=20, show_default=True, help="Pairs of epochs, at least two.")
+@click.option(
+    "--small",
+    "is_small",
+    is_flag=True,
+    help="Small networks, beside plain fit and a loop written by hand; on TensorFlow alone.",
+)
 @click.option(
     "--before", type=click.Path(exists=True, path_type=Path), help="With --small: another checkout of tfbench."
 )
 @click.option("--rounds", default=5, show_default=True, help="With --small: turns of each arm.")
 @click.option("--bare", "is_bare", is_flag=True, hidden=True)
-def main(recipes: tuple[str, ...], pairs: int, is_small: bool, before: Path | None, rounds: int, is_bare: bool) -> None:
+def main(
+    recipes: tuple[str, ...],
+    backends: tuple[str, ...],
+    pairs: int,
+    is_small: bool,
+    before: Path | None,
+    rounds: int,
+    is_bare: bool,
+) -> None:
     """Prints a Markdown table of epoch time under tfbench over bare epoch time, or of small networks' speeds."""
     if is_bare:
-        bare_fit(recipes[0])
+        bare_fit(recipes[0], backends[0])
         return
     if is_small:
+        if set(backends) != {TENSORFLOW}:
+            raise click.UsageError("--small: its arms are TensorFlow's. Leave --backend out.")
         click.echo(small_networks.compare(before, rounds))
         print_machine()
         return
-    rows = [compare(recipe, pairs) for recipe in recipes]
+    rows = [compare(recipe, backend, pairs) for backend in backends for recipe in recipes]
     print_machine()
-    click.echo("| recipe | pairs of epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |")
-    click.echo("| --- | --- | --- | --- | --- | --- | --- |")
-    click.echo("\n".join(rows))
+    head = (
+        "| recipe | back end | pairs of epochs | bare epoch | median ratio | 95 % of the median | quartiles | range |"
+    )
+    click.echo("\n".join([head, "| --- " * 8 + "|", *rows]))
 
 
 def print_machine() -> None:

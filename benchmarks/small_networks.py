@@ -1,5 +1,6 @@
-"""How fast small networks train under tfbench, under plain `fit` and in a loop written by hand: see `overhead.py`.
+"""How fast small networks train on TensorFlow under tfbench, plain `fit` and a loop written by hand: see `overhead.py`.
 
+On TensorFlow alone: its pipelines, functions and samples on the device are what most of the arms differ in.
 Each arm is a process that stays; it is told which network to train, and then to train for a turn, whole epochs without
 validation, while the others wait. What is timed is a turn, from its begin to the end of its last epoch.
 

@@ -6,9 +6,11 @@ The batches are those of `tensorflow.input_pipeline`, bit for bit, in the same o
 import contextlib
 import functools
 import math
+import os
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -24,6 +26,18 @@ PREFETCHED_BATCHES = 4  # batches waiting to be used
 
 Batch = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 Item = TypeVar("Item")
+Read = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+def require_readable(splits: Splits) -> None:
+    """Checks that every sample is found by its number, and read without TensorFlow; see the protocol.
+
+    Raises:
+        DatasetError: TensorFlow alone reads them.
+    """
+    for split in (splits.train, splits.validation, splits.test):
+        if split is not None:
+            _require_numbered(split, splits)
 
 
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
@@ -44,13 +58,14 @@ def build_training_dataset(
     Returns:
         (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
     """
-    split, spec = _require_in_memory(splits.train, splits), splits.spec
+    split, spec = _require_numbered(splits.train, splits), splits.spec
 
-    def make() -> Iterator[Batch]:
+    def make() -> Generator[Batch, None, None]:
         numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
-        for step, numbers in enumerate(numbered, first_step):
-            rows, targets = _gather(split, numbers)
-            yield _finish(rows, splits, functools.partial(crop_at_random, spec=spec, seed=seed, step=step)), targets
+        with _reader(split) as read:
+            for step, numbers in enumerate(numbered, first_step):
+                rows, targets = _gather(split, numbers, read)
+                yield _finish(rows, splits, functools.partial(crop_at_random, spec=spec, seed=seed, step=step)), targets
 
     return ahead(make())
 
@@ -61,7 +76,7 @@ def build_validation_dataset(
     """Returns batches that hold every sample of a split once, in order, the last batch short; see the protocol."""
     import keras
 
-    chosen = _require_in_memory(getattr(splits, split), splits)
+    chosen = _require_numbered(getattr(splits, split), splits)
 
     class Batches(keras.utils.PyDataset):  # type: ignore[misc]  # Keras has no types
         """Batches by number; here, since it is one of Keras's classes."""
@@ -75,7 +90,8 @@ def build_validation_dataset(
 
         def __getitem__(self, number: int) -> tuple[npt.NDArray[Any], ...]:
             numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
-            rows, targets = _gather(chosen, numbers)
+            with _reader(chosen) as read:
+                rows, targets = _gather(chosen, numbers, read)
             inputs = _finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
             return (inputs, targets) if self.with_targets else (inputs,)
 
@@ -102,17 +118,19 @@ def broken_samples_named(source: str, files: Sequence[str] = ()) -> AbstractCont
     return contextlib.nullcontext()
 
 
-def _require_in_memory(split: Split | RecordSplit, splits: Splits) -> Split:
+def _require_numbered(split: Split | RecordSplit, splits: Splits) -> Split:
     """Returns samples that are found by their numbers.
 
     Raises:
-        DatasetError: They only come one after another, which is TensorFlow's format.
+        DatasetError: They only come one after another, which is TensorFlow's format, or TensorFlow alone reads them.
     """
     if isinstance(split, RecordSplit):
         raise DatasetError(
             f"training.backend: {splits.source} are records that TensorFlow alone reads. Use backend = tensorflow, or "
             "the publisher's files."
         )
+    if split.read and not split.read_array:
+        raise DatasetError("training.backend: these samples are read by TensorFlow alone. Use backend = tensorflow.")
     return split
 
 
@@ -131,16 +149,22 @@ def orders(
         left = left[batch_size:]
 
 
-def _gather(split: Split, numbers: npt.NDArray[np.int64]) -> Batch:
+@contextlib.contextmanager
+def _reader(split: Split) -> Iterator[Read]:
+    """Gives what makes samples of rows, in their order: itself in memory, else threads, which end with the context."""
+    read = split.read_array
+    if read is None:
+        yield lambda rows: rows
+        return
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="samples") as threads:
+        yield lambda rows: np.stack(list(threads.map(read, rows)))
+
+
+def _gather(split: Split, numbers: npt.NDArray[np.int64], read: Read) -> Batch:
     """Returns stored inputs and targets; arrays of their own."""
     pool = len(split.inputs)
     rows = numbers % pool if pool < split.num_samples else numbers
-    inputs, targets = split.inputs[rows], split.targets[rows]
-    if split.read is None:
-        return inputs, targets
-    if split.read_array is None:
-        raise DatasetError("training.backend: these samples are read by TensorFlow alone. Use backend = tensorflow.")
-    return np.stack([split.read_array(row) for row in inputs]), targets
+    return read(split.inputs[rows]), split.targets[rows]
 
 
 def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -158,17 +182,18 @@ def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.ND
     return images
 
 
-def ahead(batches: Iterator[Item], num: int = PREFETCHED_BATCHES) -> Generator[Item, None, None]:
+def ahead(batches: Generator[Item, None, None], num: int = PREFETCHED_BATCHES) -> Generator[Item, None, None]:
     """Lets a few batches be made ahead of their use, by a thread that ends with the stream."""
     ready: queue.Queue[Item | Exception] = queue.Queue(maxsize=num)
     is_over = threading.Event()
 
     def make() -> None:
         try:
-            for batch in batches:
-                ready.put(batch)
-                if is_over.is_set():
-                    return
+            with contextlib.closing(batches):  # and so the threads that read for it
+                for batch in batches:
+                    ready.put(batch)
+                    if is_over.is_set():
+                        return
         except Exception as error:  # told to whoever waits for the batch
             ready.put(error)
 

@@ -83,6 +83,9 @@ class Placing(Protocol):
 class Feeding(Protocol):
     """From stored samples to the batches that training and validation are fed with, as Keras takes them."""
 
+    def require_readable(self, splits: Splits) -> None:
+        """Raises DatasetError if samples of any split cannot be read on the way to this framework."""
+
     def build_training_dataset(self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0) -> Any:
         """Builds an endless stream of full batches, whose order depends on the seed and the step alone.
 

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 import first_steps
+from builders import build_request
 from device_naps import NAP_SECONDS, build_slow_model
 from tfbench import backends
 from tfbench.backends import peak
+from tfbench.datasets.sources.splits import RecordSplit, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
-from tfbench.errors import DeviceError, MeasurementError, RecipeError
+from tfbench.errors import DatasetError, DeviceError, MeasurementError, RecipeError
 from tfbench.machine import gpus
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.files import find_recipe, load_recipe
@@ -28,6 +30,7 @@ from tfbench.records.journal import Journal
 from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
 from tfbench.worker import __main__ as worker
+from tfbench.worker import benchmark
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.recorder import SpanClock, build_callbacks
@@ -360,6 +363,27 @@ def test_the_environment_names_the_framework_and_no_other() -> None:
 def test_a_part_that_a_back_end_lacks_says_so() -> None:
     with pytest.raises(DeviceError, match=f"backend {NAME}"):
         backends.tracing()
+
+
+def test_data_that_tensorflow_alone_reads_is_refused_before_the_model_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def go_on(*_arguments: Any, **_options: Any) -> None:
+        pytest.fail("the run went on")
+
+    recipe = load(**{"distribution.devices": ["cpu:0"]})
+    records = RecordSplit(records=None, num_samples=1, read=lambda name, contents: None)
+    splits = Splits(spec=first_steps.describe(recipe), train=records, validation=records, source="prepared data")
+    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setattr(benchmark, "load_data", lambda *_, **__: splits)
+    monkeypatch.setattr(benchmark, "build_compiled_model", go_on)
+    journal = Journal(tmp_path / "run.jsonl")
+    with pytest.raises(
+        DatasetError, match=r"^training\.backend: prepared data are records that TensorFlow alone reads"
+    ):
+        benchmark.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
+    journal.close()
 
 
 def test_nothing_of_tensorflow_is_needed() -> None:

@@ -1,5 +1,6 @@
 """ImageNet-shaped data from folders of tiny images, made here."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow.input_pipeline import (
     broken_samples_named,
     build_training_dataset,
@@ -77,6 +79,17 @@ def test_files_are_gone_on_with_exactly(folder: Path) -> None:
     for (images, labels), (other_images, other_labels) in zip(whole_batches[2:], rest, strict=True):
         assert np.array_equal(images, other_images)
         assert np.array_equal(labels, other_labels)
+
+
+def test_files_make_the_same_batches_without_tensorflow(folder: Path) -> None:
+    splits = imagenet.load_splits(SMALL, str(folder))
+    stream = array_feeding.build_training_dataset(splits, global_batch_size=3, seed=2)
+    others = [*itertools.islice(stream, 6), array_feeding.build_validation_dataset(splits, batch_size=2)[0]]
+    stream.close()
+    training = build_training_dataset(splits, global_batch_size=3, seed=2).take(6)
+    for batch, other in zip([*training, *build_validation_dataset(splits, batch_size=2)], others, strict=True):
+        assert np.array_equal(batch[0], other[0])
+        assert np.array_equal(batch[1], other[1])
 
 
 def test_an_image_is_its_central_square_resized() -> None:

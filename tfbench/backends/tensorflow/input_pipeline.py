@@ -27,10 +27,13 @@ LIGHT_BYTES = 2**20
 _OF_THE_PIPELINE = "IteratorGetNext|MultiDeviceIterator|user-defined function passed to"  # in those about data
 
 
+def require_readable(splits: Splits) -> None:
+    """Does nothing: TensorFlow reads whatever samples there are."""
+
+
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
     """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
-    is_light = _is_light(splits.train, splits.spec, global_batch_size)
-    return PREFETCHED_BATCHES + (0 if is_light else PARALLEL_BATCHES)
+    return PREFETCHED_BATCHES + (0 if _is_light(splits.train, splits.spec, global_batch_size) else PARALLEL_BATCHES)
 
 
 def most_ahead() -> tuple[int, int]:
@@ -285,12 +288,8 @@ def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tenso
 def _slice(split: Split, batch_size: int) -> Callable[[Any], tuple[Any, Any]]:
     import tensorflow as tf
 
-    gather = gather_from(split)
-
-    def take(number: Any) -> tuple[Any, Any]:
-        return gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, split.num_samples)))
-
-    return take
+    gather, end = gather_from(split), split.num_samples
+    return lambda number: gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, end)))
 
 
 def _on_host(array: Any) -> Any:

@@ -124,7 +124,9 @@ class Worker:
         # All processes of the machine read the same monotonic clock, so that the worker knows what its start took.
         self._launched_ns = time.perf_counter_ns()
         request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
-        settings = _settings(request.recipe.training.backend) | {"TMPDIR": str(folder)}  # AutoGraph leaves files there
+        settings = worker_variables(request.recipe.training.backend) | {
+            "TMPDIR": str(folder)
+        }  # AutoGraph leaves files there
         return children.start(
             "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
         )
@@ -138,7 +140,7 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def _settings(backend: str) -> dict[str, str | None]:
+def worker_variables(backend: str) -> dict[str, str | None]:
     """Returns what is set in the worker's environment, so that nothing changes the run behind the recipe's back."""
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0

@@ -1,0 +1,132 @@
+"""Samples that are read as they are used, without TensorFlow: by threads, in order, each error by its name."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfbench.backends import array_feeding
+from tfbench.backends.array_feeding import build_training_dataset, build_validation_dataset, require_readable
+from tfbench.datasets.sources.splits import RecordSplit, Split, Splits
+from tfbench.errors import DatasetError
+from tfbench.recipe.dataset_spec import DatasetSpec
+
+NUM_SAMPLES, BATCH = 12, 4
+SECONDS = 20.0  # after which what waits for another thread gives up
+Row = Callable[[Any], Any]
+
+
+def as_row(number: Any) -> Any:
+    return np.full((1,), number, np.float32)
+
+
+def build_splits(read: Row | None = None, read_array: Row | None = None, validation: Any = None) -> Splits:
+    """Builds samples that hold their own number, in their order."""
+    numbers = np.arange(NUM_SAMPLES)
+    inputs = numbers if read else numbers.astype(np.float32)[:, None]
+    split = Split(inputs=inputs, targets=numbers, num_samples=NUM_SAMPLES, read=read, read_array=read_array)
+    spec = DatasetSpec(
+        input_shape=(1,),
+        input_dtype="float32",
+        target_shape=(),
+        num_classes=NUM_SAMPLES,
+        train_samples=NUM_SAMPLES,
+        validation_samples=NUM_SAMPLES,
+        shuffled=False,
+    )
+    return Splits(spec=spec, train=split, validation=validation or split, source="test")
+
+
+def names_of(threads: Iterator[threading.Thread]) -> set[str]:
+    return {thread.name.partition("_")[0] for thread in threads}
+
+
+@pytest.fixture
+def started() -> Callable[[], list[threading.Thread]]:
+    """What returns the threads that were started since the test began."""
+    before = set(threading.enumerate())
+    return lambda: [thread for thread in threading.enumerate() if thread not in before]
+
+
+@pytest.mark.parametrize("is_training", [True, False], ids=["training", "validation"])
+def test_samples_are_read_several_at_a_time_and_come_in_order(
+    is_training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(array_feeding.os, "sched_getaffinity", lambda pid: {0, 1})
+    second, waited = threading.Event(), []
+
+    def read(number: Any) -> Any:
+        if number == 0:
+            waited.append(second.wait(SECONDS))
+        if number == 1:
+            second.set()
+        return as_row(number)
+
+    splits = build_splits(as_row, read)
+    if is_training:
+        stream = build_training_dataset(splits, global_batch_size=BATCH, seed=0)
+        inputs, targets = next(stream)
+        stream.close()
+    else:
+        inputs, targets = build_validation_dataset(splits, batch_size=BATCH)[0]
+    assert set(waited) == {True}
+    assert inputs[:, 0].tolist() == targets.tolist() == [0, 1, 2, 3]
+
+
+def test_a_sample_that_cannot_be_read_is_named_and_ends_the_stream(
+    started: Callable[[], list[threading.Thread]],
+) -> None:
+    def read(number: Any) -> Any:
+        if number in (5, 6):
+            raise DatasetError(f"{number}.jpg: cannot be read as an image")
+        return as_row(number)
+
+    stream = build_training_dataset(build_splits(as_row, read), global_batch_size=BATCH, seed=0)
+    assert next(stream)[1].tolist() == [0, 1, 2, 3]
+    with pytest.raises(DatasetError, match=r"^5\.jpg: "):
+        next(stream)
+    assert list(stream) == []
+    for thread in started():
+        thread.join(SECONDS)
+    assert started() == []
+
+
+def test_threads_that_read_end_with_the_stream(started: Callable[[], list[threading.Thread]]) -> None:
+    stream = build_training_dataset(build_splits(as_row, as_row), global_batch_size=BATCH, seed=0)
+    next(stream)
+    assert names_of(iter(started())) == {"batches", "samples"}
+    stream.close()
+    for thread in started():
+        thread.join(SECONDS)
+    assert started() == []
+
+
+def test_data_in_memory_has_no_threads_that_read(started: Callable[[], list[threading.Thread]]) -> None:
+    stream = build_training_dataset(build_splits(), global_batch_size=BATCH, seed=0)
+    next(stream)
+    assert names_of(iter(started())) == {"batches"}
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (
+            RecordSplit(records=None, num_samples=1, read=lambda name, contents: None),
+            "training.backend: test are records that TensorFlow alone reads. Use backend = tensorflow, or the "
+            "publisher's files.",
+        ),
+        (
+            Split(inputs=np.zeros(1), targets=np.zeros(1), num_samples=1, read=as_row),
+            "training.backend: these samples are read by TensorFlow alone. Use backend = tensorflow.",
+        ),
+    ],
+    ids=["records", "samples"],
+)
+def test_what_tensorflow_alone_reads_is_refused_of_any_split(validation: Any, message: str) -> None:
+    require_readable(build_splits(as_row, as_row))
+    with pytest.raises(DatasetError) as caught:
+        require_readable(build_splits(as_row, as_row, validation))
+    assert str(caught.value) == message
