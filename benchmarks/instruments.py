@@ -55,7 +55,8 @@ def measure(recipe_name: str, block: int, num_blocks: int) -> list[Block]:
     from tfbench.recipe import files
     from tfbench.worker import benchmark
     from tfbench.worker.ledger import Ledger
-    from tfbench.worker.recorder import SpanClock, build_callbacks
+    from tfbench.worker.recorder import build_callbacks
+    from tfbench.worker.span_clock import SpanClock
 
     recipe = files.load_recipe(files.find_recipe(recipe_name), {"dataset.data": "synthetic"})
     training = recipe.training

@@ -117,7 +117,8 @@ def under_tfbench(recipe: Any, splits: Any, model: Any, case: Case, *, is_fast: 
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.records.journal import Journal
     from tfbench.worker.ledger import Ledger
-    from tfbench.worker.recorder import SpanClock, build_callbacks
+    from tfbench.worker.recorder import build_callbacks
+    from tfbench.worker.span_clock import SpanClock
 
     training = recipe.training
     steps = count_steps_per_epoch(splits.train.num_samples, case.batch_size)

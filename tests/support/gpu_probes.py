@@ -28,7 +28,7 @@ from tfbench.recipe.sections import MeasurementConfig, Recipe
 from tfbench.records.run import StepSpan
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.process_settings import import_keras, set_process_wide
-from tfbench.worker.recorder import SpanClock
+from tfbench.worker.span_clock import SpanClock
 
 BACKEND = backends.current()
 MEBIBYTE = 2**20

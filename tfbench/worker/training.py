@@ -15,7 +15,8 @@ from tfbench.records.snapshots import FOLDER
 from tfbench.schema import to_plain
 from tfbench.worker import snapshots
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import SpanClock, Validation, build_callbacks
+from tfbench.worker.recorder import Validation, build_callbacks
+from tfbench.worker.span_clock import SpanClock
 
 _CHECK_SECONDS = 0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
 UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs

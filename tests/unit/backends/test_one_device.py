@@ -33,7 +33,8 @@ from tfbench.worker import __main__ as worker
 from tfbench.worker import benchmark
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import SpanClock, build_callbacks
+from tfbench.worker.recorder import build_callbacks
+from tfbench.worker.span_clock import SpanClock
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
 pytestmark = pytest.mark.skipif(NAME == "tensorflow", reason="the process trains with TensorFlow")

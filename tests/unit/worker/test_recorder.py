@@ -6,7 +6,8 @@ import pytest
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import StepSpan
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import SpanClock, Validation
+from tfbench.worker.recorder import Validation
+from tfbench.worker.span_clock import SpanClock
 
 MS = 1_000_000  # in nanoseconds
 

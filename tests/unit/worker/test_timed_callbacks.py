@@ -14,7 +14,8 @@ from tensorflow.python.framework import ops
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import EpochRecord, StepSpan
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import SpanClock, Validation, build_callbacks
+from tfbench.worker.recorder import Validation, build_callbacks
+from tfbench.worker.span_clock import SpanClock
 
 STEPS, EPOCHS = 12, 2
 
