@@ -5,7 +5,9 @@
 A test fails where a page is not what the journals say.
 """
 
+import functools
 import io
+import json
 import shlex
 import sys
 import tarfile
@@ -13,13 +15,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfbench import api
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.recipe.abilities import BACKEND_TITLES
-from tfbench.recipe.toml_text import format_compact
+from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import table_markdown
@@ -32,11 +34,12 @@ from tfbench.wording import markdown_text
 
 RESULTS = Path(__file__).parent / "results"
 _NOTICE = "<!-- Written by docs/results.py from the journals beside it. -->"
+_ROUNDS, _SECONDS = 3, 5.0  # of a sweep that is not told otherwise
 _PLOT = "samples_per_second.png"
 _LEGEND = (
-    "A speed is the geometric mean of three processes or more, with half the width of its 95 % interval. A speed-up is",
-    "over the first arm, with its 95 % interval: `+` faster, `-` slower, `=` no difference that could be measured, `!`",
-    "too noisy to tell ([how this is judged](../explanation/statistics.md)).",
+    "A speed is the geometric mean over processes, one a round, with half the width of its 95 % interval. A speed-up",
+    "is over the first arm, with its 95 % interval: `+` faster, `-` slower, `=` no difference that could be",
+    "measured, `!` too noisy to tell ([how this is judged](../explanation/statistics.md)).",
 )
 
 
@@ -47,7 +50,7 @@ def write_pages() -> dict[Path, str]:
 
 
 def pack(store_root: Path, folder: Path) -> None:
-    """Packs the newest sweep of a store, without the place of its data, and draws its plot beside it."""
+    """Packs the newest sweep of a store, without the names of host and data folder, and draws its plot beside it."""
     store = Store(store_root)
     sweep_id = find_sweep(store, "@last")
     plan, results = read_sweep(store, sweep_id)
@@ -55,15 +58,24 @@ def pack(store_root: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / f"{plan.recipe_name}.tar.gz", "w:gz") as archive:
         for path in [*journals, store_root / "sweeps" / f"{sweep_id}.jsonl"]:
-            data = path.read_bytes()
-            if plan.data_dir:  # whose place is nobody's business
-                data = data.replace(plan.data_dir.encode(), b"data")
+            data = b"".join(_without_places(line, plan.data_dir) for line in path.read_bytes().splitlines())
             member = tarfile.TarInfo(str(Path(plan.recipe_name) / path.relative_to(store_root)))
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     compared = api.compare(sweep=sweep_id, store=store_root)
     plot = plot_comparison(compared.comparison)[_PLOT]
     (folder / f"{plan.recipe_name}.png").write_bytes(to_png(plot.figure))
+
+
+def _without_places(line: bytes, data_dir: str | None) -> bytes:
+    def clean(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: "" if key in ("host", "hostname") else clean(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [clean(one) for one in value]
+        return value.replace(data_dir, "data") if isinstance(value, str) and data_dir else value
+
+    return json.dumps(clean(json.loads(line)), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def _page(folder: Path) -> Iterator[str]:
@@ -123,7 +135,13 @@ def _describe(sweeps: list[_Sweep]) -> str:
 
 
 def _command(plan: SweepPlan) -> str:
-    lines = [f"tfbench sweep {plan.recipe_name} {_data(plan)}"]
+    tables, overrides = plan.tables, set(plan.overrides) - {"dataset.data", "measurement.seconds"}
+    values = {key: functools.reduce(lambda table, part: table[part], key.split("."), tables) for key in overrides}
+    seconds = tables["measurement"]["seconds"]
+    options = [_data(plan), *map(shlex.quote, describe_values(dict(sorted(values.items()))))]
+    options += [] if plan.num_rounds == _ROUNDS else [f"--repeats {plan.num_rounds}"]
+    options += [] if seconds == _SECONDS else [f"--seconds {seconds:g}" if seconds else "--full"]
+    lines = [" ".join([f"tfbench sweep {plan.recipe_name}", *options])]
     lines += [" ".join(f"--arm {shlex.quote(arm.label)}" for arm in plan.arms)]
     lines += [f"--vary {one.key}={','.join(map(format_compact, one.values))}" for one in plan.variations]
     return " \\\n  ".join(lines)

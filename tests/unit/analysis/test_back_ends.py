@@ -1,5 +1,6 @@
 """Runs of several back ends side by side."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from sweeps import build_brief
 from tfbench.analysis.comparison.back_ends import name_arms
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.fastest import find_standings
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.sweep import replica_arms
@@ -110,7 +112,7 @@ def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_de
     )
     first, second, *_ = find_verdict(found)
     assert first == (
-        "Use PyTorch up to batch 8 (1.25 times as fast as the next, TensorFlow) and JAX from batch 64 to 512 (1.5 to "
+        "Use PyTorch at batch 8 (1.25 times as fast as the next, TensorFlow) and JAX from batch 64 to 512 (1.5 to "
         "1.6 times as fast as the next); at batch 4,096 these runs do not decide between TensorFlow and JAX."
     )
     assert second == "JAX is faster than TensorFlow for global_batch_size=64, 512: 1.5 to 2 times its speed."
@@ -133,9 +135,22 @@ def test_no_arm_is_called_the_fastest_of_equals_or_where_one_is_missing() -> Non
         {32: {"tensorflow": 100.0, "jax": 200.0, "torch": 50.0}, 64: {"tensorflow": 100.0, "jax": 200.0}}
     )
     assert find_verdict(missing)[0] == (
-        "Use JAX up to batch 32 (2 times as fast as the next, TensorFlow); at batch 64 not all arms are measured, or "
+        "Use JAX at batch 32 (2 times as fast as the next, TensorFlow); at batch 64 not all arms are measured, or "
         "comparable."
     )
+
+
+def test_an_arm_that_the_table_does_not_have_ahead_of_the_baseline_is_not_the_fastest() -> None:
+    found = sweep_of({32: {"tensorflow": 100.0, "jax": 160.0, "torch": 120.0}})
+    entries = found.rows[0].entries
+    ahead = entries[LABELS["jax"]]
+    assert ahead.speedup
+    unsure = dataclasses.replace(ahead.speedup, judgement="no measurable difference")
+    entries = {**entries, ahead.arm: dataclasses.replace(ahead, speedup=unsure)}
+    (standing,) = find_standings(
+        dataclasses.replace(found, rows=(dataclasses.replace(found.rows[0], entries=entries),))
+    )
+    assert standing.fastest == (LABELS["tensorflow"], LABELS["jax"])
 
 
 def test_arms_that_differ_in_more_than_their_back_end_keep_their_names() -> None:

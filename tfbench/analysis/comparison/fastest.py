@@ -64,6 +64,9 @@ def _find_rivals(row: Row, comparison: Comparison) -> list[str]:
 
 def _stand(row: Row, arms: Sequence[str], speedups: Mapping[_Pair, Speedup]) -> Standing:
     fastest = tuple(arm for arm in arms if not any(_is_faster(other, arm, speedups) for other in arms))
+    baseline = arms[0] if arms else ""
+    if len(fastest) == 1 and fastest[0] != baseline and not _is_faster(fastest[0], baseline, speedups):
+        fastest = (baseline, *fastest)  # than which another arm is faster, but the table does not say so of this one
     if len(fastest) != 1 or len(arms) < 2:
         return Standing(row=row, fastest=fastest)
     others = [arm for arm in arms if arm != fastest[0]]

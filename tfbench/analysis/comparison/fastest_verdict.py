@@ -50,7 +50,7 @@ def _by_batch_size(standings: Sequence[Standing], start: str, names: Mapping[str
         return
     uses, others = [], []
     for fastest, own in stretches:
-        where = _describe_stretch(own, is_first=own[0] is standings[0], is_last=own[-1] is standings[-1])
+        where = _describe_stretch(own, is_all=len(own) == len(standings))
         if len(fastest) == 1:
             uses.append(f"{names[fastest[0]]} {where} ({_lead(own, names)})")
         elif fastest:
@@ -61,16 +61,10 @@ def _by_batch_size(standings: Sequence[Standing], start: str, names: Mapping[str
         yield f"{'; '.join([f'{start} {_join(uses)}', *others])}."
 
 
-def _describe_stretch(own: Sequence[Standing], *, is_first: bool, is_last: bool) -> str:
+def _describe_stretch(own: Sequence[Standing], *, is_all: bool) -> str:
     low, high = (f"{one.row.global_batch_size:,}" for one in (own[0], own[-1]))
-    if is_first and is_last:
-        return "for every batch size"
-    if len(own) == 1 and len(own[0].fastest) != 1:
-        return f"at batch {low}"
-    if is_first:
-        return f"up to batch {high}"
-    if is_last:
-        return f"from batch {low} on"
+    if is_all:
+        return "for every batch size that was measured"
     return f"at batch {low}" if len(own) == 1 else f"from batch {low} to {high}"
 
 
