@@ -34,7 +34,7 @@ NEWER_PARAMS = {
     "training.backend": "tensorflow",
     "effective.backend": "tensorflow",
 }
-NUM_NEWER = len(NEWER_PARAMS) + 4  # and the versions of JAX and PyTorch, with their CUDA
+NUM_NEWER = len(NEWER_PARAMS) + 5  # and variables of frameworks, and the versions of JAX and PyTorch, with their CUDA
 # What has another name, and other values, since: (name, value) then and now, as recipes and as settings have it.
 RENAMED = {
     ("training.jit_compile", "false"): ("training.compiler", "null"),

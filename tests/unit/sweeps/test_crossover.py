@@ -399,7 +399,7 @@ def test_crossover_between_back_ends_calls_them_by_name_and_compares_them(
     document = json.loads(done.stdout)
     assert (document["between"], document["unequal"]) == ([own[1], own[3]], [])
     assert document["sentences"][0].startswith("JAX overtakes TensorFlow at global_batch_size 6")
-    assert document["comparison"]["verdict"][0].startswith(("Use TensorFlow at batch ", "Use TensorFlow from batch "))
+    assert document["comparison"]["verdict"][0].startswith("Use TensorFlow up to batch ")
     assert "from where on is JAX faster than TensorFlow?" in " ".join(done.stderr.split())
     assert "Cost of a step, fitted to the runs\n  TensorFlow  1 ms + 10 us a sample" in done.stderr
     assert not any(word in done.stderr for word in ("GPU", "replica", "strategy"))
