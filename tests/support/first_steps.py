@@ -10,8 +10,9 @@ import hashlib
 import itertools
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,14 +142,37 @@ def find_apart(found: dict[str, Any], expected: dict[str, Any], *, times: float 
     before, known = found["inference_loss"], expected["inference_loss"]
     if not abs(before - known) <= times * 1e-5 * abs(known):
         apart.append(("before", before, known))
-    for step, (one, other, spread) in enumerate(
+    apart += [
+        (step.number, step.found, step.expected)
+        for step in differences(found, expected)
+        if step.is_held and not step.difference <= times * step.bound
+    ]
+    return apart
+
+
+class Step(NamedTuple):
+    """The loss of a step, beside that of TensorFlow."""
+
+    number: int
+    found: float
+    expected: float
+    bound: float  # of their difference
+    is_held: bool  # against the bound
+
+    @property
+    def difference(self) -> float:
+        """How far they are apart; nan where one is."""
+        return abs(self.found - self.expected)
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any]) -> Iterator[Step]:
+    """Yields every step; arguments as of `find_apart`."""
+    for number, (one, other, spread) in enumerate(
         zip(found["losses"], expected["losses"], expected["spread"], strict=True), 1
     ):
         rounding = ROUNDING * max(1.0, abs(other))
-        bound = rounding if step == 1 else max(rounding, FACTOR * spread)
-        if (step <= FIRST_STEPS or spread < PARTED) and not abs(one - other) <= times * bound:
-            apart.append((step, one, other))
-    return apart
+        bound = rounding if number == 1 else max(rounding, FACTOR * spread)
+        yield Step(number, one, other, bound, number <= FIRST_STEPS or spread < PARTED)
 
 
 def _generate(spec: DatasetSpec, seed: int) -> Splits:
