@@ -120,7 +120,7 @@ METRICS: dict[str, Metric] = {
 PROFILE_METRICS: dict[str, Metric] = {
     "profile/input_seconds": Metric("s", _LOWER, "taking a step's batch from the input pipeline beside the training"),
     "profile/copy_seconds": Metric("s", _LOWER, "copying a step's batch to a device that is not the host"),
-    "profile/dispatch_seconds": Metric("s", _LOWER, "calling a compiled function that does nothing"),
+    "profile/dispatch_seconds": Metric("s", _LOWER, "calling a function that does nothing, compiled as the step is"),
     "profile/forward_seconds": Metric("s", _LOWER, "forward pass and loss of a step"),
     "profile/backward_seconds": Metric("s", _LOWER, "what the gradients add to the forward pass"),
     "profile/update_seconds": Metric("s", _LOWER, "what the optimizer adds to the gradients"),

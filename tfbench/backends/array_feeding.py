@@ -9,6 +9,7 @@ import math
 import os
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -84,14 +85,16 @@ def build_validation_dataset(
         def __init__(self, *, with_targets: bool = True) -> None:
             super().__init__()
             self.with_targets = with_targets
+            stack = contextlib.ExitStack()
+            self.read = stack.enter_context(_reader(chosen))
+            weakref.finalize(self, stack.close)  # Keras says when a pass is over, not that none is to come
 
         def __len__(self) -> int:
             return math.ceil(chosen.num_samples / batch_size)
 
         def __getitem__(self, number: int) -> tuple[npt.NDArray[Any], ...]:
             numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
-            with _reader(chosen) as read:
-                rows, targets = _gather(chosen, numbers, read)
+            rows, targets = _gather(chosen, numbers, self.read)
             inputs = _finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
             return (inputs, targets) if self.with_targets else (inputs,)
 

@@ -98,11 +98,10 @@ def build_finish(splits: Splits) -> Callable[[Any], Any]:
 
 def number_blocks(
     splits: Splits, training: TrainingConfig, *, most: int, steps_per_epoch: int, first_step: int
-) -> Generator[tuple[npt.NDArray[np.int32], int], None, None]:
+) -> Generator[npt.NDArray[np.int32], None, None]:
     """Yields which rows of the stored samples the steps take, several steps at a time, without end.
 
-    In the order of `array_feeding.build_training_dataset`. A block of fewer steps, at the end of an epoch, is filled up
-    with zeros, so that all have one shape.
+    In the order of `array_feeding.build_training_dataset`.
 
     Args:
         splits: The data.
@@ -112,17 +111,13 @@ def number_blocks(
         first_step: Steps already done, whole epochs of them.
 
     Yields:
-        Rows, int32 (most, batch), or (steps_per_epoch, batch) where that is less; and how many steps of them are to be
-        done.
+        Rows, int32 (steps, batch): `most` steps, fewer in the last block of an epoch.
     """
-    split, most = require_in_memory(splits), min(most, steps_per_epoch)
+    split = require_in_memory(splits)
     orders = array_feeding.orders(
         split, splits, seed=training.seed, first_step=first_step, batch_size=training.global_batch_size
     )
     while True:
         for start in range(0, steps_per_epoch, most):
-            count = min(most, steps_per_epoch - start)
-            rows = np.zeros((most, training.global_batch_size), np.int32)
-            for step in range(count):
-                rows[step] = next(orders)
-            yield rows % len(split.inputs), count
+            rows = np.stack([next(orders) for _ in range(min(most, steps_per_epoch - start))])
+            yield (rows % len(split.inputs)).astype(np.int32)

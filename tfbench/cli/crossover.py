@@ -127,8 +127,6 @@ def _make_plan(
         raise click.UsageError(f"--step: must be from 1 to 1000000. Received: {step}.")
     first, second = (parse_arm(text) for text in arms)
     key, own_values = parse_range(varied, step or 1)
-    if key == BATCH_KEY and step is None:
-        key, own_values = parse_range(varied, _find_step(first, second))
     sweep = new_plan(
         request,
         (first, second),
@@ -138,6 +136,8 @@ def _make_plan(
     )
     if len(sweep.arms) < 2:  # also where one names the back end that both have
         raise click.UsageError(f'both arms are "{sweep.arms[0].label}". Name two.')
+    if key == BATCH_KEY and step is None:
+        key, own_values = parse_range(varied, _find_step(*sweep.arms))
     plan = SearchPlan(sweep=sweep, key=key, values=own_values)
     check_range(plan)
     return plan

@@ -101,7 +101,7 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
         root: Where /sys and /dev lie.
 
     Raises:
-        DeviceError: It did not answer.
+        DeviceError: It is not installed, or did not answer.
     """
     system = read_system(root, os.environ)
     may_have = system["pci_gpus"] or system["device_nodes"] or any(any(root.glob(node)) for node in _OTHER_GPUS)
@@ -109,6 +109,8 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
         return 0
     if backend == "tensorflow":
         return len(ask_devices().gpus)
+    if not frameworks.is_installed(backend):
+        raise DeviceError(frameworks.describe_lack(backend))
     answer = frameworks.ask(backend)
     if answer.problem:
         raise DeviceError(f"{BACKEND_TITLES[backend]} could not be asked for its devices: {answer.problem}")

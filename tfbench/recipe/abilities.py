@@ -45,9 +45,12 @@ def require_able(backend: BackendName, *, steps_per_execution: int, sets_threads
 def why_untraceable(backend: BackendName, compiler: Compiler) -> str:
     """Returns why no trace tells the operations of a step, and what to do instead; "": it does."""
     if backend == "jax":
-        return "backend jax has none that tfbench reads. Leave it out, or use another back end."
+        return "tfbench reads no trace of JAX. Leave --trace out, or use another back end."
     if compiler == "inductor":
-        return "PyTorch's names no program that torch.compile makes. Leave it out, or use compiler eager."
+        return (
+            "PyTorch's trace does not show what is inside code that torch.compile made. Leave --trace out, or use "
+            "--set training.compiler=eager."
+        )
     return ""
 
 

@@ -109,7 +109,8 @@ def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host
 
 def _steps_a_call(request: RunRequest, per_epoch: int, steps_per_second: float, *, on_host: bool) -> int:
     """Returns how many steps of a call to try."""
-    if request.recipe.training.backend in ONE_STEP_A_CALL:
+    backend = request.recipe.training.backend
+    if backend in ONE_STEP_A_CALL or (on_host and backend == "jax"):  # where Keras does the steps of a call one by one
         return 1
     most = min(steps_per_second * _EXECUTION_SECONDS, _num_steps(request, per_epoch, steps_per_second) / _MIN_CALLS)
     # On the host a call is not cut short: what does not divide an epoch would make it longer.

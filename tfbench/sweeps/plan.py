@@ -34,7 +34,7 @@ def new_plan(
     Args:
         request: What a run of the recipe would be; the sweep gets its id.
         arms: Each is taken once; the first is the baseline. None sets what is varied. In the plan each says its
-            back end, unless that is TensorFlow: others may stand beside it later.
+            back end, unless that and the recipe's are TensorFlow: others may stand beside it later.
         num_rounds: How often each point is run.
         variations: What is varied.
         run_timeout_seconds: After which a run is ended.
@@ -72,10 +72,10 @@ def new_plan(
 
 
 def _name_back_end(arm: Arm, recipe: Recipe) -> Arm:
-    backend = recipe.training.backend
-    if backend == "tensorflow" or BACKEND_KEY in dict(arm.values):
-        return arm
-    return dataclasses.replace(arm, values=((BACKEND_KEY, backend), *arm.values))
+    usual, values = recipe.training.backend, dict(arm.values)
+    backend = values.pop(BACKEND_KEY, usual)
+    own = {} if backend == usual == "tensorflow" else {BACKEND_KEY: backend}
+    return dataclasses.replace(arm, values=tuple((own | values).items()))
 
 
 def parse_arm(text: str) -> Arm:

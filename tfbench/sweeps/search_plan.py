@@ -8,7 +8,7 @@ from typing import Any
 from tfbench.analysis.comparison.crossover import ValueRange
 from tfbench.errors import RecipeError
 from tfbench.recipe.tables import THREADS
-from tfbench.records.sweep import Arm, SweepPlan
+from tfbench.records.sweep import BACKEND_KEY, Arm, SweepPlan
 from tfbench.sweeps.plan import make_variation
 from tfbench.sweeps.sweep import check_points
 
@@ -48,11 +48,11 @@ def count_replicas(arm: Arm, num_gpus: int | None) -> int | None:
     """Returns how many replicas an arm has; None if that takes to know how many GPUs there are.
 
     Args:
-        arm: A strategy and its devices.
+        arm: A strategy and its devices, of a plan, in which it says its back end unless that is TensorFlow.
         num_gpus: Of this machine; None: not known yet.
     """
-    if arm.strategy != "mirrored":
-        return 1
+    if arm.strategy != "mirrored" or dict(arm.values).get(BACKEND_KEY, "tensorflow") != "tensorflow":
+        return 1  # no other back end has several
     if arm.devices and "gpu" not in arm.devices:
         return len(arm.devices)
     return None if num_gpus is None else max(1, num_gpus)

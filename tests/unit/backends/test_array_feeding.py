@@ -103,6 +103,19 @@ def test_threads_that_read_end_with_the_stream(started: Callable[[], list[thread
     assert started() == []
 
 
+def test_a_validation_keeps_its_threads_from_batch_to_batch_which_end_with_it(
+    started: Callable[[], list[threading.Thread]],
+) -> None:
+    dataset = build_validation_dataset(build_splits(as_row, as_row), batch_size=NUM_SAMPLES)
+    for _ in range(5):
+        dataset[0]
+    threads = started()
+    assert names_of(iter(threads)) == {"samples"}
+    assert len(threads) <= len(array_feeding.os.sched_getaffinity(0))
+    del dataset
+    assert started() == []
+
+
 def test_data_in_memory_has_no_threads_that_read(started: Callable[[], list[threading.Thread]]) -> None:
     stream = build_training_dataset(build_splits(), global_batch_size=BATCH, seed=0)
     next(stream)

@@ -169,8 +169,12 @@ def test_another_back_end_is_asked_for_the_gpus_that_it_sees(tmp_path: Path, mon
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidia0").touch()
     monkeypatch.setattr(devices, "ask_devices", pytest.fail)
+    monkeypatch.setattr(frameworks, "is_installed", lambda backend: True)
     monkeypatch.setattr(frameworks, "ask", lambda backend: Framework(name=backend, gpus=("H100",)))
     assert devices.count_gpus("jax", tmp_path) == 1
     monkeypatch.setattr(frameworks, "ask", lambda backend: Framework(name=backend, problem="no driver"))
     with pytest.raises(DeviceError, match=r"^PyTorch could not be asked for its devices: no driver$"):
         devices.count_gpus("torch", tmp_path)
+    monkeypatch.setattr(frameworks, "is_installed", lambda backend: False)
+    with pytest.raises(DeviceError, match=r'JAX is not installed\. pip install "tfbench\[jax\]"\.$'):
+        devices.count_gpus("jax", tmp_path)

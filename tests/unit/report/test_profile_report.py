@@ -246,7 +246,7 @@ def test_published_figures_without_times_of_phases_are_left_out_and_hardware_is_
                 "take": 20.1,
                 "full": 26.0,
             },
-            "Bottleneck: dispatch, what a call of compiled code costs before it does anything: 20 ms of ",
+            "Bottleneck: dispatch, what a call of the step costs before it does anything: 20 ms of ",
         ),
     ],
 )
@@ -284,9 +284,13 @@ def test_what_is_paid_for_each_step_comes_with_what_pays() -> None:
         "larger batches pay, or several steps a call: `--try steps_per_execution=10` says how much, and "
         "a run with `--fast` takes what helps."
     )
-    recipe = build_recipe(training={"backend": "jax"})
-    result = build_profiled(result.profile, request=build_request(recipe=recipe, profile=ProfileRequest()))
-    assert describe_bottleneck(result, summarize(result)).endswith("however many samples it has: larger batches pay.")
+    for backend, pays in {
+        "jax": "larger batches pay, or several steps a call, which a run with `--fast` tries.",
+        "torch": "larger batches pay.",
+    }.items():
+        recipe = build_recipe(training={"backend": backend})
+        result = build_profiled(result.profile, request=build_request(recipe=recipe, profile=ProfileRequest()))
+        assert describe_bottleneck(result, summarize(result)).endswith(f"however many samples it has: {pays}")
     result = build_profiled(build_profile(rounds=(build_round(traced=False, full=10.0, pipeline=9.0),)))
     assert "Look at the input pipeline" in describe_bottleneck(result, summarize(result))
 

@@ -180,6 +180,9 @@ def test_on_jax_there_is_no_other_compiler_to_try() -> None:
     assert tried(runs) == [(False, 1, True), (True, 200, True)]
     assert read_fast(found).settings == {"data_on_device": True, "steps_per_execution": 200}  # type: ignore[union-attr]
     assert runs.labels[1] == "trial 2, on the device, 200 steps a call"
+    on_host = LongEpochs(32_000.0, FAILED)
+    find_fastest(build(backend="jax"), on_host)  # nor several steps a call, which Keras does one by one there
+    assert tried(on_host) == [(False, 1, True), (True, 200, True)]
     uncompiled = LongEpochs(32_000.0)
     find_fastest(build(backend="jax", compiler="eager", deterministic=True), uncompiled)
     assert tried(uncompiled) == [(False, 1, False), (True, 200, True)]

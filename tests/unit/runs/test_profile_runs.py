@@ -258,11 +258,12 @@ def test_no_profile_is_made_of_steps_on_samples_that_lie_on_the_device() -> None
     [
         (
             {"backend": "jax"},
-            "--trace: backend jax has none that tfbench reads. Leave it out, or use another back end.",
+            "--trace: tfbench reads no trace of JAX. Leave --trace out, or use another back end.",
         ),
         (
             {"backend": "torch", "compiler": "inductor"},
-            "--trace: PyTorch's names no program that torch.compile makes. Leave it out, or use compiler eager.",
+            "--trace: PyTorch's trace does not show what is inside code that torch.compile made. Leave --trace out, or "
+            "use --set training.compiler=eager.",
         ),
     ],
 )

@@ -201,6 +201,7 @@ def test_a_range_is_read() -> None:
         ("mirrored", None, None),
         ("mirrored gpu", 4, 4),
         ("mirrored", 0, 1),  # without GPUs, on the processor
+        ("mirrored gpu backend=jax", None, 1),  # which is refused; TensorFlow is not asked for GPUs before
     ],
 )
 def test_replicas_are_counted(arm: str, num_gpus: int | None, replicas: int | None) -> None:
@@ -468,7 +469,7 @@ def test_gpus_are_counted_for_the_step_of_the_batch_size(
         (["--vary", f"{KEY}=1,64", "--between", *ARMS], "must be KEY=LOW..HIGH"),
         (["--vary", f"{KEY}=1..2", "--between", *ARMS], "a range needs two or more multiples of 2"),
         (
-            ["--vary", f"{KEY}=1..64", "--between", ARMS[0], ARMS[0]],
+            ["--vary", f"{KEY}=1..64", "--between", ARMS[0], f"{ARMS[0]} backend=tensorflow"],
             'both arms are "default cpu:0". Name two.',
         ),
         (

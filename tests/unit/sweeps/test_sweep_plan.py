@@ -162,6 +162,15 @@ def test_each_arm_says_its_back_end_where_the_recipe_has_another_than_tensorflow
     assert new_plan(request, plan.arms, num_rounds=1).arms == plan.arms
 
 
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_an_arm_that_names_the_back_end_of_the_recipe_is_the_one_that_does_not(backend: str) -> None:
+    request = build_request(recipe=build_recipe(training={"backend": backend}))
+    arms = [parse_arm(f"default measurement.clock=step{own}") for own in ("", f" backend={backend}")]
+    assert len(new_plan(request, arms, num_rounds=1).arms) == 1
+    (other,) = new_plan(request, [parse_arm("default backend=tensorflow")], num_rounds=1).arms
+    assert other.values == (() if backend == "tensorflow" else (("training.backend", "tensorflow"),))
+
+
 def test_the_old_key_of_the_compiler_is_read_in_an_arm() -> None:
     assert parse_arm("default cpu:0 jit_compile=true").values == (("training.compiler", "xla"),)
 

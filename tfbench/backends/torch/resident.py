@@ -35,11 +35,10 @@ def build_resident_training(
         return model.train_step(gather(rows))
 
     def batches() -> Generator[tuple[Any], None, None]:
-        for rows, count in resident_samples.number_blocks(
+        for rows in resident_samples.number_blocks(
             splits, training, most=_ROWS_AT_ONCE, steps_per_epoch=steps_per_epoch, first_step=first_step
         ):
-            on_device = ops.convert_to_tensor(rows, "int64")
-            yield from ((on_device[step],) for step in range(count))
+            yield from ((step,) for step in ops.convert_to_tensor(rows, "int64"))
 
     # As `fit` makes the variables of optimizer, loss and metrics, which would take samples' numbers for a batch.
     model._symbolic_build(data_batch=gather(ops.zeros(training.global_batch_size, "int64")))

@@ -32,14 +32,17 @@ _UNNAMED_HINT = (
     "them out costs: layers, loss and optimizer may take longer than is shown, by up to as much."
 )
 _SMALL = "It is paid for each step, however many samples it has: larger batches pay"
-_SEVERAL = (
-    ", or several steps a call: `--try steps_per_execution=10` says how much, and a run with `--fast` takes what helps"
-)
+# Of calls on the host, Keras does the steps one by one on other back ends than TensorFlow.
+_SEVERAL = {
+    "tensorflow": ", or several steps a call: `--try steps_per_execution=10` says how much, and a run with `--fast` "
+    "takes what helps",
+    "jax": ", or several steps a call, which a run with `--fast` tries",
+}
 _INPUT = "Look at the input pipeline: what it computes for a batch, where it reads, and which cores are left to it."
 _WHAT = {
     "input": ("taking a batch that is ready from the input pipeline", _INPUT),
     "copy": ("the copy of a batch to the device", ""),
-    "dispatch": ("dispatch, what a call of compiled code costs before it does anything", _SMALL),
+    "dispatch": ("dispatch, what a call of the step costs before it does anything", _SMALL),
     "forward": ("the forward pass", ""),
     "backward": ("the backward pass", ""),
     "update": ("the update of the weights", ""),
@@ -78,8 +81,8 @@ def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
         name, hint = _WHAT[found.name]
         if found.name in ("forward", "backward"):
             hint = (result.profile.layers_problem if result.profile else "") or "Its layers were not timed apart."
-    if hint == _SMALL:  # other back ends than TensorFlow call several steps one by one
-        hint += f"{_SEVERAL if result.request.recipe.training.backend == 'tensorflow' else ''}."
+    if hint == _SMALL:
+        hint += f"{_SEVERAL.get(result.request.recipe.training.backend, '')}."
     size = _describe_size(found, profile)
     kind, kind_seconds = _find_longest_kind(profile)
     share = format_share(kind_seconds / profile.full_seconds)
