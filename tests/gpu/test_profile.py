@@ -6,11 +6,10 @@ import pytest
 
 from gpu_machine import DEVICE, NAME, ON_BACKEND, REHEARSAL, TITLE, of_tensorflow_alone, probe, run_json, show
 from tfbench import backends
+from tfbench.recipe.abilities import COMPILERS, why_untraceable
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(backends.load(NAME).profiling is None, reason=f"a step of {TITLE}'s cannot be taken apart"),
-]
+pytestmark = pytest.mark.gpu
+of_a_trace = pytest.mark.skipif(backends.load(NAME).tracing is None, reason=f"tfbench reads no trace of {TITLE}'s")
 
 # A step that the host's part is most of, and one that the GPU's is: 8192 samples of 20 million weights.
 SHORT, LONG = ("mnist_mlp",), ("mnist_mlp", "--global-batch-size", "8192", "--set", "model.hidden_units=[4000,4000]")
@@ -19,8 +18,9 @@ CASES = {"short": SHORT} if REHEARSAL else {"short": SHORT, "long": LONG}
 
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def document(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    words = ("--data", "synthetic", "--devices", DEVICE, "--seconds", "4", "--trace", *ON_BACKEND)
-    return run_json("profile", *CASES[request.param], *words, cwd=tmp_path_factory.mktemp("profile"))
+    words = ("--data", "synthetic", "--devices", DEVICE, "--seconds", "4", *ON_BACKEND)
+    trace = () if why_untraceable(NAME, COMPILERS[NAME][0]) else ("--trace",)
+    return run_json("profile", *CASES[request.param], *words, *trace, cwd=tmp_path_factory.mktemp("profile"))
 
 
 def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
@@ -45,6 +45,7 @@ def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
     assert negative == []
 
 
+@of_a_trace
 def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_slow_down(document: Any) -> None:
     step, readings = document["profile"]["step"], document["profile"]["readings"]
     traced = [one["traced"]["update"] for one in readings["rounds"]]
@@ -63,6 +64,7 @@ def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_
         assert 0.9 * min(kernels) <= in_layers + others <= 1.1 * max(kernels)
 
 
+@of_a_trace
 def test_what_a_step_fetches_to_the_host_is_told(document: Any) -> None:
     """Whether Keras fetches its metrics at every step: a copy to the host for each, which the trace names."""
     readings = document["trace"]["readings"]

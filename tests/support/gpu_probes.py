@@ -21,6 +21,7 @@ import first_steps
 from gpu_events import CudaEvents, HostEvents
 from tfbench import backends
 from tfbench.backends import peak
+from tfbench.backends.trace import apportion
 from tfbench.machine import gpus
 from tfbench.machine.usage import UsageMeter
 from tfbench.recipe.files import find_recipe, load_recipe
@@ -306,7 +307,10 @@ def clock(*, device: str, size: int, step_seconds: float, num_steps: int) -> dic
 
 
 def _trace_steps(step: _Step) -> dict[str, Any] | None:
-    """Returns for how long kernels of ten steps ran, beside the host's clock; None: the back end has no trace."""
+    """Returns for how long kernels of ten steps ran, beside the host's clock; None: the back end has no trace.
+
+    On a processor that is for how long operations did.
+    """
     if BACKEND.tracing is None:
         return None
     took: list[float] = []
@@ -325,7 +329,7 @@ def _trace_steps(step: _Step) -> dict[str, Any] | None:
         kinds[operation.kind] = kinds.get(operation.kind, 0) + 1
     return {
         "host_seconds": took[0],
-        "kernel_seconds": found.active_seconds,
+        "kernel_seconds": found.active_seconds or sum(apportion(found.operations, lambda _: (0, "")).values()),
         "on_device": found.on_device,
         "kinds": kinds,
     }

@@ -182,7 +182,7 @@ class Settings(Protocol):
         """Sets what the framework only takes before its first operation."""
 
     def read_settings(self, model: Any, training: TrainingConfig) -> EffectiveSettings:
-        """Reads back what framework and Keras will really do with a compiled model."""
+        """Reads back what framework and Keras will really do with a compiled model, but for `framework_variables`."""
 
     def process_wide_settings(self) -> dict[str, object]:
         """Returns settings, by what a user knows them as, that a user's own code must leave as they are."""

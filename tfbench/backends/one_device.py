@@ -124,11 +124,12 @@ def _explain_none(framework: str) -> str:
     """Says why a framework sees no GPU."""
     known, text = gpus.read_gpus(), os.environ.get(_VISIBLE)
     if not known:
-        return "This machine has: cpu:0. `tfbench devices` says what is there."
+        return "NVIDIA's driver names no GPU. `tfbench devices` says what is there."
     if not gpus.choose_visible(known, text):
         return f"{_VISIBLE} is '{text}'."
+    sees = "does not see it" if len(known) == 1 else "sees none of them"
     return (
-        f"NVIDIA's driver names {', '.join(gpu.name for gpu in known)}, but {framework} does not see it. Install its "
+        f"NVIDIA's driver names {', '.join(gpu.name for gpu in known)}, but {framework} {sees}. Install its "
         f"build for CUDA, of a version that driver {known[0].driver or 'of unknown version'} can start."
     )
 

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,15 +34,17 @@ _FRAMEWORK_VARIABLES = (
     "PYTORCH_CUDA_ALLOC_CONF",
     "PYTORCH_NO_CUDA_MEMORY_CACHING",
     "TF_CUDNN_",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
     "TF_GPU_ALLOCATOR",
     "TORCHINDUCTOR_",
     "TORCH_CUDNN_",
     "XLA_CLIENT_MEM_FRACTION",
     "XLA_PYTHON_CLIENT_",
 )
-_NOT_OF_SPEED = ("TORCHINDUCTOR_CACHE_DIR",)  # PyTorch sets it itself once it compiles
+# What images for containers say of themselves, and logs.
+_NOT_OF_SPEED = re.compile(r".*_VERSION|NCCL_DEBUG.*|CUDNN_(FRONTEND_)?LOG.*")
 # scikit-learn sets these when Keras imports it; they are about loading a library twice and about forks.
-_NOT_OF_THREADS = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
+_NOT_OF_THREADS = re.compile("KMP_DUPLICATE_LIB_OK|KMP_INIT_AT_FORK")
 
 
 def describe_environment(**framework: Any) -> Environment:
@@ -94,14 +97,14 @@ def find_thread_variables(environment: Mapping[str, str]) -> str:
     return _list_variables(environment, _THREAD_VARIABLES, _NOT_OF_THREADS)
 
 
-def find_framework_variables(environment: Mapping[str, str], *own: str) -> str:
+def find_framework_variables(environment: Mapping[str, str]) -> str:
     """Returns the variables that change how frameworks handle memory and GPUs, as `find_thread_variables` does.
 
     Args:
-        environment: Environment variables.
-        own: Names of further ones, which are read on one back end, and set by others.
+        environment: Environment variables as they are before a framework is imported, since Keras sets some itself, and
+            so does PyTorch where there is a GPU.
     """
-    return _list_variables(environment, (*_FRAMEWORK_VARIABLES, *own), _NOT_OF_SPEED)
+    return _list_variables(environment, _FRAMEWORK_VARIABLES, _NOT_OF_SPEED)
 
 
 def find_version(package: str) -> str | None:
@@ -112,6 +115,6 @@ def find_version(package: str) -> str | None:
         return None
 
 
-def _list_variables(environment: Mapping[str, str], beginnings: tuple[str, ...], but: tuple[str, ...]) -> str:
-    found = sorted(name for name in environment if name.startswith(beginnings) and name not in but)
+def _list_variables(environment: Mapping[str, str], beginnings: tuple[str, ...], but: re.Pattern[str]) -> str:
+    found = sorted(name for name in environment if name.startswith(beginnings) and not but.fullmatch(name))
     return " ".join(f"{name}={environment[name]}" for name in found)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
@@ -104,6 +106,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     """
     recipe, training = request.recipe, request.recipe.training
     backend = backends.current()
+    variables = find_framework_variables(os.environ)
     backend.placement.require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
@@ -154,7 +157,9 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
             placement=resolved.placement,
-            settings=backend.settings.read_settings(model, training),
+            settings=dataclasses.replace(
+                backend.settings.read_settings(model, training), framework_variables=variables
+            ),
             environment=backend.environment.collect_environment(),
             dataset=_summarize_data(recipe.dataset, splits),
             model=prepared.summary,

@@ -67,18 +67,23 @@ def test_threads_are_read_from_the_variables_that_set_them() -> None:
 def test_variables_that_change_memory_and_launches_are_read() -> None:
     variables = {
         "XLA_FLAGS": "--xla_a=1",  # has a place of its own
-        "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # which Keras sets on other back ends
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_CLIENT_MEM_FRACTION": "0.5",
         "PYTORCH_ALLOC_CONF": "expandable_segments:True",
-        "TORCHINDUCTOR_CACHE_DIR": "/tmp/cache",
+        "NCCL_ALGO": "Ring",
+        "NCCL_VERSION": "2.27.3",
+        "CUDNN_VERSION": "9.10.1.4",
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_FILE": "/tmp/log",
+        "CUDNN_LOGDEST_DBG": "stderr",
+        "CUDNN_FRONTEND_LOG_INFO": "1",
         "CUDA_VISIBLE_DEVICES": "0",
     }
     assert machine_environment.find_framework_variables(variables) == (
-        "PYTORCH_ALLOC_CONF=expandable_segments:True XLA_CLIENT_MEM_FRACTION=0.5 XLA_PYTHON_CLIENT_PREALLOCATE=false"
+        "NCCL_ALGO=Ring PYTORCH_ALLOC_CONF=expandable_segments:True TF_FORCE_GPU_ALLOW_GROWTH=true "
+        "XLA_CLIENT_MEM_FRACTION=0.5 XLA_PYTHON_CLIENT_PREALLOCATE=false"
     )
-    only = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-    assert machine_environment.find_framework_variables(only, *only) == "TF_FORCE_GPU_ALLOW_GROWTH=true"
 
 
 def test_collects_versions_and_the_machine_without_importing_mlflow() -> None:

@@ -1,5 +1,6 @@
 """JAX and PyTorch as back ends, in a process that trains with one of them: `KERAS_BACKEND=jax pytest FILE`."""
 
+import dataclasses
 import functools
 import importlib.util
 import itertools
@@ -117,7 +118,7 @@ def test_jax_returns_before_a_step_is_done_and_is_waited_for() -> None:
 def test_an_absent_device_is_an_error_and_never_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = load()
     monkeypatch.setattr(gpus, "read_gpus", lambda: ())
-    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. This machine has: cpu:0\."):
+    with pytest.raises(DeviceError, match=r"^gpu:7: not found\. NVIDIA's driver names no GPU\."):
         resolve(recipe, "gpu:7")
     assert resolve(recipe, "cpu:0").placement.devices == ("cpu:0",)
     assert resolve(recipe).placement.num_replicas == 1
@@ -153,7 +154,8 @@ def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     require, training = backends.current().placement.require_possible, load().training
-    monkeypatch.setattr(gpus, "read_gpus", lambda: (Gpu(name="H100", driver="550.54"), Gpu(name="T4")))
+    known = (Gpu(name="H100", driver="550.54"), Gpu(name="T4"))
+    monkeypatch.setattr(gpus, "read_gpus", lambda: known)
     for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
         monkeypatch.setenv(variable, "")
     for seen, device, told in (
@@ -171,10 +173,11 @@ def test_what_the_machine_has_is_told_and_not_what_is_left_of_it_once_others_are
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     require(DistributionConfig(devices=("gpu:1",)), training)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
-    with pytest.raises(
-        DeviceError, match=r"^gpu:1: not found\. NVIDIA's driver names H100, T4, but \w+ does not see it"
-    ):
-        resolve(load(), "gpu:1")
+    for num_gpus, told in ((2, r"H100, T4, but \w+ sees none of them\."), (1, r"H100, but \w+ does not see it\.")):
+        monkeypatch.setattr(gpus, "read_gpus", lambda num_gpus=num_gpus: known[:num_gpus])
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+        with pytest.raises(DeviceError, match=rf"^gpu:1: not found\. NVIDIA's driver names {told}"):
+            resolve(load(), "gpu:1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     with pytest.raises(DeviceError, match=r"^gpu: not found\. CUDA_VISIBLE_DEVICES is '-1'\.$"):
         resolve(load(), "gpu")
@@ -232,8 +235,7 @@ def test_a_step_that_is_to_be_compiled_is_while_it_is_watched_or_ends_the_run(mo
 
 
 @pytest.mark.parametrize("compiler", ["xla", "eager"] if NAME == "jax" else ["eager"])
-def test_settings_are_read_back(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+def test_settings_are_read_back(compiler: str) -> None:
     recipe = load(**{"training.compiler": compiler})
     first_steps.set_up(recipe)
     model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
@@ -241,7 +243,28 @@ def test_settings_are_read_back(compiler: str, monkeypatch: pytest.MonkeyPatch) 
     assert (settings.backend, settings.compiler, settings.precision) == (NAME, compiler, "float32")
     assert (settings.steps_per_execution, settings.visible_gpus) == (1, ())
     assert backends.current().settings.process_wide_settings()
-    assert settings.framework_variables == "XLA_PYTHON_CLIENT_PREALLOCATE=false"
+
+
+def test_variables_are_those_that_the_run_was_started_with_and_none_that_a_framework_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = load(**{"distribution.devices": ["cpu:0"]})
+    for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
+    # As PyTorch does where it starts a GPU.
+    monkeypatch.setattr(benchmark, "import_keras", lambda _: monkeypatch.setenv("CUDA_MODULE_LOADING", "LAZY"))
+    spec = dataclasses.replace(first_steps.describe(recipe), train_samples=200, validation_samples=8)
+    monkeypatch.setattr(benchmark, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
+    journal = Journal(tmp_path / "run.jsonl")
+    benchmark.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), lambda: None)
+    journal.close()
+    assert os.environ["CUDA_MODULE_LOADING"] == "LAZY"
+    records = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
+    (ready,) = [record for record in records if "settings" in record]
+    found = ready["settings"]["framework_variables"].split()  # some may be of what this process did before
+    assert "XLA_PYTHON_CLIENT_PREALLOCATE=false" in found and "CUDA_MODULE_LOADING=LAZY" not in found
 
 
 def test_arrays_elsewhere_than_asked_for_end_a_run() -> None:

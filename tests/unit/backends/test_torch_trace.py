@@ -1,7 +1,12 @@
 """PyTorch's trace, read from events written by hand: to which layer of a step, and to which direction, each belongs."""
 
-from tfbench.backends.torch.op_trace import Event, part_of, read_events
+import os
+
+import pytest
+
+from tfbench.backends.torch.op_trace import Event, part_of, read_events, trace
 from tfbench.backends.trace import apportion
+from tfbench.errors import MeasurementError
 
 NODE = "autograd::engine::evaluate_function: "
 # A step of a convolution, a dense layer and a loss, whose nodes have the numbers 5, 6 to 8, and 9.
@@ -54,16 +59,28 @@ def test_kernels_of_a_gpu_belong_to_what_launched_them_and_the_host_waits_for_it
         Event(112, 113, "Memset", on_host=False),
         Event(113, 115, "Memcpy DtoH (Device -> Pageable)", launched_by=11, on_host=False),
     ]
-    found = read_events([*HOST, Event(31, 50, "cudaDeviceSynchronize"), *of_gpu])
+    waits = [Event(30, 31, "cudaStreamSynchronize"), Event(31, 50, "cudaDeviceSynchronize")]
+    found = read_events([*HOST, *waits, *of_gpu])
     assert found.on_device
     assert [(one.name, one.kind) for one in found.operations[:2]] == [
         ("forward:0/conv/aten::mkldnn_convolution", "aten::mkldnn_convolution"),
         ("backward:1/dense/aten::mm", "aten::mm"),
     ]
     assert [one.name for one in found.others] == ["Memset"]
-    assert [one.name for one in found.waits] == ["cudaDeviceSynchronize", "Memcpy DtoH (Device -> Pageable)"]
+    assert [one.name for one in found.waits] == ["cudaStreamSynchronize", "Memcpy DtoH (Device -> Pageable)"]
 
 
 def test_without_brackets_operations_have_their_own_names() -> None:
     (operation,) = read_events([Event(0, 1, "aten::mm", 3)]).operations
     assert (operation.name, part_of(operation.name)) == ("aten::mm", (2, "other"))
+
+
+@pytest.mark.skipif(os.environ.get("KERAS_BACKEND") != "torch", reason="of PyTorch's profiler")
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_a_trace_that_tells_nothing_of_the_gpu_in_use_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    assert not trace(lambda: torch.ones(2).sum()).on_device
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with pytest.raises(MeasurementError, match=r"^PyTorch's profiler recorded nothing of the GPU\."):
+        trace(lambda: torch.ones(2).sum())

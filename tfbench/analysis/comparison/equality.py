@@ -39,9 +39,10 @@ _FRAMEWORKS = ("jax", "torch")  # beside TensorFlow; named of their own runs alo
 VERSIONS = ("tfbench", "tensorflow", "keras", *_FRAMEWORKS)
 # What runs of two back ends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
 OF_BACKENDS = (
-    *("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags", "framework_variables"),
+    *("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags"),
     _SOFT_PLACEMENT,
 )
+_READ_BY_ALL = ("CUDA_", "CUDNN_", "NCCL_")  # how variables begin that are none of one framework alone
 UNNAMED = {"backend": "tensorflow"}  # what settings mean that do not name it, as older records did not
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
 
@@ -100,7 +101,8 @@ def find_unequal_values(
     a: Mapping[str, Any], b: Mapping[str, Any], *, compared: Collection[str] = ()
 ) -> tuple[Difference, ...]:
     """Returns what two runs differ in that must be equal, from what `equal_values` returned of each."""
-    if backend_of(a) != backend_of(b):
+    is_of_two_backends = backend_of(a) != backend_of(b)
+    if is_of_two_backends:
         compared = (*compared, *OF_BACKENDS)
     records = ("settings", "environment")
     pairs = {name: (a.get(name), b.get(name)) for name in {**a, **b} if name not in (*records, "device_kinds")}
@@ -110,6 +112,9 @@ def find_unequal_values(
             pairs[name] = (None if first is None else "known", None if second is None else "known")
         else:
             pairs |= {field: (first.get(field), second.get(field)) for field in {**first, **second}}
+    if is_of_two_backends and "framework_variables" in pairs:
+        one, other = pairs["framework_variables"]
+        pairs["framework_variables"] = _keep_read_by_all(one), _keep_read_by_all(other)
     if a.get("device_kinds") != b.get("device_kinds"):
         pairs.pop(_SOFT_PLACEMENT, None)
     return tuple(
@@ -143,6 +148,10 @@ def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
     return values | {name: tables["measurement"][name] for name in ("clock", "warmup_steps")}
+
+
+def _keep_read_by_all(variables: str | None) -> str | None:
+    return " ".join(word for word in (variables or "").split() if word.startswith(_READ_BY_ALL)) or None
 
 
 def _plain(value: object) -> object:

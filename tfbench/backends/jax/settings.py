@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 from tfbench.machine import gpus
-from tfbench.machine.environment import find_framework_variables
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EffectiveSettings
 
@@ -54,5 +53,4 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         gpu_addresses=gpus.find_addresses(visible),
         xla_flags=os.environ.get("XLA_FLAGS", "").replace(_DETERMINISTIC, "").strip(),
         onednn="",
-        framework_variables=find_framework_variables(os.environ),
     )

@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 from tfbench.machine import gpus
-from tfbench.machine.environment import find_framework_variables
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EffectiveSettings
 
@@ -55,5 +54,4 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         gpu_addresses=gpus.find_addresses(visible),
         xla_flags=" ".join(filter(None, (os.environ.get(name) for name in ("XLA_FLAGS", "TF_XLA_FLAGS")))),
         onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
-        framework_variables=find_framework_variables(os.environ, "TF_FORCE_GPU_ALLOW_GROWTH"),
     )

@@ -22,8 +22,8 @@ _BRACKET = re.compile(r"tfbench:(\w+):(\d+)/(.*)")  # a layer's use, "loss" or "
 _NODE = "autograd::engine::evaluate_function: "
 _OPERATION = re.compile(r"(?!autograd::|profiler::)\w+::.+")  # "aten::addmm"
 _UPDATE = "update/update and metrics"
-# Copies from a GPU to the host, and calls that wait for a GPU.
-_WAITS = re.compile(r"Memcpy DtoH.*|cuda(Stream|Event|Device)Synchronize")
+# Copies from a GPU to the host, and calls that wait for a GPU; for a whole device tfbench and the profiler wait.
+_WAITS = re.compile(r"Memcpy DtoH.*|cuda(Stream|Event)Synchronize")
 _PHASES = {"forward": 0, "backward": 1, "update": 2}
 
 
@@ -77,7 +77,7 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
         folder: Where the trace is kept, as browsers read it; None: it is not kept.
 
     Raises:
-        MeasurementError: PyTorch recorded no operation.
+        MeasurementError: PyTorch recorded no operation, or none of the GPU that it uses.
     """
     import torch
 
@@ -90,6 +90,11 @@ def trace(work: Callable[[], None], folder: Path | None = None) -> Trace:
     found = read_events(list(_read(profiler.kineto_results)))
     if not found.operations:
         raise MeasurementError("PyTorch's profiler recorded no operation. Is another profiler attached to it?")
+    if device and not found.on_device:  # what the host did is no time of a GPU's
+        raise MeasurementError(
+            "PyTorch's profiler recorded nothing of the GPU. Is another profiler attached to it, or is CUPTI, NVIDIA's "
+            "library for it, not allowed to?"
+        )
     return found
 
 
@@ -190,9 +195,8 @@ def _find_marks(host: Sequence[Event]) -> Iterator[_Mark]:
             begun.append((int(bracket[2]), layer))
             yield _Mark(event.start, event.end, f"forward:{layer}")
         elif begun and event.name.startswith(_NODE):
-            if (
-                event.node >= 0
-            ):  # one that adds a gradient up has no number, and comes right after the one that it is of
+            # One that adds a gradient up has no number, and comes right after the one that it is of.
+            if event.node >= 0:
                 layer = begun[bisect.bisect_right(begun, event.node, key=lambda one: one[0]) - 1][1]
             yield _Mark(event.start, event.end, f"backward:{layer}")
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from tfbench.backends.torch.placement import list_gpus
 from tfbench.machine import gpus
-from tfbench.machine.environment import find_framework_variables
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EffectiveSettings
 
@@ -63,5 +62,4 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
         gpu_addresses=gpus.find_addresses(visible),
         xla_flags="",
         onednn="",
-        framework_variables=find_framework_variables(os.environ),
     )

@@ -124,9 +124,8 @@ class Worker:
         # All processes of the machine read the same monotonic clock, so that the worker knows what its start took.
         self._launched_ns = time.perf_counter_ns()
         request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
-        settings = worker_variables(request.recipe.training.backend) | {
-            "TMPDIR": str(folder)
-        }  # AutoGraph leaves files there
+        # AutoGraph leaves files there.
+        settings = worker_variables(request.recipe.training.backend) | {"TMPDIR": str(folder)}
         return children.start(
             "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
         )
