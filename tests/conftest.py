@@ -84,6 +84,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
+    monkeypatch.setenv("TFBENCH_CACHE_DIR", "/nowhere")
+    monkeypatch.setenv("TFBENCH_CACHE_SIZE", "0")
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
+from tfbench.records.settings import MachineSettings
 from tfbench.runs.limits import RunLimits
 from tfbench.runs.maker import TRACKING_VARIABLE, RunMaker, choose_place, open_tracker
 from tfbench.runs.observer import RunObserver, SilentObserver
@@ -241,6 +241,7 @@ def compare(
     recipe: str | None = None,
     baseline: str | None = None,
     allows_unequal: bool = False,
+    machines: Mapping[str, MachineSettings] | None = None,
     store: Folder = DEFAULT_STORE,
 ) -> ComparedRuns:
     """Sets stored runs side by side, as `tfbench compare` does.
@@ -251,6 +252,7 @@ def compare(
         recipe: Among all runs, only those of this recipe.
         baseline: The arm that others are held against, such as "default cpu:0"; None: the first.
         allows_unequal: Compare arms although they differ in what must be equal.
+        machines: What machines cost, by host name or by the name that arms give them; None: that is not known.
         store: Folder that keeps them.
 
     Returns:
@@ -272,7 +274,7 @@ def compare(
     if comparison.rows and baseline and baseline not in comparison.arms:
         near = did_you_mean(baseline, comparison.arms)
         raise UnknownNameError(f"--baseline '{baseline}': no such arm.{near} There are: {', '.join(comparison.arms)}.")
-    return ComparedRuns(comparison=comparison, verdict=find_verdict(comparison), plan=plan)
+    return ComparedRuns.of(comparison, plan, machines or {})
 
 
 def load_runs(store: Folder = DEFAULT_STORE, *, recipe: str | None = None) -> list[dict[str, Any]]:

@@ -46,6 +46,10 @@ class StillRunningError(DeviceError):
     """A run was to be gone on with, or put aside, that has not ended."""
 
 
+class WorkersError(TfbenchError):
+    """Workers that are to train together did not meet, or do not fit together."""
+
+
 class DatasetError(TfbenchError):
     """Data is missing, unreachable or damaged."""
 

@@ -1,6 +1,7 @@
 """Every metric that tfbench reports: its unit, which way is better, and what it means."""
 
 import enum
+import re
 from typing import NamedTuple
 
 
@@ -93,6 +94,26 @@ METRICS: dict[str, Metric] = {
         "", _HIGHER, "input_samples_per_second / samples_per_second; near 1: input-bound; below: not known"
     ),
     "other_busy_cores": Metric("cores", _LOWER, "processor cores that other processes kept busy during the training"),
+    # Energy, where it can be read: of GPUs, processor packages and their memory, and of nothing else of the machine
+    "energy_joules": Metric("J", _LOWER, "of the steady part, of what could be read: GPUs in use, processors, memory"),
+    "samples_per_joule": Metric("samples/J", _HIGHER, "samples of the steady part / energy_joules"),
+    "mean_watts": Metric("W", _NEITHER, "energy_joules / time of the steady part, by the counters' readings"),
+    "energy_joules_per_epoch": Metric("J", _LOWER, "training and validation of an epoch, mean without the first"),
+    "energy_to_accuracy_joules": Metric(
+        "J", _LOWER, "from the start of training to the end of the epoch that time_to_accuracy_seconds ends with"
+    ),
+    "energy/gpu_joules": Metric("J", _LOWER, "part of energy_joules: GPUs in use"),
+    "energy/package_joules": Metric("J", _LOWER, "part of energy_joules: all processor packages of the machine"),
+    "energy/dram_joules": Metric("J", _LOWER, "part of energy_joules: memory, where its counter is there"),
+    # Energy that was not measured: the watts that the user gave x time
+    "estimate/energy_joules": Metric("J", _LOWER, "estimate: cost.estimated_watts x steady_seconds"),
+    "estimate/samples_per_joule": Metric("samples/J", _HIGHER, "estimate: samples of the steady part / its energy"),
+    "estimate/energy_joules_per_epoch": Metric(
+        "J", _LOWER, "estimate: cost.estimated_watts x training and validation of an epoch"
+    ),
+    "estimate/energy_to_accuracy_joules": Metric(
+        "J", _LOWER, "estimate: cost.estimated_watts x time_to_accuracy_seconds"
+    ),
     # Cost, where a price is known; in the currency of the recipe
     "cost/hours": Metric("h", _LOWER, "time that is paid for: from the request of the run to its end"),
     "cost/machine": Metric("currency", _LOWER, "hours x price an hour"),
@@ -104,9 +125,27 @@ METRICS: dict[str, Metric] = {
     # Sizes: numbers to filter and plot by
     "num_parameters": Metric("", _NEITHER, "weights of the model, trainable or not"),
     "num_trainable_parameters": Metric("", _NEITHER, "weights that training changes"),
-    "num_replicas": Metric("", _NEITHER, "copies of the model that train side by side"),
+    "num_replicas": Metric("", _NEITHER, "parts that each batch is cut into: of copies of the model, or of its parts"),
     "global_batch_size": Metric("samples", _NEITHER, "samples of an optimizer step, over all replicas"),
     "per_replica_batch_size": Metric("samples", _NEITHER, "global_batch_size / num_replicas"),
+    # What a run over several devices was read back to do, where it was
+    "exchanged_bytes_per_step": Metric(
+        "bytes", _NEITHER, "results that devices exchange in a step, computed from how the network is spread over them"
+    ),
+    "collective_bytes_per_step": Metric(
+        "bytes", _NEITHER, "results of the collective operations in the compiled step, by which devices exchange them"
+    ),
+    "state_bytes_per_device": Metric(
+        "bytes", _NEITHER, "weights and the optimizer's variables, on the device that has most of them"
+    ),
+    "transfer_seconds_per_step": Metric(
+        "s", _LOWER, "in collectives, of the slowest worker, which waits for no other; traced after the training"
+    ),
+    "waiting_seconds_per_step": Metric(
+        "s", _LOWER, "that a worker waits for the slowest one, at most; traced after the training"
+    ),
+    "transfer_share": Metric("", _LOWER, "transfer_seconds_per_step / the traced step"),
+    "waiting_share": Metric("", _LOWER, "waiting_seconds_per_step / the traced step"),
     "log10_num_parameters": Metric("", _NEITHER, "logarithm to base 10, for axes"),
     "log2_global_batch_size": Metric("", _NEITHER, "logarithm to base 2, for axes"),
     "log10_samples_per_second": Metric("", _HIGHER, "logarithm to base 10, for axes"),
@@ -128,6 +167,13 @@ PROFILE_METRICS: dict[str, Metric] = {
     "profile/update_and_loop_seconds": Metric("s", _LOWER, "the two before, where they were not told apart"),
     "profile/full_step_seconds": Metric("s", _LOWER, "Keras's own training step with its input pipeline"),
     "profile/bottleneck_seconds": Metric("s", _LOWER, "the largest single part of a step"),
+}
+
+# Of the machine over the time of a run, in MLflow at a step for each second; see `machine_metric`
+MACHINE_METRICS: dict[str, Metric] = {
+    "power_usage_watts": Metric("W", _NEITHER, "of a GPU as its driver says; of processors by their counters"),
+    "clock_mhz": Metric("MHz", _NEITHER, "of a GPU's multiprocessors"),
+    "temperature_celsius": Metric("°C", _NEITHER, "of a GPU"),
 }
 
 # Of a run of a sweep, known once others of the sweep are
@@ -160,6 +206,16 @@ EPOCH_METRICS = (
     "inference_seconds",
     *LEARNING_METRICS,
 )
+
+
+def machine_metric(name: str, device: str) -> str:
+    """Returns under which name one of `MACHINE_METRICS` is tracked: "system/gpu_0_power_usage_watts", as MLflow's own.
+
+    Args:
+        name: Of the metric.
+        device: Of the machine: "gpu:0", "package-0".
+    """
+    return f"system/{re.sub(r'[^a-z0-9]+', '_', device.lower())}_{name}"
 
 
 def curve_metric(name: str, over: str) -> str:

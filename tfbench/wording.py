@@ -60,12 +60,17 @@ def command_line(*words: str, store: Path | str = DEFAULT_STORE) -> str:
 def store_of(journal: Path | str) -> Path | str:
     """Returns the store that the journal of a run or of a sweep lies in, the usual one if it lies in none."""
     folder = Path(journal).parent
-    return folder.parent if folder.name in ("journals", "sweeps") else DEFAULT_STORE
+    return folder.parent if folder.name in ("journals", "sweeps", "tasks") else DEFAULT_STORE
 
 
 def count(number: int, noun: str) -> str:
     """Returns "1 step", "2,000 steps"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Returns "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def format_share(share: float) -> str:
@@ -124,7 +129,9 @@ def _code(match: re.Match[str]) -> str:
 
 def _without_password(match: re.Match[str]) -> str:
     user, colon, rest = match.groups()  # a password may hold "/" and "@", as a path may: https://host.org:80/@name
-    is_host = not user or "." in user or user == "localhost"
+    is_web = match.string[max(0, match.start() - 8) : match.start()].lower().endswith(("http://", "https://"))
+    can_be_host = is_web or not colon  # a database's driver takes all up to the "@" for the password
+    is_host = not user or (can_be_host and ("." in user or user == "localhost"))
     if is_host and re.match(r"\d{1,5}/" if colon else "/", rest):
         return match[0]
     return f"{user}:***@" if colon else "***@"

@@ -4,10 +4,20 @@ import re
 
 import pytest
 
-from tfbench.metrics import CURVE_METRICS, EPOCH_METRICS, METRICS, PROFILE_METRICS, SWEEP_METRICS, curve_metric
+from tfbench.metrics import (
+    CURVE_METRICS,
+    EPOCH_METRICS,
+    MACHINE_METRICS,
+    METRICS,
+    PROFILE_METRICS,
+    SWEEP_METRICS,
+    curve_metric,
+    machine_metric,
+)
 
 CURVES = {curve_metric(name, "parameters of the network"): metric for name, metric in CURVE_METRICS.items()}
-ALL = METRICS | PROFILE_METRICS | SWEEP_METRICS | CURVES
+MACHINE = {machine_metric(name, "package-0 dram"): metric for name, metric in MACHINE_METRICS.items()}
+ALL = METRICS | PROFILE_METRICS | SWEEP_METRICS | CURVES | MACHINE
 
 
 @pytest.mark.parametrize("name", ALL)

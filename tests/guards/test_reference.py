@@ -75,7 +75,13 @@ def test_it_has_every_key_of_a_model_and_of_a_data_set(page: str, kind: registry
 
 
 def test_it_has_every_metric_and_every_exit_code() -> None:
-    known = (metrics.METRICS, metrics.PROFILE_METRICS, metrics.SWEEP_METRICS, metrics.CURVE_METRICS)
+    known = (
+        metrics.METRICS,
+        metrics.PROFILE_METRICS,
+        metrics.SWEEP_METRICS,
+        metrics.CURVE_METRICS,
+        metrics.MACHINE_METRICS,
+    )
     assert PAGES["docs/reference/metrics.md"].count("\n| `") == sum(map(len, known))
     codes = PAGES["docs/reference/exit-codes.md"]
     assert [code for code in ExitCode if f"\n| {code.value} |" not in codes] == []

@@ -70,7 +70,7 @@ def test_a_sweep_of_the_first_minutes_measures_what_there_is(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--strategy", "mirrored"), "strategy mirrored: is one of TensorFlow's."),
+        (("--strategy", "one_device"), f"strategy one_device: not on backend {NAME}: "),
         (("--devices", "gpu:0"), "gpu:0: not found."),
     ],
 )
@@ -142,3 +142,42 @@ def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(t
     missing = run("run", "mnist_mlp", *options, "--data-dir", str(tmp_path / "empty"), cwd=tmp_path)
     assert missing.exit_code == 2
     assert "tensorflow is not installed" in missing.stderr
+
+
+# Put in the way of every process; the measuring process of worker 1 naps whenever it has waited for its device.
+SLOW_WORKER = """
+import json, sys, time
+if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
+    with open(sys.orig_argv[-1], encoding="utf-8") as file:
+        member = json.load(file)["request"].get("member") or {}
+    if member.get("index") == 1:
+        from tfbench.backends.jax import placement
+
+        synchronize = placement.synchronize
+
+        def synchronize_and_nap():
+            synchronize()
+            time.sleep(0.05)
+
+        placement.synchronize = synchronize_and_nap
+"""
+
+
+@pytest.mark.skipif(NAME != "jax", reason="PyTorch trains on one device")
+def test_two_workers_train_as_one_and_the_slow_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plant").mkdir()
+    (tmp_path / "plant" / "sitecustomize.py").write_text(SLOW_WORKER, encoding="utf-8")
+    options = (*SMALL, "--global-batch-size", "4096", "--epochs", "2", "--devices", "cpu:0", "--format", "json")
+    one = run("run", "mnist_mlp", *options, *NO_CHECKS, cwd=tmp_path).document
+    workers = ("--strategy", "multi_worker", "--workers", "2")
+    path = os.pathsep.join([str(tmp_path / "plant"), os.environ.get("PYTHONPATH", "")])
+    done = run("run", "mnist_mlp", *options, *workers, cwd=tmp_path, PYTHONPATH=path)
+    assert done.exit_code == 0, done.stderr
+    two = done.document
+    for figure in ("loss", "val_loss", "val_accuracy"):  # 10,000 validation samples: the last batch divides by two
+        assert [epoch[figure] for epoch in two["epochs"]] == pytest.approx(
+            [epoch[figure] for epoch in one["epochs"]], rel=1e-6
+        )
+    assert (two["num_workers"], two["num_replicas"], two["replica_check"]["faults"]) == (2, 2, [])
+    assert two["summary"]["exchanged_bytes_per_step"] == 4 * two["num_trainable_parameters"]
+    assert any(text.startswith("the other workers wait for worker 1 of 2: ") for text in two["cautions"])

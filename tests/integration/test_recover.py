@@ -648,7 +648,8 @@ def test_a_field_that_is_not_what_tfbench_writes_is_named_with_its_line(
 def test_a_half_written_line_after_the_end_of_a_run_is_no_loss_to_whoever_imports_it(store: Store) -> None:
     path = write_journal(store, build_sized_result(0))
     path.write_bytes(path.read_bytes() + b'{"kind":"no')
-    reading = journal_import._read_run(path)
+    (part,) = journal_import._read_parts(path)
+    reading = part.result
     assert reading.num_unreadable_lines == 0
     assert reading.exit
 
@@ -667,6 +668,32 @@ def test_nothing_is_imported_where_its_figures_cannot_be_made(
     with pytest.raises(TrackingError, match="its figures cannot be made: OverflowError: int too large to convert"):
         import_journals(other, [path], lambda uri, experiment: tracker, state)
     assert not other.root.exists()
+
+
+def test_an_import_connects_once_to_a_server_with_a_password(
+    store: Store, tmp_path: Path, tracker: FakeTracker
+) -> None:
+    path, other = write_journal(store, build_sized_result(0)), Store(tmp_path / "other")
+    state = TrackingState(tracking_uri="http://me:s3cret@server", experiment="x")
+    (run,) = import_journals(other, [path], lambda *_: tracker, state)
+    assert (run.outcome, tracker.connections) == ("imported", 1)
+
+
+def test_recover_waits_until_an_imported_run_is_in_mlflow(
+    store: Store, tmp_path: Path, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = write_journal(store, build_sized_result(0)), Store(tmp_path / "other")
+    update = tracker.update
+
+    def update_alone(result: RunResult, summary: Summary | None) -> TrackedRun:
+        with (other.root / ".recover.lock").open("ab") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return update(result, summary)
+
+    monkeypatch.setattr(tracker, "update", update_alone)
+    state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
+    (run,) = import_journals(other, [path], lambda *_: tracker, state)
+    assert run.outcome == "imported"
 
 
 @pytest.mark.parametrize("uri", ["foo", "http://127.0.0.1:1"])

@@ -30,7 +30,7 @@ from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.recipe.optimizers import AdamConfig, SgdConfig
 from tfbench.recipe.sections import DistributionConfig, ModelConfig, TrainingConfig
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.records.run import Placement
+from tfbench.records.placement import Placement
 from tfbench.datasets.sources.splits import Split, Splits
 
 OPTIMIZERS = {"sgd": SgdConfig(learning_rate=0.1), "momentum": SgdConfig(learning_rate=0.1, momentum=0.9),

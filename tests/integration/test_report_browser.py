@@ -1,5 +1,6 @@
 """The report as a browser shows it, on a desk and on a phone."""
 
+import dataclasses
 import html
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +9,15 @@ import pytest
 
 import browser
 from browser import Browser, open_browser, wait_for
-from sweeps import build_plan, write_sweep
+from builders import build_environment
+from journals import write_journal
+from sweeps import TWO_ARMS, build_cell_result, build_plan, write_sweep
+from tfbench.records.machine import Gpu
+from tfbench.records.sweep import list_cells
 from tfbench.report.html.report import render_report
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps.comparison import compare_sweep
+from tfbench.sweeps.comparison import compare_stored, compare_sweep
 from tfbench.sweeps.report_contents import gather_contents
 
 pytestmark = [
@@ -32,18 +37,39 @@ FIND_TOO_WIDE = """
 """
 
 
+def write_page(folder: Path, name: str, text: str) -> None:
+    """Writes a page, and one that shows it as wide as a phone."""
+    (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    style = f"width:{PHONE_PIXELS}px;height:900px;border:0"
+    frame = f'<!DOCTYPE html><body><iframe style="{style}" srcdoc="{html.escape(text)}"></iframe></body>'
+    (folder / f"{name}-phone.html").write_text(frame, encoding="utf-8")
+
+
+def write_machines(store: Store) -> None:
+    """Writes the runs of one arm on two machines, whose names are long and which have GPUs."""
+    plan = build_plan(arms=TWO_ARMS[:1])
+    for place in range(2):
+        gpus = (Gpu(name="Example GPU with 80 GB of memory", memory_bytes=2**36, driver="535.104.05"),) * 8
+        environment = build_environment(hostname=f"node-{place}.cluster.example.org", gpus=gpus)
+        for cell in list_cells(plan):
+            result = build_cell_result(plan, cell, 1000.0 * (1 + place) + cell.round_number, environment=environment)
+            request = dataclasses.replace(result.request, run_id=f"{place}{cell.number:031x}")
+            write_journal(store, dataclasses.replace(result, request=request))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the report of a sweep, and a page that shows it as wide as a phone."""
+    """A folder with the reports of a sweep and of two machines, and pages that show them as wide as a phone."""
     folder = tmp_path_factory.mktemp("report")
     store = Store(folder / "mlruns")
     write_sweep(store, build_plan(), lambda cell: 1000.0 * (1 + cell.arm) + cell.round_number)
     plan, results = read_sweep(store, "abc")
     text = render_report(gather_contents(store, compare_sweep(store, plan, results), plan, created=1_700_000_000.0))
-    (folder / "report.html").write_text(text, encoding="utf-8")
-    style = f"width:{PHONE_PIXELS}px;height:900px;border:0"
-    frame = f'<!DOCTYPE html><body><iframe style="{style}" srcdoc="{html.escape(text)}"></iframe></body>'
-    (folder / "phone.html").write_text(frame, encoding="utf-8")
+    write_page(folder, "report", text)
+    machines = Store(folder / "machines")
+    write_machines(machines)
+    text = render_report(gather_contents(machines, compare_stored(machines), None, created=1_700_000_000.0))
+    write_page(folder, "machines", text)
     return folder
 
 
@@ -62,8 +88,9 @@ def test_every_plot_is_shown_and_nothing_is_fetched(window: Browser, folder: Pat
     assert window.run(FIND_TOO_WIDE) == []
 
 
-def test_on_a_phone_nothing_is_too_wide_but_what_scrolls_in_its_box(window: Browser, folder: Path) -> None:
-    window.open((folder / "phone.html").as_uri())
+@pytest.mark.parametrize("name", ["report", "machines"])
+def test_on_a_phone_nothing_is_too_wide_but_what_scrolls_in_its_box(window: Browser, folder: Path, name: str) -> None:
+    window.open((folder / f"{name}-phone.html").as_uri())
     is_shown = "return document.querySelector('iframe').contentDocument.querySelector('footer') !== null"
     assert wait_for(lambda: window.run(is_shown), "the report")
     assert window.run("return document.querySelector('iframe').contentWindow.innerWidth") == PHONE_PIXELS
@@ -73,10 +100,15 @@ def test_on_a_phone_nothing_is_too_wide_but_what_scrolls_in_its_box(window: Brow
         return [...page.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length;
     """
     assert window.run(scrolling) > 0
+    within = """
+        const page = document.querySelector('iframe').contentDocument;
+        return [...page.querySelectorAll('.stacked')].filter(e => e.scrollWidth > e.parentElement.clientWidth).length;
+    """
+    assert window.run(within) == 0
 
 
 def test_on_a_phone_a_plot_that_is_tapped_is_as_large_as_its_text_needs(window: Browser, folder: Path) -> None:
-    window.open((folder / "phone.html").as_uri())
+    window.open((folder / "report-phone.html").as_uri())
     width = """
         const plot = document.querySelector('iframe').contentDocument.querySelector('figure .scroll');
         %s

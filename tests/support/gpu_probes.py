@@ -89,7 +89,7 @@ def place(*, device: str, strategy: str) -> dict[str, Any]:
     with BACKEND.placement.watch() as watch:
         model.fit(batches, steps_per_epoch=1, epochs=1, shuffle=False, verbose=0)
         if BACKEND.name == "tensorflow":
-            from tfbench.backends.tensorflow.placement import verify_placement
+            from tfbench.backends.tensorflow.device_watch import verify_placement
 
             nodes = watch.stop()
             verify_placement(resolved, model, nodes)

@@ -1,15 +1,25 @@
 """Sweeps and briefs of runs for tests."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
+from builders import (
+    build_environment,
+    build_epoch,
+    build_placement,
+    build_recipe,
+    build_request,
+    build_result,
+    build_span,
+)
 from journals import write_journal
 from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief
 from tfbench.recipe.tables import to_tables
 from tfbench.records.machine import LedgerRecord
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult
 from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
+from tfbench.schema import to_plain
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log
 
@@ -91,6 +101,19 @@ def build_brief(
             "references": [],
         }
         | fields
+    )
+
+
+def on_machine(brief: RunBrief, hostname: str, **environment: Any) -> RunBrief:
+    """Returns a run as it would be of that machine, of 60,000 samples an epoch."""
+    described = build_environment(hostname=hostname, **environment)
+    own = {name: getattr(described, name) for name in ("hostname", "cpu_model", "usable_cores", "keras", "tensorflow")}
+    return dataclasses.replace(
+        brief,
+        run_id=f"{brief.run_id}-{hostname}-{brief.tags.get('tfbench.arm', brief.arm)}",
+        environment=to_plain(described),
+        equals=brief.equals | {"environment": own, "dataset.train_samples": 60_000},
+        cost=brief.cost or {"currency": "USD"},
     )
 
 

@@ -22,6 +22,7 @@ from tfbench.datasets.sources import order
 from tfbench.datasets.sources.crops import crop_at_random, crop_view
 from tfbench.datasets.sources.splits import RecordSplit, Split, SplitName, Splits
 from tfbench.errors import DatasetError
+from tfbench.records.part import WHOLE, Part
 
 PREFETCHED_BATCHES = 4  # batches waiting to be used
 
@@ -52,12 +53,12 @@ def most_ahead() -> tuple[int, int]:
 
 
 def build_training_dataset(
-    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0
+    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
 ) -> Generator[Batch, None, None]:
     """Returns an endless stream of full batches, made ahead in a thread of their own; see the protocol.
 
     Returns:
-        (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
+        (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape), of the part of each batch.
     """
     split, spec = _require_numbered(splits.train, splits), splits.spec
 
@@ -65,16 +66,34 @@ def build_training_dataset(
         numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
         with _reader(split) as read:
             for step, numbers in enumerate(numbered, first_step):
-                rows, targets = _gather(split, numbers, read)
-                yield _finish(rows, splits, functools.partial(crop_at_random, spec=spec, seed=seed, step=step)), targets
+                rows, targets = _gather(split, part.of(numbers), read)
+                crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
+                yield _finish(rows, splits, crop), targets
 
     return ahead(make())
 
 
 def build_validation_dataset(
-    splits: Splits, *, batch_size: int, split: SplitName = "validation", view: int | None = None
+    splits: Splits,
+    *,
+    batch_size: int,
+    split: SplitName = "validation",
+    view: int | None = None,
+    part: Part = WHOLE,
+    num_parts: int = 1,
+    place: Callable[[npt.NDArray[Any], int], Any] | None = None,
 ) -> Any:
-    """Returns batches that hold every sample of a split once, in order, the last batch short; see the protocol."""
+    """Returns batches that hold every sample of a split once, in order, the last batch short; see the protocol.
+
+    Args:
+        splits: The data.
+        batch_size: Samples of a batch.
+        split: Which samples.
+        view: Which of the data's crops.
+        part: Of batches that divide; the others are whole.
+        num_parts: By which they must divide.
+        place: What is made of an array of a batch of so many samples; None: it stays as it is.
+    """
     import keras
 
     chosen = _require_numbered(getattr(splits, split), splits)
@@ -94,9 +113,11 @@ def build_validation_dataset(
 
         def __getitem__(self, number: int) -> tuple[npt.NDArray[Any], ...]:
             numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
-            rows, targets = _gather(chosen, numbers, self.read)
+            divides = self.with_targets and not len(numbers) % num_parts  # what is predicted, every worker is to see
+            rows, targets = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
             inputs = _finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
-            return (inputs, targets) if self.with_targets else (inputs,)
+            arrays = (inputs, targets) if self.with_targets else (inputs,)
+            return tuple(place(array, len(numbers)) for array in arrays) if place else arrays
 
     return Batches()
 

@@ -24,7 +24,10 @@ from tfbench.datasets.sources.splits import SplitName, Splits
 from tfbench.machine.usage import GpuMemory
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.machine import Environment
-from tfbench.records.run import EffectiveSettings, Placement, ReplicaCheck
+from tfbench.records.part import WHOLE, Part
+from tfbench.records.placement import Member, Placement, ReplicaCheck
+from tfbench.records.run import EffectiveSettings
+from tfbench.records.spread import Spread
 
 
 class Watch(Protocol):
@@ -48,12 +51,48 @@ class Placing(Protocol):
             DeviceError: The devices cannot be used, or the batch does not divide among them.
         """
 
-    def resolve(self, config: DistributionConfig, training: TrainingConfig) -> Placed:
+    def resolve(self, config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> Placed:
         """Makes exactly the devices ready that were asked for; nothing may have used the framework's devices before.
+
+        Args:
+            config: Strategy and devices.
+            training: Batch sizes.
+            member: Which of several workers this process is; it then waits for the others.
 
         Raises:
             DeviceError: A device is absent, or the batch does not divide among the replicas.
         """
+
+    def lay_out(self, placed: Placed, config: DistributionConfig, model: Any) -> Placed:
+        """Spreads a model, just compiled in the scope, over several devices, where its strategy does not by itself.
+
+        Returns:
+            The devices, with what is to be said of it.
+
+        Raises:
+            RecipeError: The recipe's layout does not fit the network.
+        """
+
+    def gather_figures(self, figures: Sequence[float]) -> list[list[float]]:
+        """Returns the figures of every worker, in their order; each of them has to ask at the same time."""
+
+    def tells_exchange(self, placement: Placement) -> bool:
+        """Says whether a trace tells what devices placed like this exchange."""
+
+    def trace_exchange(self, work: Call) -> float | None:
+        """Returns for how many seconds this worker's devices were in collectives while something was done, on average.
+
+        None: nothing was found in the trace.
+        """
+
+    def lost_workers_named(self) -> AbstractContextManager[None]:
+        """Returns a context that turns the framework's error about another worker into a MeasurementError.
+
+        Entered before the framework is imported.
+        """
+
+    def leave(self) -> None:
+        """Waits for all workers to be done, so that none ends while another still needs it."""
 
     def count_replicas(self) -> int:
         """Returns how many replicas a model has that is built in the scope that is entered now."""
@@ -67,17 +106,28 @@ class Placing(Protocol):
     def check_replicas(
         self, model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement
     ) -> ReplicaCheck:
-        """Holds a first step of several replicas against that of one, and takes it back.
+        """Holds a first step of several devices against that of one, and takes it back.
 
         Args:
-            model: Built in the scope.
-            build_one: Builds the same model once more, for one replica; called outside of the scope.
+            model: Built in the scope, and laid out.
+            build_one: Builds the same model once more, for one device; called outside of the scope.
             batches: A data set, as of `Feeding.build_training_dataset`.
             placement: Of the run.
         """
 
     def require_as_one(self, check: ReplicaCheck, placement: Placement) -> None:
-        """Raises MeasurementError unless the replicas train as one does."""
+        """Raises MeasurementError unless the devices train as one does."""
+
+    def read_spread(self, model: Any, draw: Callable[[], Any]) -> Spread | None:
+        """Reads back where the parts of a model lie, and what moves between devices in a step; None: nothing is told.
+
+        Args:
+            model: Laid out.
+            draw: Builds batches, as `Feeding.build_training_dataset` does.
+
+        Returns:
+            Without what the layout implies, `exchanges`.
+        """
 
 
 class Feeding(Protocol):
@@ -86,7 +136,9 @@ class Feeding(Protocol):
     def require_readable(self, splits: Splits) -> None:
         """Raises DatasetError if samples of any split cannot be read on the way to this framework."""
 
-    def build_training_dataset(self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0) -> Any:
+    def build_training_dataset(
+        self, splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
+    ) -> Any:
         """Builds an endless stream of full batches, whose order depends on the seed and the step alone.
 
         Args:
@@ -94,10 +146,17 @@ class Feeding(Protocol):
             global_batch_size: Samples of a batch, for all replicas together.
             seed: Of the order, the crops and the mirrors.
             first_step: Steps already done: the stream begins with the batch that would come next.
+            part: Of each batch, that this worker is fed with.
         """
 
     def build_validation_dataset(
-        self, splits: Splits, *, batch_size: int, split: SplitName = "validation", view: int | None = None
+        self,
+        splits: Splits,
+        *,
+        batch_size: int,
+        split: SplitName = "validation",
+        view: int | None = None,
+        part: Part = WHOLE,
     ) -> Any:
         """Builds batches that hold every sample of a split once, in order, the last batch short.
 
@@ -106,6 +165,7 @@ class Feeding(Protocol):
             batch_size: Samples of a batch, for all replicas together.
             split: Which samples.
             view: Which of the data's crops, from 0; None: the centre.
+            part: Of each batch, that this worker is fed with.
         """
 
     def without_targets(self, dataset: Any) -> Any:

@@ -3,16 +3,17 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
+from tfbench.backends.placed import Placed
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine import gpus
 from tfbench.machine.hardware import cpu_model
 from tfbench.recipe.devices import Device, parse_devices, require_fitting, require_strategy
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.run import Feed, Placement
+from tfbench.records.placement import Feed, Placement
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -35,27 +36,28 @@ class OneDevice:
 
 
 def hide_others(config: DistributionConfig, training: TrainingConfig) -> None:
-    """Lets a framework that is imported afterwards see no GPU but the one that is asked for.
+    """Lets a framework that is imported afterwards see no GPU but those that are asked for.
 
     Raises:
-        DeviceError: The device cannot be used.
+        DeviceError: A device cannot be used.
     """
     require_strategy(config, training)
-    devices = parse_devices(config)
-    device = devices[0] if devices else Device("gpu", 0)  # the first one, where there is any
-    if devices:
-        require_fitting(devices, config, training)
-    if device.kind == "cpu":
+    asked = parse_devices(config)
+    takes_all = not asked and config.strategy != "default"
+    devices = asked or (() if takes_all else (Device("gpu", 0),))  # the first one, where there is any
+    if asked and all(device.index >= 0 for device in asked):
+        require_fitting(asked, config, training)
+    if devices and devices[0].kind == "cpu":
         os.environ[_VISIBLE] = "-1"
-    elif device.index >= 0:
+    elif devices and devices[0].index >= 0:
         text = os.environ.get(_VISIBLE)
-        if devices:
+        for device in asked:
             _require_there(device, text)
         seen = None if text is None else gpus.split_visible(text)
         if seen is None:
-            os.environ[_VISIBLE] = str(device.index)
-        elif device.index < len(seen):
-            os.environ[_VISIBLE] = seen[device.index]
+            os.environ[_VISIBLE] = ",".join(str(device.index) for device in devices)
+        else:
+            os.environ[_VISIBLE] = ",".join(seen[device.index] for device in devices if device.index < len(seen))
 
 
 def _require_there(device: Device, text: str | None) -> None:
@@ -151,4 +153,36 @@ def require_on(placed: Any, kinds: Iterable[str], what: str) -> None:
 
 def refuse_replicas(*_arguments: Any, **_options: Any) -> NoReturn:
     """Raises: there is one replica, which is never held against another."""
-    raise DeviceError("there is but one replica. Use backend = tensorflow for several.")
+    raise DeviceError("there is but one replica. Use another back end for several.")
+
+
+def lay_out(placed: Placed, config: DistributionConfig, model: Any) -> Placed:
+    """Returns the device: a model is on it already."""
+    return placed
+
+
+def read_spread(model: Any, draw: Callable[[], Any]) -> None:
+    """Returns None: nothing lies in parts."""
+
+
+def gather_figures(figures: Sequence[float]) -> list[list[float]]:
+    """Returns the figures of the one worker there is."""
+    return [list(figures)]
+
+
+def tells_exchange(placement: Placement) -> bool:
+    """Returns False: one device exchanges nothing."""
+    return False
+
+
+def trace_exchange(work: Callable[[], None]) -> None:
+    """Returns None: one device exchanges nothing."""
+
+
+def lost_workers_named() -> AbstractContextManager[None]:
+    """Returns a context that does nothing: there is no other worker."""
+    return contextlib.nullcontext()
+
+
+def leave() -> None:
+    """Does nothing: there is no other worker."""

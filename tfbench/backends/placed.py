@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from tfbench.records.run import Placement
+from tfbench.records.placement import Placement
 
 
 class Placed(Protocol):

@@ -94,7 +94,8 @@ def _prepare_process() -> None:
     given = {f"argument {place}": text for place, text in enumerate(sys.argv[1:], start=1)}
     for where, text in {"current folder": folder, **variables, **given}.items():
         if not _is_text(text):
-            raise TfbenchError(f"{where}: must be UTF-8 text. Received: {shorten(ascii(text))}.")
+            received = "" if where in variables else f" Received: {shorten(ascii(text))}."  # one may be a password
+            raise TfbenchError(f"{where}: must be UTF-8 text.{received}")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
         raise TfbenchError(
             f"HOME: must be the path of a folder from / on, where libraries keep data and settings. Received: "

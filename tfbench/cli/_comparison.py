@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from tfbench.cli._completion import complete_run, complete_sweep
+from tfbench.cli._settings import read_machines
 from tfbench.cli._store import end_with_unreadable, store_option, warn_of_damaged_floors, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def read_comparison(store: "Store", selection: Selection) -> "ComparedRuns":
         recipe=recipe,
         baseline=baseline,
         allows_unequal=allows_unequal,
+        machines=read_machines(),
         store=store.root,
     )
     if compared.plan:

@@ -8,7 +8,14 @@ import click
 from click.shell_completion import CompletionItem, split_arg_string
 
 _NEWEST = "@last"
-_STRATEGIES = {"default": "none", "one_device": "OneDeviceStrategy", "mirrored": "MirroredStrategy, a copy a device"}
+_STRATEGIES = {
+    "default": "plain Keras, one device",
+    "one_device": "OneDeviceStrategy, on tensorflow",
+    "mirrored": "a copy of the network a device",
+    "multi_worker": "a copy a device of each of several processes",
+    "model": "weights cut, a part a device, on jax",
+    "hybrid": "batches and weights cut, on jax",
+}
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -63,8 +70,16 @@ def complete_backend(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the strategies, each with what TensorFlow calls it."""
+    """Returns the strategies, each with what it does."""
     return [CompletionItem(name, help=text) for name, text in _STRATEGIES.items() if name.startswith(incomplete)]
+
+
+def complete_modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the modes of sharing the work, behind those that were typed before the last comma."""
+    from tfbench.records.scaling import MODE_STRATEGIES
+
+    typed, comma, _ = incomplete.rpartition(",")
+    return _items((f"{typed}{comma}{mode}" for mode in MODE_STRATEGIES if mode not in typed.split(",")), incomplete)
 
 
 def complete_devices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

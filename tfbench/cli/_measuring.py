@@ -37,6 +37,7 @@ _KEYS = {
     "predictions": "output.num_predictions",
     "per_class": "output.per_class_accuracy",
     "price_per_hour": "cost.price_per_hour",
+    "estimate_energy": "cost.estimated_watts",
 }
 
 
@@ -59,7 +60,8 @@ strategy_option = click.option(
     "--strategy",
     metavar="NAME",
     shell_complete=complete_strategy,
-    help="default (plain Keras, no strategy), one_device or mirrored.",
+    help="default (plain Keras, one device), one_device, mirrored (a copy a device), multi_worker (several processes), "
+    "model (weights cut) or hybrid (weights and batches cut).",
 )
 devices_option = click.option(
     "--devices",
@@ -185,15 +187,17 @@ class Limits(NamedTuple):
 
 def measuring_options(command: F) -> F:
     """Adds what every command that measures takes; the command gets it together as `measuring`."""
-    return _add(command, _MEASURING_OPTIONS, "measuring", Measuring)
+    return add_options(command, _MEASURING_OPTIONS, "measuring", Measuring)
 
 
 def limit_options(command: F) -> F:
     """Adds the limits of a single run; the command gets them together as `limits`."""
-    return _add(command, _LIMIT_OPTIONS, "limits", Limits)
+    return add_options(command, _LIMIT_OPTIONS, "limits", Limits)
 
 
-def _add(command: F, options: tuple[Callable[[F], F], ...], name: str, kind: type[Measuring] | type[Limits]) -> F:
+def add_options(command: F, options: tuple[Callable[[F], F], ...], name: str, kind: Any) -> F:
+    """Adds options, which the command gets together as `name`, a named tuple of `kind`."""
+
     @functools.wraps(command)
     def gathered(*args: Any, **given: Any) -> Any:
         together = kind(**{field: given.pop(field) for field in kind._fields})

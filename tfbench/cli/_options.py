@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from tfbench.cli._completion import complete_key
 
@@ -48,3 +49,8 @@ def load_named_recipe(name: str, overrides: Sequence[str]) -> "Recipe":
 
     path = files.find_recipe(name)
     return files.load_recipe(path, dict(tables.parse_override(text) for text in overrides))
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Whether a parameter was given on the command line, not by a variable or the user's settings."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE

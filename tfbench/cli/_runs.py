@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import Detail, RunConsole
+    from tfbench.runs.launchers.clusters import Place
     from tfbench.runs.limits import RunLimits, RunOutcome
     from tfbench.runs.maker import RunMaker
     from tfbench.runs.observer import RunObserver
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
     from tfbench.store.tracking_state import TrackingState
 
 
-def open_maker(measuring: "Measuring", before: "TrackingState | None" = None) -> "RunMaker":
+def open_maker(
+    measuring: "Measuring", before: "TrackingState | None" = None, place: "Place | None" = None
+) -> "RunMaker":
     """Returns what makes the runs of a command, kept and tracked where it was told.
 
     Args:
         measuring: What the command was given.
         before: Where what is to go on, a run or a sweep, was tracked; it holds unless the command says otherwise.
+        place: Which of several workers are started here; None: all.
     """
     from tfbench.cli._store import make_tracker
     from tfbench.runs.maker import RunMaker, choose_place
@@ -26,8 +30,9 @@ def open_maker(measuring: "Measuring", before: "TrackingState | None" = None) ->
     store = measuring.store
     state = choose_place(store, tracking_uri=measuring.tracking_uri, experiment=measuring.experiment, before=before)
     if measuring.no_mlflow:
-        return RunMaker(store, state, None)
-    return RunMaker(store, state, make_tracker(state.tracking_uri, state.experiment, store, measuring.tracking_uri))
+        return RunMaker(store, state, None, place)
+    tracker = make_tracker(state.tracking_uri, state.experiment, store, measuring.tracking_uri)
+    return RunMaker(store, state, tracker, place)
 
 
 class ShownRuns:
@@ -37,14 +42,20 @@ class ShownRuns:
         measuring: What the command was given.
         before: As of `open_maker`.
         detail: Of a run that is shown alone.
+        place: As of `open_maker`.
     """
 
     def __init__(
-        self, measuring: "Measuring", before: "TrackingState | None" = None, *, detail: "Detail" = "short"
+        self,
+        measuring: "Measuring",
+        before: "TrackingState | None" = None,
+        *,
+        detail: "Detail" = "short",
+        place: "Place | None" = None,
     ) -> None:
         self.as_json = measuring.as_json
         self.detail = detail
-        self.maker = open_maker(measuring, before)
+        self.maker = open_maker(measuring, before, place)
         self._warned: set[str] = set()
 
     def make(

@@ -2,11 +2,14 @@
 
 import os.path
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfbench.errors import RecipeError
+
+if TYPE_CHECKING:
+    from tfbench.records.settings import MachineSettings, UserSettings
 
 # The parameters of commands that each stands for.
 _PARAMETERS = {
@@ -28,18 +31,40 @@ def read_settings() -> dict[str, Any]:
     Raises:
         RecipeError: The file cannot be read, or holds something else.
     """
+    found = _read()
+    if found is None:
+        return {}
+    from tfbench.schema import to_plain
+
+    given = {name: value for name, value in to_plain(found).items() if value is not None and name in _PARAMETERS}
+    for name in {"store", "data_dir"} & given.keys():
+        given[name] = os.path.expanduser(given[name])  # noqa: PTH111 - a name that is none stays as it is
+    return {parameter: value for name, value in given.items() for parameter in _PARAMETERS[name]}
+
+
+def read_machines() -> "dict[str, MachineSettings]":
+    """Returns what the user has set of his machines, by their names.
+
+    Raises:
+        RecipeError: As of `read_settings`.
+    """
+    found = _read()
+    return found.machines if found else {}
+
+
+def _read() -> "UserSettings | None":
     path = settings_file()
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
+        return None
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text.") from error
     from tfbench.recipe.toml_text import parse_toml
     from tfbench.records.settings import UserSettings
-    from tfbench.schema import find_problems, to_plain
+    from tfbench.schema import find_problems
 
     try:
         found, problems = find_problems(UserSettings, parse_toml(text), "settings")
@@ -47,7 +72,4 @@ def read_settings() -> dict[str, Any]:
         raise RecipeError(f"{path}: {error}") from error
     if found is None:
         raise RecipeError("\n".join(f"{path}: {problem.removeprefix('settings.')}" for problem in problems))
-    given = {name: value for name, value in to_plain(found).items() if value is not None}
-    for name in {"store", "data_dir"} & given.keys():
-        given[name] = os.path.expanduser(given[name])  # noqa: PTH111 - a name that is none stays as it is
-    return {parameter: value for name, value in given.items() for parameter in _PARAMETERS[name]}
+    return found

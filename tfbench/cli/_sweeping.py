@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING
 
 from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width
 from tfbench.cli._runs import open_maker, warn_of_missing_view
+from tfbench.cli._settings import read_machines
 from tfbench.cli._store import describe_unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
     from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import SweepPlan
@@ -52,7 +56,7 @@ def make_sweep(
     console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
     made = making.make_sweep(plan, opened, maker, console)
     warn_of_missing_view(made.view_problem)
-    _show(made, maker, measuring)
+    show_swept(made, maker, measuring)
     return exit_code(has_failed=made.end.num_failed > 0, was_interrupted=made.end.was_interrupted)
 
 
@@ -74,20 +78,42 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     ]
 
 
-def _show(made: "Swept", maker: "RunMaker", measuring: "Measuring") -> None:
+def show_swept(
+    made: "Swept",
+    maker: "RunMaker",
+    measuring: "Measuring",
+    lines_of_machines: "Sequence[str]" = (),
+    of_machines: "Mapping[str, Any] | None" = None,
+    again: "Sequence[str]" = (),
+) -> None:
+    """Shows what came of a sweep.
+
+    Args:
+        made: The sweep.
+        maker: Of its runs.
+        measuring: What the command was given.
+        lines_of_machines: What is to be said of several machines.
+        of_machines: The same for the JSON document.
+        again: What makes the runs that are missing, if `tfbench sweep --resume` alone does not.
+    """
+    import dataclasses
+
+    from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.comparison.comparison import comparison_json
     from tfbench.report.sweep.sweep import result_lines, taste_lines
 
-    plan, end, comparison = made.plan, made.end, made.comparison
+    plan, end = made.plan, made.end
+    comparison = dataclasses.replace(made.comparison, machine_settings=read_machines())
     if comparison.unreadable:
         echo_lines([f"Warning: {describe_unreadable(comparison.unreadable)}"], err=True)
     lines = result_lines(comparison, terminal_width())
     if taste := taste_lines(plan, text_width(), measuring.store_root):
         lines += ["", *taste]
+    lines += ["", *lines_of_machines] if lines_of_machines else []
     if end.num_left:
-        why = "interrupted" if end.was_interrupted else "the time budget is used up"
+        why = "interrupted" if end.was_interrupted else end.why_left
         lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
-        lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id)}"]
+        lines += again or ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id)}"]
     lines += ["", *look_again_lines(maker, plan.sweep_id)]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
@@ -97,5 +123,6 @@ def _show(made: "Swept", maker: "RunMaker", measuring: "Measuring") -> None:
             "num_left": end.num_left,
             "num_failed": end.num_failed,
         }
-        document |= comparison_json(comparison, made.verdict)
+        document |= of_machines or {}
+        document |= comparison_json(comparison, find_verdict(comparison))
         echo_json(document, f"The sweep is stored as {plan.sweep_id}")

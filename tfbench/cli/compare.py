@@ -33,7 +33,8 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     beginning, a run's name, or @last. Speeds are geometric means over processes with 95 % intervals; a speed-up is
     compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what must be
     equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
-    with several recipes makes a table a recipe; CSV and JSON hold all of them in one.
+    with several recipes makes a table a recipe; CSV and JSON hold all of them in one. Of runs of several machines it
+    says which machine is fastest, cheapest (by the prices of [machines.NAME] in config.toml) and thriftiest.
 
     \b
     tfbench compare --sweep @last
@@ -63,11 +64,15 @@ def _list_recipes(store: "Store", selected: Selection, compared: "ComparedRuns")
 
     Runs that a user named are meant to stand side by side, whatever their recipes.
     """
+    import dataclasses
+
     from tfbench.sweeps.comparison import compare_each_recipe
 
     if not selected.takes_all or len(compared.comparison.recipes) < 2:
         return [compared.comparison]
-    return compare_each_recipe(store, baseline=selected.baseline, allows_unequal=selected.allow_unequal)
+    found = compare_each_recipe(store, baseline=selected.baseline, allows_unequal=selected.allow_unequal)
+    machines = compared.comparison.machine_settings
+    return [dataclasses.replace(comparison, machine_settings=machines) for comparison in found]
 
 
 def _show_text(comparisons: "list[Comparison]") -> None:

@@ -148,13 +148,16 @@ def _find_step(first: "Arm", second: "Arm") -> int:
     import math
 
     from tfbench.machine.devices import count_gpus
+    from tfbench.records.sweep import BACKEND_KEY
     from tfbench.sweeps.search_plan import count_replicas
 
-    counts = [count_replicas(arm, None) for arm in (first, second)]
-    if None in counts:
-        num_gpus = count_gpus()
-        counts = [count_replicas(arm, num_gpus) for arm in (first, second)]
-    return math.lcm(*(count or 1 for count in counts))
+    counts = []
+    for arm in (first, second):
+        count = count_replicas(arm, None)
+        if count is None:
+            count = count_replicas(arm, count_gpus(dict(arm.values).get(BACKEND_KEY, "tensorflow")))
+        counts.append(count or 1)
+    return math.lcm(*counts)
 
 
 def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResult":

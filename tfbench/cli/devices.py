@@ -11,6 +11,7 @@ from tfbench.cli._output import echo_lines, text_width, waiting
 if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
     from tfbench.machine.frameworks import Framework
+    from tfbench.records.energy import EnergySources
 
 
 CHECK_SECONDS = 2.0  # of steady steps on each device
@@ -34,9 +35,10 @@ class Check(NamedTuple):
 def command(context: click.Context, check: bool, output_format: str) -> None:
     """Show the installed back ends, and the devices that they see.
 
-    If a GPU is in the machine but not seen, it says why, and how to mend it. --check trains a small network on each
-    device, keeps nothing of it, and says what speaks against measuring there: other load, stolen time, a quota, the
-    governor, memory, XLA flags, steps that scatter or drift. Exit code 1: a device cannot train.
+    If a GPU is in the machine but not seen, it says why, and how to mend it; so it does of counters of energy. --check
+    trains a small network on each device, keeps nothing of it, and says what speaks against measuring there: other
+    load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that scatter
+    or drift. Exit code 1: a device cannot train.
 
     \b
     tfbench devices
@@ -45,15 +47,17 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
     """
     from tfbench.errors import ExitCode
     from tfbench.machine.devices import ask_devices, explain_missing_gpu
+    from tfbench.machine.energy import find_energy_sources
     from tfbench.machine.frameworks import ask_others
 
     with waiting("asking what is installed for devices"):
         facts, others = ask_devices(), list(ask_others())
-    problem = explain_missing_gpu(facts)
+    problem, energy = explain_missing_gpu(facts), find_energy_sources(facts.gpus)
     if output_format == "text":
         echo_lines([*_describe(facts), *map(_describe_other, others)])
         if problem:
             click.echo(f"\nNot seen: {problem}")
+        echo_lines(_describe_energy(energy, text_width()))
     devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
     checks = []
     for device in devices:
@@ -68,6 +72,7 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
         from tfbench.schema import to_plain
 
         document = to_plain(facts) | {"problem": problem, "other_backends": [to_plain(one) for one in others]}
+        document["energy"] = to_plain(energy)
         if check:
             document["checks"] = [one._asdict() for one in checks]
         click.echo(json.dumps(document, indent=2))
@@ -130,6 +135,14 @@ def _describe(facts: "DeviceFacts") -> list[str]:
         return [*lines, "TensorFlow is not installed"]
     cuda = f"built for CUDA {facts.cuda or 'of unknown version'}" if facts.built_with_cuda else "built without CUDA"
     return [*lines, f"TensorFlow {facts.tensorflow}, {cuda}"]
+
+
+def _describe_energy(energy: "EnergySources", width: int) -> list[str]:
+    from tfbench.report.formats import wrap
+
+    read = [f"Energy of {source.name} ({source.part}) can be read." for source in energy.sources]
+    unread = [line for problem in energy.problems for line in wrap(f"Energy not read: {problem}.", width)]
+    return ["", *read, *unread]
 
 
 def _describe_other(framework: "Framework") -> str:

@@ -24,7 +24,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
-    everything that was measured, as lines of JSON.
+    everything that was measured, as lines of JSON; behind it, those of its other workers, if it has any.
 
     \b
     tfbench export @last
@@ -32,9 +32,9 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
     from tfbench.errors import TrackingError
+    from tfbench.records import members
     from tfbench.records.events import Exited, class_of
     from tfbench.records.journal import read_records
-    from tfbench.records.lines import whole_lines
     from tfbench.records.whole_files import is_stream
 
     store = open_store(store_root)
@@ -42,7 +42,10 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     records = read_records(store.journal_path(run_id))
     if not any(class_of(record) is Exited for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
-    data = whole_lines(store.journal_path(run_id).read_bytes())  # a run that goes on may be in the middle of one
+    if missing := members.list_missing(store.journal_path(run_id), records[0]):
+        numbers = ", ".join(str(index) for index in missing)
+        click.echo(f"Warning: run {run_id}: the journals of workers {numbers} are not in this store.", err=True)
+    data = members.join(store.journal_path(run_id))
     target = output or Path(f"{run_id}.jsonl")
     if target.exists() and not (force or is_stream(target)):
         raise TrackingError(f"{target}: is there already. Use --force to overwrite it, or -o for another file.")

@@ -17,6 +17,7 @@ from tfbench.cli._measuring import (
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._repeats import echo_repeats, read_plan, repeat_options
 from tfbench.cli._runs import ShownRuns
+from tfbench.cli._workers import Workers, echo_followed, find_place, worker_options
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 )
 @strategy_option
 @devices_option
+@worker_options
 @global_batch_size_option
 @click.option("--epochs", metavar="N", type=Number(), help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=Number(), help="Stop after the warm-up and N more steps.")
@@ -60,6 +62,12 @@ if TYPE_CHECKING:
     help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
 )
 @click.option(
+    "--estimate-energy",
+    metavar="WATTS",
+    type=Number(),
+    help="Take the machine to draw so much while it trains: adds figures of energy, marked as estimates.",
+)
+@click.option(
     "--fast",
     is_flag=True,
     help="First find the fastest settings in short runs (samples on the device, many steps a call, compilers); take "
@@ -84,6 +92,7 @@ def command(
     vary_seed: bool,
     verbose: bool,
     quiet: bool,
+    workers: Workers,
     measuring: Measuring,
     **direct: Any,
 ) -> None:
@@ -97,6 +106,8 @@ def command(
       tfbench run mnist_mlp --data synthetic
       tfbench run recipes/mnist_mlp.toml --data-dir ~/tensorflow_datasets
       tfbench run mnist_mlp --strategy mirrored --devices gpu
+      tfbench run mnist_mlp --strategy multi_worker --workers 2
+      srun --ntasks-per-node=1 tfbench run mnist_mlp --strategy multi_worker
       tfbench run mnist_mlp --set 'model.hidden_units=[4000,4000]' --steps 200
       tfbench run mnist_mlp --data synthetic --format json > run.json
       tfbench run mnist_mlp --data synthetic --steps 200 --repeats 5
@@ -118,8 +129,16 @@ def command(
     if verbose and quiet:
         raise click.UsageError("--verbose shows all there is, --quiet a line: leave one of them out.")
     request = _make_request(recipe, resume, direct, measuring, name=name)
+    request, place = find_place(request, workers)
+    if place and place.coordinator:
+        if plan or fast:
+            raise click.UsageError(
+                "over several machines a command makes one run; it takes neither --repeats, --until-precise nor --fast."
+            )
+        if place.index:
+            context.exit(echo_followed(request, place, measuring))
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
-    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
+    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short", place=place)
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:

@@ -1,10 +1,10 @@
-"""`tfbench scale`: what more replicas give, and what they cost."""
+"""`tfbench scale`: what more devices give, in each mode of sharing the work, and what they cost."""
 
 from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._completion import complete_recipe
+from tfbench.cli._completion import complete_modes, complete_recipe
 from tfbench.cli._measuring import Limits, Measuring, Number, global_batch_size_option, limit_options, measuring_options
 from tfbench.cli._sweeping import make_sweep
 from tfbench.cli._units import DURATION
@@ -15,25 +15,34 @@ if TYPE_CHECKING:
 _SECONDS = 5.0
 
 
-@click.command(short_help="Find out whether more replicas help.")
+@click.command(short_help="Find out whether more devices help.")
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--replicas",
     required=True,
     metavar="N,N,...",
-    help="Numbers of replicas, such as 1,2,4; one replica, under one_device, is always measured beside.",
+    help="Numbers of devices, such as 1,2,4; one, with nothing to share, is always measured beside.",
+)
+@click.option(
+    "--modes",
+    metavar="MODE,...",
+    default="data",
+    show_default=True,
+    shell_complete=complete_modes,
+    help="How devices share the work: data (a copy of the network on each), workers (the same, a process each), model "
+    "(weights are cut), hybrid (both).",
 )
 @click.option(
     "--strong/--weak",
     "is_strong",
     default=True,
     show_default=True,
-    help="The same global batch in every arm, or the same batch for every replica.",
+    help="The same global batch in every arm, or the same batch for every device.",
 )
 @click.option(
     "--devices",
     type=click.Choice(["gpu", "cpu"]),
-    help="What replicas are placed on; cpu: logical devices, which share cores. [default: gpu, if there is one]",
+    help="Of which kind they are; cpu: logical devices, which share cores. [default: gpu, if there is one]",
 )
 @global_batch_size_option
 @click.option("--per-replica-batch-size", metavar="N", type=int, help="With --weak. [default: the recipe's batch]")
@@ -51,6 +60,7 @@ def command(
     /,
     recipe: str,
     replicas: str,
+    modes: str,
     is_strong: bool,
     devices: str | None,
     global_batch_size: float | None,
@@ -62,19 +72,21 @@ def command(
     limits: Limits,
     measuring: Measuring,
 ) -> None:
-    """Find out whether RECIPE trains faster on more replicas.
+    """Find out whether RECIPE trains faster on more devices.
 
-    A replica is a copy of the network on a device of its own. One, under OneDeviceStrategy, is set beside
-    MirroredStrategy on 2, 4, ... devices, in interleaved rounds. The measured speed-up stands beside the time of a
-    step, the gradients that replicas exchange and the share of the input; with hardware for each replica also
-    beside the expected one, with its efficiency and what a step takes beyond the ideal. It is a sweep: `tfbench
-    sweep --resume ID` makes the runs that are missing, `tfbench report --sweep ID` draws it.
+    One device is set beside 2, 4, ... in interleaved rounds. Unless --modes says otherwise each has a replica, a copy
+    of the network, and a part of each batch. The measured speed-up stands beside the time of a step, what devices
+    exchange in it and the share of the input; with hardware for each device also beside the expected one, with its
+    efficiency and what a step takes beyond the ideal. It is a sweep: `tfbench sweep --resume ID` makes the runs that
+    are missing, `tfbench report --sweep ID` draws it.
 
     \b
     tfbench scale mnist_mlp --data synthetic --replicas 1,2
     tfbench scale cifar10_resnet152 --replicas 1,2,4 --devices gpu
     tfbench scale cifar10_resnet152 --replicas 1,2,4 \\
         --weak --per-replica-batch-size 64
+    tfbench scale imagenet_alexnet --replicas 1,2,4 \\
+        --modes data,model,hybrid --backend jax
     """
     from tfbench.store.sweep_log import new_log
 
@@ -91,6 +103,7 @@ def command(
         measuring,
         recipe,
         replicas,
+        modes,
         devices,
         batch,
         is_weak=not is_strong,
@@ -106,6 +119,7 @@ def _make_plan(
     measuring: Measuring,
     recipe: str,
     replicas: str,
+    modes: str,
     devices: str | None,
     batch: float | None,
     *,
@@ -116,15 +130,17 @@ def _make_plan(
     time_budget: float | None,
 ) -> "SweepPlan":
     from tfbench.machine.devices import count_gpus
-    from tfbench.sweeps.scale import choose_kind, parse_replicas, plan_scaling
+    from tfbench.sweeps.scale import choose_kind, parse_modes, parse_replicas, plan_scaling
 
-    counts = parse_replicas(replicas)
+    counts, chosen = parse_replicas(replicas), parse_modes(modes)
     request = measuring.make_request(recipe, {"global_batch_size": batch}, steady_seconds=seconds)
-    kind = choose_kind(devices, counts, 0 if devices == "cpu" else count_gpus())
+    backend = request.recipe.training.backend
+    kind = choose_kind(devices, counts, 0 if devices == "cpu" else count_gpus(backend), backend)
     return plan_scaling(
         request,
         counts,
         kind,
+        modes=chosen,
         num_rounds=repeats,
         per_replica_batch_size=request.recipe.training.global_batch_size if is_weak else None,
         run_timeout_seconds=limits.run_timeout,

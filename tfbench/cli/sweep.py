@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._cluster import Cluster, cluster_options, collect, make_on_cluster, make_task, write_plan
 from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Limits, Measuring, Number, limit_options, measuring_options
+from tfbench.cli._options import is_given
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import make_sweep
 from tfbench.cli._units import DURATION
@@ -19,10 +21,16 @@ _QUICK_SECONDS = 0.5
 _QUICK_RECIPE = "mnist_hidden100_mlp"
 _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
+# Parameters that plan a sweep, and those that ask for another than a planned one.
+_PLANNING = (
+    *("variations", "arms", "repeats", "seconds", "full", "quick", "time_budget"),
+    *("backend", "data", "data_dir", "overrides", *Limits._fields),
+)
+_OF_OTHER_SWEEPS = ("resume", "dry_run")
 
 
 @click.command(short_help="Run a recipe over sizes and devices: which is faster?")
-@click.argument("recipe", required=False, shell_complete=complete_recipe)
+@click.argument("words", nargs=-1, metavar="[RECIPE]", shell_complete=complete_recipe)
 @click.option(
     "--vary",
     "variations",
@@ -35,7 +43,8 @@ _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
     "arms",
     multiple=True,
     metavar='"STRATEGY DEVICES ..."',
-    help='What to compare, such as "mirrored gpu:0,gpu:1" or "default cpu:0 backend=jax"; may be given several times, '
+    help='What to compare, such as "mirrored gpu:0,gpu:1" or "default cpu:0 backend=jax", of machines of a cluster '
+    '"default gpu:0 @a100"; may be given several times, '
     "the first is the baseline. "
     "[default: the recipe's own, else the CPU, one GPU and all GPUs; without a GPU one logical CPU and two]",
 )
@@ -51,13 +60,14 @@ _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
     help="Make the runs that a sweep still lacks; @last is the newest sweep.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and the estimate of its time, and stop.")
+@cluster_options
 @limit_options
 @measuring_options
 @click.pass_context
 def command(
     context: click.Context,
     /,
-    recipe: str | None,
+    words: tuple[str, ...],
     variations: tuple[str, ...],
     arms: tuple[str, ...],
     repeats: int | None,
@@ -67,6 +77,7 @@ def command(
     time_budget: float | None,
     resume: str | None,
     dry_run: bool,
+    cluster: Cluster,
     limits: Limits,
     measuring: Measuring,
 ) -> None:
@@ -92,20 +103,44 @@ def command(
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" \\
         --repeats 5 --time-budget 10m
     tfbench sweep --resume @last
+
+    Over the machines of a cluster, all rounds of a setting on one machine, one run at a time on each:
+
+    \b
+    tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
+        --engine ray
+    tfbench sweep mnist_mlp --arm "default gpu:0 @a100" \\
+        --arm "default gpu:0 @h100" --engine slurm
+    tfbench sweep mnist_mlp --arm "default gpu:0" --plan plan.json
+    tfbench sweep --plan plan.json --task 0 --store mine
+    tfbench sweep --collect ID mine
     """
     from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
     from tfbench.sweeps.sweep import check_points
 
+    cluster.require_sense(is_named=bool(words))
+    if cluster.plan_path and cluster.task is not None:
+        _require_no_plan(context, "--task", *_OF_OTHER_SWEEPS, "tracking_uri", "experiment", allows=("data_dir",))
+        wins = is_given(context, "data_dir")  # over the plan's, which wins over the machine's own setting
+        context.exit(make_task(cluster.plan_path, cluster.task, cluster, measuring, has_own_data=wins))
+    if cluster.collect:
+        _require_no_plan(context, "--collect", *_OF_OTHER_SWEEPS)
+        context.exit(collect(cluster.collect, words, measuring))
+    if len(words) > 1:
+        raise click.UsageError(f"One RECIPE is swept. Received: {' '.join(words)}.")
+    recipe = next(iter(words), None)
     store, before = measuring.store, None
     if resume:
-        planned = [measuring.overrides, measuring.data, measuring.data_dir, time_budget, *limits]
-        if any([recipe, variations, arms, repeats, seconds, full, quick, *planned]):
-            raise click.UsageError("--resume goes on with the plan of its sweep: leave RECIPE and what plans it out.")
+        if recipe:
+            raise click.UsageError("--resume goes by the plan that there is: leave RECIPE out.")
+        _require_no_plan(context, "--resume", "plan_path")
         sweep_id = find_sweep(store, resume)
         plan, results = read_sweep(store, sweep_id)
         warn_of_unreadable_lines(store, sweep_id)
         if plan.allows_code and not measuring.allows_code:
             raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
+        if cluster.engine and plan.time_budget_seconds is not None:
+            raise click.UsageError("the sweep has a --time-budget, which is of one machine: go on with it here.")
         check_points(plan)  # its record may be someone else's
         opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)
     else:
@@ -119,9 +154,30 @@ def command(
         if seconds is None and not full:
             seconds = _QUICK_SECONDS if quick else _SECONDS
         request = measuring.make_request(recipe, steady_seconds=seconds)
-        plan, results = _make_plan(request, variations, arms, repeats, limits, time_budget), {}
+        if cluster.finds_machines:
+            _require_plannable(arms, time_budget)
+        plan, results = _make_plan(request, variations, arms, repeats, limits, time_budget, cluster), {}
         opened = new_log(store, plan)
+    if cluster.plan_path and not dry_run:
+        context.exit(write_plan(plan, opened, cluster.plan_path, measuring))
+    if cluster.engine:
+        made = len(results)
+        context.exit(make_on_cluster(plan, opened, made, cluster, measuring, is_dry=dry_run, before=before))
     context.exit(make_sweep(plan, opened, len(results), measuring, is_dry=dry_run, before=before))
+
+
+def _require_no_plan(context: click.Context, way: str, *also: str, allows: tuple[str, ...] = ()) -> None:
+    """Refuses options that would plan another sweep than the one that there is."""
+    names = {*_PLANNING, *also} - {*allows}
+    if given := [one.opts[0] for one in context.command.params if one.name in names and is_given(context, one.name)]:
+        raise click.UsageError(f"{way} goes by the plan that there is: leave {', '.join(given)} out.")
+
+
+def _require_plannable(arms: tuple[str, ...], time_budget: float | None) -> None:
+    if not arms:
+        raise click.UsageError("Missing option '--arm': what there is to compare on other machines is not known here.")
+    if time_budget is not None:
+        raise click.UsageError("--time-budget is of the sweeps of one machine: leave it out.")
 
 
 def _make_plan(
@@ -131,6 +187,7 @@ def _make_plan(
     repeats: int | None,
     limits: Limits,
     time_budget: float | None,
+    cluster: Cluster,
 ) -> "SweepPlan":
     from tfbench.sweeps.making import choose_arms, plan_sweep
     from tfbench.sweeps.plan import own_variations, parse_arm, parse_variation
@@ -151,4 +208,5 @@ def _make_plan(
         run_timeout_seconds=limits.run_timeout,
         memory_limit_bytes=limits.memory_limit,
         time_budget_seconds=time_budget,
+        names_machines=cluster.finds_machines,
     )

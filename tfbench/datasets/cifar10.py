@@ -56,7 +56,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
-    from tfbench.datasets.sources.tfds import load_tfds
+    from tfbench.datasets.sources.tfds_arrays import load_tfds
 
     return load_tfds(
         "cifar10",

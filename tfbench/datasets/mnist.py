@@ -35,7 +35,7 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
     from tfbench.datasets.sources import mnist_files
-    from tfbench.datasets.sources.tfds import load_tfds
+    from tfbench.datasets.sources.tfds_arrays import load_tfds
 
     if folder := mnist_files.find(data_dir):
         return mnist_files.load(folder, describe(config))

@@ -54,14 +54,16 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     train, validation, mean = svhn.split_training_images(
         source, counts, VALIDATION_PER_CLASS, seed=config.seed, transposed=config.transposed
     )
+    test = svhn.load_test(source, transposed=config.transposed)
     is_whole = counts == IMAGES
     sizes = f"{_sizes(counts)} of {_sizes(IMAGES)} images"
     return Splits(
         spec=_describe(counts),
         train=train,
         validation=validation,
-        test=svhn.load_test(source, transposed=config.transposed),
+        test=test,
         mean=mean,
+        cache=source.cache,
         source=source.description if is_whole else f"{source.description}, incomplete: {sizes}",
         notes=() if is_whole else (f"not the complete SVHN: {sizes}. Do not compare accuracies with the whole set's.",),
     )

@@ -9,6 +9,14 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import IO
 
+# Lets the kernel send SIGTERM when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and becomes the command,
+# unless the parent has ended by then.
+_BOUND = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 _FIXED = {"PYTHONSAFEPATH": "1"}  # read by what a child starts in turn, too, which its command line would not reach
 
 
@@ -38,6 +46,29 @@ def start(
         stderr=output,
         cwd=folder,
         env=_environment(settings or {}),
+        start_new_session=True,
+    )
+
+
+def start_bound(
+    module: str, arguments: Iterable[str], *, output: IO[bytes], folder: str, environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    """Starts `python -m MODULE` with nothing of this environment; it is asked to end once the calling thread has ended.
+
+    Args:
+        module: What is run.
+        arguments: Of its command line.
+        output: Receives what it prints, on either stream.
+        folder: It is started in.
+        environment: All of its variables.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *_command(module, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd=folder,
+        env={**environment, **_FIXED},
         start_new_session=True,
     )
 

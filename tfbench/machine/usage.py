@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import os
 import re
 import resource
@@ -153,15 +154,24 @@ def _count_swapped_pages(root: Path) -> int:
     return 0
 
 
-def count_other_workers() -> int:
-    """Counts the measuring processes of other runs on this machine."""
+def count_other_workers(run_id: str) -> int:
+    """Counts the measuring processes of other runs on this machine; workers that train together are of one run."""
     import psutil
 
     count = 0
     for process in psutil.process_iter(["pid", "cmdline"]):
         command = process.info["cmdline"] or []
-        count += process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.worker"]
+        if process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.worker"]:
+            count += _run_of(command) != run_id
     return count
+
+
+def _run_of(command: list[str]) -> str | None:
+    """Returns the id of the run that a measuring process is of; None: it does not say."""
+    try:
+        return str(json.loads(Path(command[3]).read_text(encoding="utf-8"))["request"]["run_id"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def read_memory() -> int:

@@ -16,9 +16,9 @@ _NO_SYNTHETIC = (
 )
 
 _NO_MIRRORED_LOOP = (
-    "training.data_on_device: cannot be true with distribution.strategy = mirrored, on one device either: TensorFlow "
-    "does not add gradients up in a loop of steps on the devices (merge_call). Set it to false, or take strategy "
-    "default or one_device."
+    "training.data_on_device: cannot be true with distribution.strategy = {}, on one device either: TensorFlow does "
+    "not add gradients up in a loop of steps on the devices (merge_call), and samples would lie whole on every one. "
+    "Set it to false, or take strategy default or one_device."
 )
 
 
@@ -26,8 +26,9 @@ def find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     """Returns what is wrong between sections that are each right by themselves."""
     dataset: DatasetConfig = sections["dataset"]
     problems = find_unreachable(sections["expect"], sections["training"])
-    if sections["training"].data_on_device and sections["distribution"].strategy == "mirrored":
-        problems.append(_NO_MIRRORED_LOOP)
+    strategy = sections["distribution"].strategy
+    if sections["training"].data_on_device and strategy not in ("default", "one_device"):
+        problems.append(_NO_MIRRORED_LOOP.format(strategy))
     if registry.is_code(dataset.name):
         return problems + ([_NO_SYNTHETIC.format(shorten(dataset.name))] if dataset.data == "synthetic" else [])
     module = registry.load("datasets", dataset.name)

@@ -4,10 +4,24 @@ import dataclasses
 import re
 
 from tfbench.errors import DeviceError
-from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.recipe.abilities import BackendName
+from tfbench.recipe.mesh import Mesh, resolve_mesh
+from tfbench.recipe.sections import DistributionConfig, StrategyName, TrainingConfig
 from tfbench.wording import shorten
 
 MAX_LOGICAL_CPUS = 64
+# What each back end has, and why it does not have the others.
+_STRATEGIES: dict[BackendName, tuple[StrategyName, ...]] = {
+    "tensorflow": ("default", "one_device", "mirrored", "multi_worker"),
+    "jax": ("default", "mirrored", "multi_worker", "model", "hybrid"),
+    "torch": ("default",),
+}
+_WHY_NOT: dict[BackendName, str] = {
+    "tensorflow": "Keras splits no weights there, and where tf.device places a layer, its gradients stay on one device",
+    "jax": "it places on one device by itself: use strategy default",
+    "torch": "no released version of Keras spreads a training over PyTorch's devices",
+}
+_OF_ONE_DEVICE = ("default", "one_device")
 HOST = "cpu:0"  # input pipeline and bookkeeping run here, whatever the device of the model
 
 
@@ -46,7 +60,7 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
         )
     if Device("gpu", -1) in devices and len(devices) > 1:
         raise DeviceError("devices: 'gpu' means every GPU, so it stands alone; name them as gpu:0,gpu:2 otherwise.")
-    if config.strategy != "mirrored" and len(devices) > 1:
+    if config.strategy in _OF_ONE_DEVICE and len(devices) > 1:
         raise DeviceError(
             f"strategy {config.strategy} takes one device. Received: {shorten(', '.join(config.devices))}. "
             "Use --strategy mirrored for several."
@@ -60,11 +74,22 @@ def parse_devices(config: DistributionConfig) -> tuple[Device, ...]:
 
 def require_strategy(config: DistributionConfig, training: TrainingConfig) -> None:
     """Raises DeviceError unless a back end has the strategy that is asked for."""
-    if training.backend != "tensorflow" and config.strategy != "default":
+    there = _STRATEGIES[training.backend]
+    if config.strategy not in there:
+        others = [name for name, strategies in _STRATEGIES.items() if config.strategy in strategies]
         raise DeviceError(
-            f"strategy {config.strategy}: is one of TensorFlow's. Received: backend {training.backend}, which trains "
-            "on one device. Use strategy default, or backend tensorflow."
+            f"strategy {config.strategy}: not on backend {training.backend}: {_WHY_NOT[training.backend]}. "
+            f"It has: {', '.join(there)}. Backends with {config.strategy}: {', '.join(others)}."
         )
+
+
+def find_mesh(devices: tuple[Device, ...], config: DistributionConfig) -> Mesh:
+    """Returns the mesh of devices that are known one by one, those of all workers together.
+
+    Raises:
+        DeviceError: As of `resolve_mesh`.
+    """
+    return resolve_mesh(config.strategy, config.mesh, len(devices) * (config.num_workers or 1))
 
 
 def require_usable(config: DistributionConfig, training: TrainingConfig) -> None:
@@ -85,7 +110,7 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
     Raises:
         DeviceError: The batch does not divide among them, or they cannot do what is asked for.
     """
-    num_replicas, batch = len(devices), training.global_batch_size
+    num_replicas, batch = find_mesh(devices, config).data, training.global_batch_size
     for name, size in (
         ("global_batch_size", batch),
         ("validation_batch_size", training.validation_batch_size or batch),
@@ -98,7 +123,7 @@ def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, tra
                 f"Received: {size} with {num_replicas} replicas. Use {use}."
             )
     uses_xla = training.backend == "tensorflow" and training.compiler_used == "xla"
-    if num_replicas > 1 and uses_xla:
+    if num_replicas > 1 and uses_xla:  # on TensorFlow
         raise DeviceError(
             "training.compiler: XLA cannot compile a step over several replicas (TensorFlow: variables on a "
             'different device). Use compiler = "graph", or one device.'

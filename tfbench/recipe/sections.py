@@ -11,9 +11,11 @@ import pydantic
 
 from tfbench.recipe.abilities import COMPILERS, BackendName, Compiler, require_able, require_compiler
 from tfbench.recipe.bands import AccuracyBand, DirectionKey, EpochKey, LossBand
+from tfbench.recipe.mesh import LayoutRule, MeshAxis
 from tfbench.recipe.optimizers import AdadeltaConfig, AdamConfig, RmspropConfig, SgdConfig
 from tfbench.schema import (
     Count,
+    Currency,
     Flag,
     Fraction,
     NaturalNumber,
@@ -29,6 +31,8 @@ BatchSize = Annotated[Count, pydantic.Field(le=16_777_216)]
 Threads = Annotated[NaturalNumber, pydantic.Field(le=4096)]
 REGRESSION_LOSSES = ("mean_squared_error", "summed_squared_error")
 Head = Literal["logits", "double_softmax"]
+StrategyName = Literal["default", "one_device", "mirrored", "multi_worker", "model", "hybrid"]
+CUTTING_STRATEGIES = ("model", "hybrid")  # under which weights lie in parts
 MAX_SEED = 2**31 - 1
 Seed = Annotated[NaturalNumber, pydantic.Field(le=MAX_SEED)]
 
@@ -147,16 +151,37 @@ class TrainingConfig:
 
 @schema
 class DistributionConfig:
-    """Strategy and devices."""
+    """How a network is spread: strategy, devices and workers."""
 
-    strategy: Literal["default", "one_device", "mirrored"] = "default"
-    """Plain Keras, `tf.distribute.OneDeviceStrategy` or `tf.distribute.MirroredStrategy`."""
+    strategy: StrategyName = "default"
+    """"default": plain Keras on one device. "one_device": `tf.distribute.OneDeviceStrategy`. "mirrored": a copy of the
+    network on each device, and a part of each batch, by `tf.distribute.MirroredStrategy` or, on `jax`,
+    `keras.distribution`. "multi_worker": the same over several processes, on one machine or several. "model" (on
+    `jax`): weights are cut, and lie in parts on the devices, which compute the same samples. "hybrid" (on `jax`):
+    each batch is cut, too."""
     devices: tuple[Text, ...] = ()
-    """`cpu`, `cpu:N`, `gpu` or `gpu:N`. None named: `mirrored` takes every GPU, the others the first; without GPUs the
-    CPU."""
+    """`cpu`, `cpu:N`, `gpu` or `gpu:N`, of each worker. None named: strategies over several devices take every GPU, the
+    others the first; without GPUs the CPU."""
+    num_workers: Annotated[Count, pydantic.Field(le=4096)] | None = None
+    """Processes that train together under "multi_worker"; not set: as many as the launcher (Slurm, MPI, `TF_CONFIG`)
+    started."""
+    mesh: dict[MeshAxis, Annotated[Count, pydantic.Field(le=4096)]] = dataclasses.field(default_factory=dict)
+    """Of "model" and "hybrid": number of devices along each axis, `{ data = 2, model = 2 }`. A batch is cut along
+    "data" alone. Not set: "model" has all devices along "model", "hybrid" along "data", where weights are cut, too."""
+    layout: tuple[LayoutRule, ...] = ()
+    """Of "model" and "hybrid": which variables are cut, and how. Not set: kernels and biases of dense layers are, by
+    their outputs."""
     cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = "auto"
-    """How `mirrored` adds gradients up. "auto": "nccl" on GPUs, "reduction_to_one_device" on CPUs. TensorFlow has
-    "hierarchical_copy" right for even numbers of replicas only; with others it is refused."""
+    """How `mirrored` adds gradients up on `tensorflow`. "auto": "nccl" on GPUs, "reduction_to_one_device" on CPUs.
+    TensorFlow has "hierarchical_copy" right for even numbers of replicas only; with others it is refused."""
+
+    def __post_init__(self) -> None:
+        if self.num_workers is not None and self.strategy != "multi_worker":
+            raise ValueError(f"num_workers: is of strategy multi_worker. Received: strategy {self.strategy}.")
+        if (self.mesh or self.layout) and self.strategy not in CUTTING_STRATEGIES:
+            raise ValueError(f"mesh, layout: are of strategies model and hybrid. Received: strategy {self.strategy}.")
+        if self.strategy == "model" and self.mesh.get("data", 1) > 1:
+            raise ValueError("mesh: under strategy model no batch is cut. Use hybrid for a mesh with an axis data.")
 
 
 @schema
@@ -226,12 +251,15 @@ class CostConfig:
     """What an hour of this machine costs; not set: no cost is shown."""
     instance: str = ""
     """Name of this machine, as the bill has it."""
-    currency: Annotated[Text, pydantic.Field(max_length=8)] = "USD"
+    currency: Currency = "USD"
     """Currency of all prices."""
     storage_gib: NonNegativeNumber = 0.0
     """Storage that is paid for, in GiB."""
     storage_price_per_gib_month: NonNegativeNumber = 0.0
     """What a GiB of storage costs a month, a month being 30 days."""
+    estimated_watts: Annotated[PositiveNumber, pydantic.Field(le=1e6)] | None = None
+    """What the whole machine is taken to draw while it trains: adds figures of energy that are marked as estimates, of
+    which only time is measured. Not set: there are none."""
     alternatives: tuple[InstancePrice, ...] = ()
     """Other machines, to show what the same run would cost there."""
 

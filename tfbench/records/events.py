@@ -1,13 +1,14 @@
 """What a journal tells: a class for each kind of record, with the types of its fields."""
 
-import dataclasses
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+from collections.abc import Mapping
+from typing import Any
 
 from tfbench.recipe.jit_compile import read_settings
+from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.lines import UNREADABLE, Record
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.records.placement import Placement, ReplicaCheck
 from tfbench.records.profile import (
     BandwidthCheck,
     EpochCheck,
@@ -17,6 +18,7 @@ from tfbench.records.profile import (
     VariantRound,
     VariantSetup,
 )
+from tfbench.records.recorded import Recorded, event_of, field_types
 from tfbench.records.run import (
     DatasetSummary,
     EffectiveSettings,
@@ -24,44 +26,17 @@ from tfbench.records.run import (
     Evaluation,
     ModelSummary,
     Parent,
-    Placement,
     Predictions,
-    ReplicaCheck,
     Status,
     WorkerError,
 )
+from tfbench.records.spread import ExchangeCheck, Spread
 from tfbench.schema import NaturalNumber, NonNegativeNumber, Number, build_fields
 
 Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]  # epoch, first and last step, seconds
 
-T = TypeVar("T")
 
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def _event(kind: str) -> Callable[[type[T]], type[T]]:
-    """Makes a class what the records of a kind are read as."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        made: Any = dataclasses.dataclass(frozen=True, kw_only=True, slots=True)(cls)
-        made.kind = kind
-        return cast(type[T], made)
-
-    return decorate
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Recorded:
-    """What every record has: a kind, and the time at which it was written, in seconds since 1970."""
-
-    kind: ClassVar[str]
-    time: float
-
-    def fields(self) -> dict[str, Any]:
-        """Returns its other fields by name."""
-        return {name: getattr(self, name) for name in field_types(type(self))}
-
-
-@_event("request")
+@event_of("request")
 class Requested(Recorded):
     """The first record: what is to be measured, and by whom. `request` is read by `journal.read_request`."""
 
@@ -69,7 +44,7 @@ class Requested(Recorded):
     parent: Parent | None
 
 
-@_event("worker")
+@event_of("worker")
 class WorkerStarted(Recorded):
     """The measuring process is there."""
 
@@ -77,14 +52,14 @@ class WorkerStarted(Recorded):
     created: Number
 
 
-@_event("stage")
+@event_of("stage")
 class StageBegun(Recorded):
     """Something else is done from now on."""
 
     name: str
 
 
-@_event("ready")
+@event_of("ready")
 class Ready(Recorded):
     """Devices, data and model are ready."""
 
@@ -96,103 +71,138 @@ class Ready(Recorded):
     steps_per_epoch: NaturalNumber | None
 
 
-@_event("refused")
+@event_of("refused")
 class Refused(Recorded):
     """The run cannot be made; nothing was measured. `error` has type and message."""
 
     error: Any  # of a process of this version, which has just written it
 
 
-@_event("replica_check")
+@event_of("replica_check")
 class ReplicaChecked(Recorded):
     """A first step of all replicas was held against that of one."""
 
     replica_check: ReplicaCheck
 
 
-@_event("started")
+@event_of("spread")
+class SpreadRead(Recorded):
+    """Where the parts of variables and of layers' outputs lie was read back."""
+
+    spread: Spread
+
+
+@event_of("exchange_check")
+class ExchangeChecked(Recorded):
+    """Some steps were traced for what devices exchange, after the training."""
+
+    exchange_check: ExchangeCheck
+
+
+@event_of("started")
 class Started(Recorded):
     """Training has begun."""
 
 
-@_event("spans")
+@event_of("energy_sources")
+class EnergyFound(Recorded):
+    """Which counters of energy can be read."""
+
+    energy: EnergySources
+
+
+@event_of("energy")
+class EnergyRead(Recorded):
+    """The counters of energy were read between two spans."""
+
+    reading: EnergyReading
+
+
+@event_of("machine")
+class MachineSeen(Recorded):
+    """The parent looked at the machine beside the training."""
+
+    state: MachineState
+
+
+@event_of("spans")
 class SpansMeasured(Recorded):
     """What some spans of steps took."""
 
     spans: tuple[Span, ...]
 
 
-@_event("epoch")
+@event_of("epoch")
 class EpochEnded(Recorded):
     """An epoch is over, validation included."""
 
     epoch: EpochRecord
 
 
-@_event("snapshot")
+@event_of("snapshot")
 class SnapshotKept(Recorded):
     """The run can be gone on with from the end of an epoch."""
 
     epoch: NaturalNumber
 
 
-@_event("stopped")
+@event_of("stopped")
 class Stopped(Recorded):
     """Training ended before the recipe's epochs were done."""
 
     reason: str
 
 
-@_event("evaluation")
+@event_of("evaluation")
 class Evaluated(Recorded):
     """The trained model was evaluated."""
 
     evaluation: Evaluation
 
 
-@_event("predictions")
+@event_of("predictions")
 class Predicted(Recorded):
     """The trained model predicted some validation labels."""
 
     predictions: Predictions
 
 
-@_event("trained")
+@event_of("trained")
 class Trained(Recorded):
     """Training is over; what it used of the machine."""
 
     usage: Usage
 
 
-@_event("input_check")
+@event_of("input_check")
 class InputChecked(Recorded):
     """The input pipeline was timed alone."""
 
     input_check: InputCheck
 
 
-@_event("peak_check")
+@event_of("peak_check")
 class PeakChecked(Recorded):
     """The peak of the devices was measured."""
 
     peak_check: PeakCheck
 
 
-@_event("ledger")
+@event_of("ledger")
 class LedgerKept(Recorded):
     """Where the measuring process's time has gone so far."""
 
     ledger: LedgerRecord
 
 
-@_event("note")
+@event_of("note")
 class Noted(Recorded):
     """The measuring process noticed something."""
 
     text: str
 
 
-@_event("profile_layers")
+@event_of("profile_layers")
 class LayersProfiled(Recorded):
     """The layers of a profile; `problem` says why there are none."""
 
@@ -200,28 +210,28 @@ class LayersProfiled(Recorded):
     problem: str
 
 
-@_event("profile_round")
+@event_of("profile_round")
 class RoundProfiled(Recorded):
     """One round of a profile."""
 
     round: ProfileRound
 
 
-@_event("profile_bandwidth")
+@event_of("profile_bandwidth")
 class BandwidthProfiled(Recorded):
     """How fast the device copies."""
 
     bandwidth: BandwidthCheck
 
 
-@_event("profile_epoch")
+@event_of("profile_epoch")
 class EpochProfiled(Recorded):
     """What an ordinary epoch took, beside a profile."""
 
     epoch: EpochCheck
 
 
-@_event("profile_operations")
+@event_of("profile_operations")
 class OperationsTraced(Recorded):
     """The longest operations of a trace."""
 
@@ -231,33 +241,33 @@ class OperationsTraced(Recorded):
     step_seconds: float | None
 
 
-@_event("profile_setup")
+@event_of("profile_setup")
 class VariantSetUp(Recorded):
     """A variant of a step was built."""
 
     setup: VariantSetup
 
 
-@_event("profile_variant_round")
+@event_of("profile_variant_round")
 class VariantsTimed(Recorded):
     """One round of variants."""
 
     round: VariantRound
 
 
-@_event("finished")
+@event_of("finished")
 class Finished(Recorded):
     """The measuring process has done all it was asked for."""
 
 
-@_event("failed")
+@event_of("failed")
 class Failed(Recorded):
     """The measuring process ends in an error."""
 
     error: WorkerError
 
 
-@_event("exit")
+@event_of("exit")
 class Exited(Recorded):
     """How the run ended, as the process says that tracked it."""
 
@@ -266,40 +276,31 @@ class Exited(Recorded):
     worker_seconds: float | None
 
 
-@_event(UNREADABLE)
+@event_of(UNREADABLE)
 class Unreadable(Recorded):
     """Stands for a line that is no record."""
 
 
-@_event("")
+@event_of("")
 class Unknown(Recorded):
     """A record of a kind that this version passes over: a newer one wrote it, or nothing comes of it."""
 
 
 # fmt: off
 Event = (
-    Requested | WorkerStarted | StageBegun | Ready | Refused | ReplicaChecked | Started
-    | SpansMeasured | EpochEnded | SnapshotKept | Stopped | Evaluated | Predicted | Trained
-    | InputChecked | PeakChecked | LedgerKept | Noted | LayersProfiled | RoundProfiled
+    Requested | WorkerStarted | StageBegun | Ready | Refused | ReplicaChecked | SpreadRead | ExchangeChecked | Started
+    | EnergyFound | EnergyRead | MachineSeen | SpansMeasured | EpochEnded | SnapshotKept | Stopped | Evaluated
+    | Predicted | Trained | InputChecked | PeakChecked | LedgerKept | Noted | LayersProfiled | RoundProfiled
     | BandwidthProfiled | EpochProfiled | OperationsTraced | VariantSetUp | VariantsTimed | Finished
     | Failed | Exited | Unreadable | Unknown
 )
 # fmt: on
-_TYPES: dict[type[Recorded], Mapping[str, Any]] = {}  # read once: it takes longer than to read a record
 _CLASSES: Mapping[str, type[Event]] = {cls.kind: cls for cls in typing.get_args(Event) if cls.kind}
 
 
 def class_of(record: Record) -> type[Event]:
     """Returns what a record is, whether or not its fields are what they should be."""
     return _CLASSES.get(record["kind"], Unknown)
-
-
-def field_types(cls: type[Recorded]) -> Mapping[str, Any]:
-    """Returns the types of an event's fields beside its time, as `build_fields` takes them."""
-    if cls not in _TYPES:
-        hints = typing.get_type_hints(cls, include_extras=True)
-        _TYPES[cls] = {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.name != "time"}
-    return _TYPES[cls]
 
 
 def read_event(record: Record) -> Event:

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ from tfbench.recipe import tables
 from tfbench.records import events
 from tfbench.records import lines as record_lines
 from tfbench.records.lines import Record
-from tfbench.records.machine import PeakCheck
 from tfbench.records.plain_files import open_plain
 from tfbench.records.profile_replay import ProfileReplay
-from tfbench.records.run import EpochRecord, Evaluation, RunExit, RunRequest, RunResult, StepSpan
+from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
 from tfbench.schema import build, build_fields, to_plain
 from tfbench.wording import command_line, count, store_of
 
@@ -27,6 +26,16 @@ FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
 RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
 WORK_SUFFIX = ".work"
+
+# What a run may have several of: its field in the record, and that of all of them in the result.
+_REPEATED: Mapping[type, tuple[str, str]] = {
+    events.EpochEnded: ("epoch", "epochs"),
+    events.Evaluated: ("evaluation", "evaluations"),
+    events.PeakChecked: ("peak_check", "peak_checks"),
+    events.Noted: ("text", "notes"),
+    events.EnergyRead: ("reading", "energy_readings"),
+    events.MachineSeen: ("state", "machine_states"),
+}
 
 
 class Journal:
@@ -109,10 +118,7 @@ class Replay:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self._spans: list[StepSpan] = []
-        self._epochs: list[EpochRecord] = []
-        self._evaluations: list[Evaluation] = []
-        self._peak_checks: list[PeakCheck] = []
-        self._notes: list[str] = []
+        self._lists: dict[str, list[Any]] = {name: [] for _, name in _REPEATED.values()}
         self._num_unreadable_lines = 0
         self._profile = ProfileReplay()
 
@@ -127,14 +133,12 @@ class Replay:
         match event:
             case events.Requested():
                 request = self._values["request"] = read_request(record)
-                self._epochs = list(request.resume.epochs) if request.resume else []
+                self._lists["epochs"] = list(request.resume.epochs) if request.resume else []
             case events.SpansMeasured():
                 self._spans += [
                     StepSpan(epoch=epoch, first_step=first, last_step=last, seconds=seconds)
                     for epoch, first, last, seconds in event.spans
                 ]
-            case events.EpochEnded():
-                self._epochs.append(event.epoch)
             case events.StageBegun():
                 self._values["stage"] = event.name
             case events.Ready():
@@ -143,6 +147,9 @@ class Replay:
                 self._values |= {"stage": "training", "started_at": event.time}
             case (
                 events.ReplicaChecked()
+                | events.SpreadRead()
+                | events.ExchangeChecked()
+                | events.EnergyFound()
                 | events.Predicted()
                 | events.Trained()
                 | events.InputChecked()
@@ -153,12 +160,9 @@ class Replay:
                 self._values["snapshot_epoch"] = event.epoch
             case events.Stopped():
                 self._values["stop_reason"] = event.reason
-            case events.Evaluated():
-                self._evaluations.append(event.evaluation)
-            case events.PeakChecked():
-                self._peak_checks.append(event.peak_check)
-            case events.Noted():
-                self._notes.append(event.text)
+            case _ if type(event) in _REPEATED:
+                field, name = _REPEATED[type(event)]
+                self._lists[name].append(getattr(event, field))
             case events.Finished():
                 self._values |= {"stage": "finished", "ended_at": event.time}
             case events.Failed():
@@ -174,14 +178,12 @@ class Replay:
 
     def result(self) -> RunResult:
         """Returns what is known so far."""
+        lists: dict[str, Any] = {name: tuple(values) for name, values in self._lists.items()}
         return RunResult(
             spans=tuple(self._spans),
-            epochs=tuple(self._epochs),
-            evaluations=tuple(self._evaluations),
-            peak_checks=tuple(self._peak_checks),
             profile=self._profile.result() if "request" in self._values and self._values["request"].profile else None,
-            notes=tuple(self._notes),
             num_unreadable_lines=self._num_unreadable_lines,
+            **lists,
             **self._values,
         )
 
@@ -190,10 +192,9 @@ def request_fields(request: RunRequest) -> Record:
     """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
     plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
     plain["resume"] = to_plain(request.resume) if request.resume else None
-    if request.profile:
-        plain["profile"] = to_plain(request.profile)
-    else:
-        del plain["profile"]  # so that versions before profiles can read it
+    for name in ("profile", "member"):
+        if value := plain.pop(name):  # left out else, so that versions before it can read the rest
+            plain[name] = to_plain(value)
     return {
         "format_version": FORMAT_VERSION,
         "request": plain | {"recipe_name": request.recipe.name, "recipe": tables.to_tables(request.recipe)},

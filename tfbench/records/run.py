@@ -6,12 +6,14 @@ from typing import Any, Literal
 from tfbench.recipe.abilities import Compiler
 from tfbench.recipe.jit_compile import RecipeKeys
 from tfbench.recipe.sections import Recipe
+from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
+from tfbench.records.part import WHOLE, Part
+from tfbench.records.placement import Member, Placement, ReplicaCheck
 from tfbench.records.profile import Profile, ProfileRequest
+from tfbench.records.spread import ExchangeCheck, Spread
 from tfbench.schema import NaturalNumber, Number, schema
 
-# How batches reach the devices, as `feeding` says; "resident": they are gathered there.
-Feed = Literal["direct", "prefetched", "split", "resident"]
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
 
@@ -37,63 +39,6 @@ class Predictions:
     first_predictions: tuple[int, ...] = ()
     class_samples: tuple[int, ...] = ()  # of each class
     class_correct: tuple[int, ...] = ()
-
-
-@schema
-class ThreadPools:
-    """The threads that TensorFlow was seen to start as it made its devices on the processor.
-
-    Those of one pool split operations ("intra-op"), those of another start them. A process has one of each, whatever
-    the number of logical CPU devices: that of `expected_intra_op_threads`.
-    """
-
-    num_devices: int  # logical CPU devices
-    intra_op_threads: int
-    inter_op_threads: int
-    expected_intra_op_threads: int
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all devices were seen to share one pool."""
-        return self.intra_op_threads == self.expected_intra_op_threads
-
-
-@schema
-class Placement:
-    """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
-
-    strategy: str
-    devices: tuple[str, ...]  # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
-    hardware: tuple[str, ...] = ()  # of each device, as its driver or the kernel names it
-    num_replicas: int
-    global_batch_size: int
-    per_replica_batch_size: int
-    cross_device_ops: str | None
-    notes: tuple[str, ...] = ()
-    threads: ThreadPools | None = None  # of a run on the processor
-    feed: Feed | None = None  # None: not recorded
-
-
-@schema
-class ReplicaCheck:
-    """A first step of several replicas beside that of one, done before the clock started and taken back.
-
-    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
-    it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
-    gradient, or update; None: not compared, for the `reason`, or not finite.
-    """
-
-    num_replicas: int
-    compared: tuple[Literal["sums", "gradients", "update"], ...]
-    rounding: float | None = None  # what two computations of the gradient by one replica differ by
-    weight: str = ""
-    deviation: float | None = None
-    tolerance: float | None = None
-    updated_weight: str = ""
-    update_deviation: float | None = None
-    update_tolerance: float | None = None
-    reason: str = ""  # why only sums were compared, or nothing
-    faults: tuple[str, ...] = ()  # for which the run failed
 
 
 @schema
@@ -128,6 +73,7 @@ class DatasetSummary:
     synthetic: bool
     train_samples: int
     validation_samples: int
+    cache: str = ""  # of decoded arrays: "read", "written", "not written: why"; "": not used
 
 
 @schema
@@ -218,6 +164,12 @@ class RunRequest:
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training
+    member: Member | None = None  # which of several workers measures it; None: there is one
+
+    @property
+    def part(self) -> Part:
+        """Of each batch, that this worker is fed with."""
+        return Part(self.member.index, self.member.num_workers) if self.member else WHOLE
 
 
 @schema
@@ -269,7 +221,12 @@ class RunResult:
     notes: tuple[str, ...] = ()  # what the measuring process noticed
     num_unreadable_lines: int = 0  # of its journal: what they held is missing here
     replica_check: ReplicaCheck | None = None  # of a run over several replicas
+    spread: Spread | None = None  # of a run over several devices, where it was read back
+    exchange_check: ExchangeCheck | None = None  # the same, where its steps were traced
     usage: Usage | None = None
+    energy: EnergySources | None = None  # None: an older run, or one that was not trained
+    energy_readings: tuple[EnergyReading, ...] = ()
+    machine_states: tuple[MachineState, ...] = ()
     input_check: InputCheck | None = None
     peak_checks: tuple[PeakCheck, ...] = ()  # a second one where the run was faster than the first
     ledger: LedgerRecord | None = None  # the latest

@@ -1,6 +1,18 @@
 """What a user has set for himself."""
 
-from tfbench.schema import PositiveNumber, Text, schema
+import dataclasses
+
+from tfbench.schema import Currency, PositiveNumber, Text, schema
+
+
+@schema
+class MachineSettings:
+    """What a user has set of one of his machines."""
+
+    price_per_hour: PositiveNumber
+    """What an hour of it costs."""
+    currency: Currency | None = None
+    """Of that price; not set: the recipe's."""
 
 
 @schema
@@ -15,3 +27,5 @@ class UserSettings:
     """Of this machine, in the currency of the recipe."""
     tracking_uri: Text | None = None
     """MLflow server to track to, in place of the store's own database."""
+    machines: dict[Text, MachineSettings] = dataclasses.field(default_factory=dict)
+    """Machines by host name, or by the name that an arm gives them, "a100" of "default gpu:0 @a100"."""

@@ -1,5 +1,6 @@
 """A sweep: every combination of the varied values under every arm, in rounds; and what came of each run."""
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -7,13 +8,14 @@ from typing import Any, Literal, NamedTuple
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.jit_compile import RecipeKeys, read_variation
-from tfbench.recipe.sections import BatchSize, Recipe
+from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
-from tfbench.schema import ByteCount, PositiveNumber, RoundCount, Text, schema
+from tfbench.schema import ByteCount, MachineName, PositiveNumber, RoundCount, Text, build, schema
 from tfbench.wording import shorten
 
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
+WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
@@ -25,40 +27,35 @@ Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
 class Arm:
     """Where and how a setting is measured: a strategy, the devices that it gets, and values of the recipe of its own.
 
-    No devices named: those that the strategy chooses itself. The values are under dotted keys.
+    No devices named: those that the strategy chooses itself. The values are under dotted keys. A machine is named where
+    a scheduler is to take one of that kind; without, it takes any.
     """
 
     strategy: Text
     devices: tuple[Text, ...] = ()
     values: tuple[tuple[Text, Any], ...] = ()
+    machine: MachineName = ""
+
+    @property
+    def num_devices(self) -> int:
+        """Devices that it names, of all its workers."""
+        return len(self.devices) * int(dict(self.values).get(WORKERS_KEY, 1))
 
     @property
     def label(self) -> str:
-        """As it is written on the command line: "mirrored gpu:0,gpu:1", "default cpu:0 backend=jax"."""
-        values = (f"{key.removeprefix('training.')}={format_value(value)}" for key, value in self.values)
-        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values) if part)
+        """As it is written on the command line: "mirrored gpu:0,gpu:1", "default gpu:0 backend=jax @a100"."""
+        values = (
+            f"{key.removeprefix('training.').removeprefix('distribution.')}={format_value(value)}"
+            for key, value in self.values
+        )
+        machine = f"@{self.machine}" if self.machine else ""
+        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values, machine) if part)
 
 
 def label_arm(strategy: str, devices: Sequence[str], backend: str) -> str:
     """Returns the label of the arm that a run is of, where no sweep named it."""
     own = "" if backend == "tensorflow" else f"backend={backend}"
     return " ".join(part for part in (strategy, ",".join(devices), own) if part)
-
-
-def replica_arms(kind: str, counts: Sequence[int]) -> tuple[Arm, ...]:
-    """Returns an arm for each number of replicas: one is trained on a device named, with nothing to distribute.
-
-    Args:
-        kind: Of the devices, "gpu" or "cpu".
-        counts: Numbers of replicas.
-    """
-    return tuple(
-        Arm(
-            strategy="one_device" if count == 1 else "mirrored",
-            devices=tuple(f"{kind}:{index}" for index in range(count)),
-        )
-        for count in counts
-    )
 
 
 @schema
@@ -98,6 +95,17 @@ class SweepPlan:
     per_replica_batch_size: BatchSize | None = None
 
 
+def read_plan(plain: Any) -> SweepPlan:
+    """Builds a plan that was written as plain values, maybe by somebody else or an earlier version.
+
+    Raises:
+        RecipeError: It is none.
+    """
+    plan = build(SweepPlan, plain, "plan")
+    recipe = recipe_tables.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")
+    return dataclasses.replace(plan, tables=recipe_tables.to_tables(recipe))
+
+
 class Cell(NamedTuple):
     """One run of a sweep: a setting under an arm, in a round. All but `round_number` count from 0."""
 
@@ -110,14 +118,6 @@ class Cell(NamedTuple):
     def point(self) -> tuple[int, int]:
         """What is the same in every round."""
         return self.setting, self.arm
-
-
-def replica_counts(plan: SweepPlan) -> tuple[int, ...] | None:
-    """Returns the numbers of replicas, from one on, of a plan in which nothing else is varied; None of any other."""
-    counts = tuple(len(arm.devices) for arm in plan.arms)
-    if plan.variations or len(counts) < 2 or counts[0] != 1 or list(counts) != sorted(set(counts)):
-        return None
-    return counts if plan.arms == replica_arms(plan.arms[0].devices[0].partition(":")[0], counts) else None
 
 
 def list_settings(plan: SweepPlan) -> list[dict[str, Any]]:
@@ -163,14 +163,16 @@ def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Rec
         values |= dict.fromkeys(THREAD_KEYS, value) if key == THREADS else {key: value}
     values |= dict(arm.values)
     if plan.per_replica_batch_size is not None:
-        values[BATCH_KEY] = plan.per_replica_batch_size * max(1, len(arm.devices))
+        values[BATCH_KEY] = plan.per_replica_batch_size * max(1, arm.num_devices)
     named_tables.make_room_for_another(tables, values, kept={*plan.overrides, *_arguments_of_both(tables, values)})
     for key, value in values.items():
         recipe_tables.set_value(tables, key, value)
-    tables["distribution"] = tables.get("distribution", {}) | {
-        "strategy": arm.strategy,
-        "devices": list(arm.devices),
-    }
+    distribution = tables.get("distribution", {}) | {"strategy": arm.strategy, "devices": list(arm.devices)}
+    if arm.strategy not in CUTTING_STRATEGIES:  # the recipe's are of the arms that cut weights
+        distribution |= {"mesh": {}, "layout": []}
+    if arm.strategy != "multi_worker":
+        distribution["num_workers"] = None
+    tables["distribution"] = distribution
     return recipe_tables.from_tables(
         tables,
         name=plan.recipe_name,
@@ -258,6 +260,7 @@ class CellResult:
     run_id: str | None = None
     reason: str = ""
     seconds: float = 0.0  # that the whole run took
+    machine: MachineName = ""  # that made it, of several; "": the one where the sweep is made
 
 
 def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:

@@ -37,22 +37,21 @@ def replacing(path: Path, *, synced: bool = False) -> Iterator[Path]:
         _sync(path.parent)
 
 
-def write_whole(path: Path, data: bytes | str, *, private: bool = False) -> None:
+def write_whole(path: Path, data: bytes | str) -> None:
     """Writes a file, whole or not at all; one that is replaced keeps its mode.
 
     Args:
         path: The file.
         data: What it is to hold; a text becomes UTF-8.
-        private: Whether none but its owner may read it, since there may be a password in it.
 
     Raises:
         OSError: It cannot be written.
     """
     try:
         with replacing(path) as part:
-            part.touch(mode=0o600 if private else 0o666)
+            part.touch()
             with contextlib.suppress(FileNotFoundError):
-                if not private and stat.S_ISREG(mode := path.lstat().st_mode):
+                if stat.S_ISREG(mode := path.lstat().st_mode):
                     part.chmod(mode & 0o777)
             part.write_bytes(_encode(data))
     except OSError as error:

@@ -13,7 +13,8 @@ from tfbench.recipe.jit_compile import COMPILER_KEY
 from tfbench.recipe.tables import list_values
 from tfbench.recipe.toml_text import describe_values
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import SweepPlan, Variation, describe_variation, replica_counts
+from tfbench.records.scaling import find_scaling_arms
+from tfbench.records.sweep import SweepPlan, Variation, describe_variation
 from tfbench.wording import DEFAULT_STORE, command_line
 
 _BESIDE = ("recipe", "reference", "sweep")  # sections that change nothing of what is measured
@@ -64,10 +65,12 @@ def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
     name, values = _name_and_values(plan.recipe_name, plan.tables, plan.overrides)
     measurement = plan.tables.get("measurement", {})
     is_limited = measurement.get("seconds") is not None or measurement.get("steps") is not None
-    counts = replica_counts(plan) if is_limited else None
-    words = ["scale" if counts else "sweep", name]
-    if counts:
-        words += ["--replicas", ",".join(map(str, counts)), "--devices", plan.arms[0].devices[0].partition(":")[0]]
+    scaling = find_scaling_arms(plan) if is_limited else None
+    words = ["scale" if scaling else "sweep", name]
+    if scaling:
+        words += ["--replicas", ",".join(map(str, scaling.counts)), "--devices", scaling.kind]
+        if scaling.modes != ("data",):
+            words += ["--modes", ",".join(scaling.modes)]
         if plan.per_replica_batch_size is not None:
             words += ["--weak", "--per-replica-batch-size", str(plan.per_replica_batch_size)]
             values.pop("training.global_batch_size", None)
@@ -76,6 +79,7 @@ def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
             words += ["--vary", describe_variation(variation)]
         for arm in plan.arms:
             words += ["--arm", arm.label]
+        words += ["--plan", "plan.json"] if any(arm.machine for arm in plan.arms) else []  # whatever makes it then
     words += ["--repeats", str(plan.num_rounds)]
     values.pop(_MEASURED_SECONDS, None)
     if (seconds := measurement.get("seconds")) is not None:

@@ -41,6 +41,14 @@ def format_flops(flops_per_second: float) -> str:
     return f"{flops_per_second:.3g} FLOP/s"
 
 
+def format_energy(joules: float) -> str:
+    """Returns an energy in three digits, in the unit that suits its size: "812 J", "65.5 kJ", "1.2 MJ"."""
+    for unit, scale in (("MJ", 1e6), ("kJ", 1e3)):
+        if joules >= 0.9995 * scale:
+            return f"{joules / scale:.3g} {unit}" if joules < 999.5 * scale else f"{joules / scale:,.0f} {unit}"
+    return f"{joules:.3g} J"
+
+
 def format_clock(seconds: float | None) -> str:
     """Returns a time left as "0:07", "12:34" or "1:02:03"; "-:--" where it is not known yet."""
     if seconds is None:
@@ -62,6 +70,16 @@ def format_bytes(num_bytes: float) -> str:
     """Returns a size in MiB, or GiB from one of them on."""
     mebibytes = num_bytes / 2**20
     return f"{mebibytes / 1024:.2f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
+
+
+def format_exchange(num_bytes: float) -> str:
+    """Returns bytes that move in three digits and decimal units, as links have them: "512 B", "65.5 kB", "299 MB"."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if num_bytes >= scale:
+            return (
+                f"{num_bytes / scale:.3g} {unit}" if num_bytes < 999.5 * scale else f"{num_bytes / scale:,.0f} {unit}"
+            )
+    return f"{num_bytes:.0f} B"
 
 
 def format_pairs(pairs: Pairs, width: int) -> list[str]:

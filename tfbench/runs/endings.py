@@ -6,7 +6,9 @@ from tfbench.errors import ExitCode, describe_recorded
 from tfbench.records.run import RunExit, RunResult
 
 
-def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str) -> RunExit:
+def describe_exit(
+    result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str, who: str = "the measuring process"
+) -> RunExit:
     """Says how a run ended that was followed to the end of its process.
 
     Args:
@@ -14,6 +16,7 @@ def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr
         returncode: Of the measuring process; negative: the signal that ended it.
         stopped_by: Why the parent stopped it; "" if it did not.
         stderr_tail: Shown where the process left no other reason.
+        who: What the process is called.
     """
     told = _told_by_worker(result)
     if told and (told.status == "FINISHED" or not stopped_by):
@@ -21,16 +24,14 @@ def describe_exit(result: RunResult, returncode: int, *, stopped_by: str, stderr
     if stopped_by:
         return RunExit(status="KILLED", reason=stopped_by)
     if returncode == ExitCode.INTERRUPTED:
-        return RunExit(status="KILLED", reason="the measuring process was asked to stop, by another process")
+        return RunExit(status="KILLED", reason=f"{who} was asked to stop, by another process")
     if returncode < 0:
         name = signal.Signals(-returncode).name
         if name in ("SIGKILL", "SIGTERM"):
             cause = "; the system does this when memory runs out" if name == "SIGKILL" else ""
-            return RunExit(status="KILLED", reason=f"the measuring process was killed by {name}{cause}")
-        return RunExit(status="FAILED", reason=f"the measuring process crashed with {name}. {stderr_tail}".strip())
-    return RunExit(
-        status="FAILED", reason=f"the measuring process ended with exit code {returncode}. {stderr_tail}".strip()
-    )
+            return RunExit(status="KILLED", reason=f"{who} was killed by {name}{cause}")
+        return RunExit(status="FAILED", reason=f"{who} crashed with {name}. {stderr_tail}".strip())
+    return RunExit(status="FAILED", reason=f"{who} ended with exit code {returncode}. {stderr_tail}".strip())
 
 
 def deduce_exit(result: RunResult) -> RunExit:

@@ -98,7 +98,8 @@ def _candidates(request: RunRequest, result: RunResult, speed: float, *, on_host
     """Returns what to try once a run of it as asked for, and its speed in samples/s, are known."""
     training, placement = request.recipe.training, result.placement
     stays = "training.data_on_device" in request.overrides and not training.data_on_device
-    on_host = on_host or stays or request.recipe.distribution.strategy == "mirrored"  # see `recipe.conflicts`
+    has_one_device = request.recipe.distribution.strategy in ("default", "one_device")
+    on_host = on_host or stays or not has_one_device  # see `recipe.conflicts`
     steps = _steps_a_call(request, result.steps_per_epoch or 1, speed / training.global_batch_size, on_host=on_host)
     place = {} if on_host else {"data_on_device": True}
     has_replicas = placement is not None and placement.num_replicas > 1

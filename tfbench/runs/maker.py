@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
+from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking.address import require_named
+from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 from tfbench.tracking.tracker import Tracker
@@ -26,10 +27,12 @@ class RunMaker:
         store: Keeps them.
         state: Where they are tracked, or will be once `tfbench recover` is run.
         tracker: Of that place; None: they are kept in the store alone.
+        place: Which of several workers are started here; None: all.
     """
 
-    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None) -> None:
+    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None, place: Place | None = None) -> None:
         self.store = store
+        self._place = place
         self.state = state
         self.tracker = tracker
 
@@ -45,7 +48,7 @@ class RunMaker:
             TfbenchError: The run was refused, or stopped before it was ready: nothing is in the store.
         """
         try:
-            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
+            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits, self._place)
         finally:
             observer.close()
 
@@ -69,7 +72,12 @@ def choose_place(
         tracking_uri: What the user named.
         experiment: What the user named.
         before: Where what is to go on, a run or a sweep, was tracked; it holds unless the user says otherwise.
+
+    Raises:
+        TrackingError: What the user named can be no address.
     """
+    if tracking_uri:
+        require_address(tracking_uri)
     return TrackingState(
         tracking_uri=tracking_uri or (before.tracking_uri if before else store.tracking_uri),
         experiment=experiment or (before.experiment if before else DEFAULT_EXPERIMENT),
@@ -98,6 +106,6 @@ def open_tracker(
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
     """
-    require_named(state.tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
+    uri = find_named(state.tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
     make = functools.partial(RemoteTracker, process) if process else MlflowTracker
-    return make(state.tracking_uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)
+    return make(uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ from tfbench.errors import StillRunningError, TfbenchError, TrackingError, Unkno
 from tfbench.records import events
 from tfbench.records.journal import Journal, files_folder, read_records, read_run
 from tfbench.records.lines import Record, last_time
+from tfbench.records.members import list_members
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
 from tfbench.runs.projection import MakeTracker, default_state, project
@@ -22,6 +23,7 @@ from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
 from tfbench.tracking.tracker import SilentServerError, Tracker
+from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
 _RESULTS = frozenset(
@@ -45,7 +47,9 @@ class RecoveredRun:
     tracked: TrackedRun | None = None
 
 
-def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False) -> list[RecoveredRun]:
+def recover(
+    store: Store, make_tracker: MakeTracker, *, everything: bool = False, of: Collection[str] | None = None
+) -> list[RecoveredRun]:
     """Brings MLflow up to every journal that is not wholly sent and whose run is over.
 
     A run that ended without a word is given its end: FINISHED or FAILED if the measuring process noted so, else KILLED.
@@ -54,6 +58,7 @@ def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False
         store: Where the journals are.
         make_tracker: From a tracking URI and an experiment to a tracker.
         everything: Send all journals again, for example after the database was deleted.
+        of: The ids of the runs that this is about, and nothing else is touched; None: all.
 
     Returns:
         One entry a run that was not up to date; nothing stops at one that cannot be recovered.
@@ -61,13 +66,17 @@ def recover(store: Store, make_tracker: MakeTracker, *, everything: bool = False
     Raises:
         TrackingError: The store cannot be written to.
     """
-    sweep_log.remove_leftovers(store)
+    if of is None:
+        sweep_log.remove_leftovers(store)
     if not store.journals.is_dir():
         return []
     trackers = Trackers(store, make_tracker)
     with locked(store):
-        entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in store.run_ids()]
+        run_ids = store.run_ids() if of is None else of
+        entries = [_recover_one(store, run_id, trackers, everything=everything) for run_id in run_ids]
         found = [entry for entry in entries if entry]
+        if of is not None:
+            return found
         over = {entry.run_id for entry in found if entry.outcome in ("recovered", "failed")}
         others = store.runs_with_leftovers() - {entry.run_id for entry in found}
         store.remove_leftovers(over | {run_id for run_id in others if not _may_be_running(store, run_id)})
@@ -103,8 +112,8 @@ class Trackers:
         Raises:
             TrackingError: It cannot connect, or the store's own database is damaged.
         """
-        key = (state.tracking_uri, state.experiment)
-        if error := self._silent.get(state.tracking_uri):
+        key = (without_secrets(state.tracking_uri), state.experiment)  # as a note has it
+        if error := self._silent.get(key[0]):
             raise error
         if key not in self._made:
             try:
@@ -124,6 +133,7 @@ class Trackers:
 def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
     try:
         path = store.journal_path(run_id)
+        store.forget_password(run_id)
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
@@ -226,15 +236,25 @@ def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:
 
 
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:
-    """Adds the record that the process which tracked the run could not write any more."""
+    """Adds the record that the process which tracked the run could not write any more, for its other workers, too."""
     end = deduce_exit(result)
-    journal = Journal(path)
+    others = [member for member in list_members(path).values() if _lacks_end(member)]
+    for each in (path, *others):
+        journal = Journal(each)
+        try:
+            # The time of the last sign of life; the run did not go on until now.
+            journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
+        finally:
+            with contextlib.suppress(OSError):
+                journal.close()
+
+
+def _lacks_end(member: Path) -> bool:
+    """Says whether another worker's journal is one that can be read, without an end."""
     try:
-        # The time of the last sign of life; the run did not go on until now.
-        journal.append("exit", status=end.status, reason=end.reason, time=last_time(records))
-    finally:
-        with contextlib.suppress(OSError):
-            journal.close()
+        return not _has_end(read_records(member))
+    except TrackingError:  # empty, or cut off before its first record
+        return False
 
 
 @contextlib.contextmanager

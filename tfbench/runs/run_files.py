@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfbench.recipe import tables
 from tfbench.records.journal import files_folder
+from tfbench.records.members import list_members
 from tfbench.records.plain_files import list_plain
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
@@ -58,7 +59,7 @@ def write_files(
         kept.mkdir(exist_ok=True)
         write_whole(kept / PROFILE_PLOT, (folder / PROFILE_PLOT).read_bytes())
         (folder / PROFILE_PLOT).unlink()
-    for path in (*list_files(journal_path), *trace):
+    for path in (*list_files(journal_path), *list_members(journal_path).values(), *trace):
         target = folder / path.relative_to(kept)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(path.absolute())  # a copy might not fit

@@ -3,15 +3,11 @@
 import concurrent.futures
 import contextlib
 import dataclasses
-import os
-import platform
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from tfbench import errors
 from tfbench.analysis.run.checks import find_early_cautions
@@ -22,6 +18,9 @@ from tfbench.records.journal import DiskFullError, Journal, Replay, request_fiel
 from tfbench.records.lines import Record
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs.endings import describe_exit
+from tfbench.runs.launchers.clusters import Place
+from tfbench.runs.launchers.group import Group
+from tfbench.runs.launchers.launch import Launch, describe_this_process, prepare
 from tfbench.runs.launchers.process import STOP_SECONDS, Worker
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
@@ -36,6 +35,7 @@ from tfbench.tracking.tracker import Tracker
 
 STORE_SECONDS = 30.0  # for MLflow to take in a run that was stopped
 POLL_SECONDS = 0.2  # between looks at the journal: the parent must not take time from the measurement
+READY_SECONDS = 0.05  # the same until the measuring process is ready, and waits for the parent
 
 
 def execute_run(
@@ -45,8 +45,9 @@ def execute_run(
     tracker: Tracker | None,
     observer: RunObserver,
     limits: RunLimits = NO_LIMITS,
+    place: Place | None = None,
 ) -> RunOutcome:
-    """Measures a run in a process of its own, and follows it to the store.
+    """Measures a run in a process of its own, or several, and follows it to the store.
 
     Args:
         request: The run.
@@ -56,14 +57,19 @@ def execute_run(
             None: the run is in the store alone, until then.
         observer: Told what happens.
         limits: A run that goes beyond them is stopped, and stored as KILLED with the reason.
+        place: Which of several workers are started here; None: all, or as `prepare` finds it.
 
     Raises:
         TfbenchError: The run was refused, or stopped before it was ready: nothing was measured and nothing is left in
             the store.
     """
-    with StopSignals() as stop:
+    with (
+        StopSignals() as stop,
+        prepare(request, place, is_stopped=lambda: stop.received is not None, tell=observer.stage) as launch,
+    ):
+        request = launch.request
         journal = _open_journal(request, state, store)
-        with _start_worker(request, journal.path, store) as worker:
+        with _start_worker(launch, journal.path, store) as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
             refusal = run.follow()
             if refusal is None:
@@ -77,7 +83,7 @@ def _open_journal(request: RunRequest, state: TrackingState, store: Store) -> Jo
     try:
         journal = Journal(path)
         journal.reserve()
-        journal.append("request", parent=_describe_this_process(), **request_fields(request))
+        journal.append("request", parent=describe_this_process(), **request_fields(request))
         store.write_state(request.run_id, state)
     except OSError as error:
         store.discard(request.run_id)
@@ -85,11 +91,11 @@ def _open_journal(request: RunRequest, state: TrackingState, store: Store) -> Jo
     return journal
 
 
-def _start_worker(request: RunRequest, journal_path: Path, store: Store) -> Worker:
+def _start_worker(launch: Launch, journal_path: Path, store: Store) -> Worker | Group:
     try:
-        return Worker(request, journal_path)
+        return launch.start(journal_path)
     except OSError as error:
-        store.discard(request.run_id)
+        store.discard(launch.request.run_id)
         where = f": {error.filename}" if error.filename else ""
         raise TfbenchError(f"the measuring process cannot be started: {error.strerror}{where}.") from error
 
@@ -102,7 +108,7 @@ class _Run:
         request: RunRequest,
         tracker: Tracker | None,
         observer: RunObserver,
-        worker: Worker,
+        worker: Worker | Group,
         stop: StopSignals,
         limits: RunLimits,
     ) -> None:
@@ -113,6 +119,7 @@ class _Run:
         self._stop = stop
         self._limits = limits
         self._exceeded = ""  # what of the limits, in words
+        self._has_begun = False
         self._replay = Replay()
         self._replay.apply({"kind": "request", "time": request.created, **request_fields(request)})
         self._progress = RunProgress()
@@ -129,24 +136,24 @@ class _Run:
                 return refusal or self._interruption()
             self._note_tracking()
             self._exceeded = self._exceeded or self._find_exceeded()
-            cause = self._stop.received.name if self._stop.received else self._exceeded
+            fault = self._worker.fault
+            cause = self._stop.received.name if self._stop.received else self._exceeded or (fault and fault.reason)
             if cause and asked_to_stop_at is None:
                 self._observer.stage(f"stopping ({cause})")
                 self._worker.terminate()
                 asked_to_stop_at = time.monotonic()
             if asked_to_stop_at is not None and time.monotonic() - asked_to_stop_at > STOP_SECONDS:
                 self._worker.kill()
-            self._worker.wait(POLL_SECONDS)
+            self._worker.wait(POLL_SECONDS if self._has_begun else READY_SECONDS)
 
     def conclude(self, journal: Journal, store: Store) -> RunOutcome:
         """Records how the run ended, and brings the store up to date with all of it."""
         result = self._replay.result()
-        end = describe_exit(
-            result,
-            self._worker.returncode or 0,
-            stopped_by=f"interrupted by {self._stop.received.name}" if self._stop.received else self._exceeded,
-            stderr_tail=self._worker.stderr_tail(),
+        stopped_by = f"interrupted by {self._stop.received.name}" if self._stop.received else self._exceeded
+        end = (None if stopped_by else self._worker.fault) or describe_exit(
+            result, self._worker.returncode or 0, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
         )
+        self._worker.conclude(end)
         record = {"status": end.status, "reason": end.reason, "worker_seconds": self._worker.seconds}
         self._replay.apply({"kind": "exit", "time": time.time(), **record})
         problems = []
@@ -200,7 +207,7 @@ class _Run:
     def _interruption(self) -> TfbenchError | None:
         """Returns an error if the run was stopped before there was anything to keep."""
         result = self._replay.result()
-        if self._stop.received is None or result.placement or result.error:
+        if self._stop.received is None or self._has_begun or result.error:
             return None
         return InterruptedRunError(
             f"interrupted by {self._stop.received.name} before anything was measured; nothing was stored."
@@ -216,12 +223,13 @@ class _Run:
                 case events.StageBegun():
                     self._progress.begin_stage(event.time)
                     self._observer.stage(event.name)
-                case events.Ready():
+                case events.Ready() if self._stop.received is None:  # else it was asked to end before
                     self._observer.ready(self._replay.result())
                     for text in find_early_cautions(self._replay.result()):
                         self._observer.caution(text)
                     self._wait_for_tracker()
                     self._worker.begin()
+                    self._has_begun = True
                 case events.Started():
                     self._progress.start(self._replay.result(), event.time)
                 case events.SpansMeasured():
@@ -273,7 +281,7 @@ class _Run:
                 stopped_at = stopped_at or time.monotonic()
                 if time.monotonic() - stopped_at > patience_seconds:
                     raise TrackingError("MLflow did not answer until the run was stopped.")
-            time.sleep(POLL_SECONDS)
+            concurrent.futures.wait([work], POLL_SECONDS)
         try:
             return work.result()
         except TrackingError:
@@ -304,12 +312,3 @@ def _refusal(event: events.Refused) -> TfbenchError:
     error_class = getattr(errors, event.error["type"], DeviceError)
     error: TfbenchError = error_class(event.error["message"])
     return error
-
-
-def _describe_this_process() -> dict[str, Any]:
-    return {
-        "pid": os.getpid(),
-        "created": psutil.Process().create_time(),
-        "host": platform.node(),
-        "boot": psutil.boot_time(),
-    }

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
 import shutil
@@ -11,13 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
+from tfbench.records import members
 from tfbench.records.journal import files_folder
 from tfbench.records.lines import parse
 from tfbench.records.plain_files import require_plain
-from tfbench.records.run import TrackedRun
-from tfbench.records.whole_files import write_whole
-from tfbench.schema import build_fields, read_json
+from tfbench.store import tracking_state
 from tfbench.store.locks import locked
 from tfbench.store.tracking_state import TrackingState
 from tfbench.wording import command_line
@@ -28,7 +26,6 @@ SHOWN_CANDIDATES = 8
 _BESIDE = (".jsonl", ".brief.json", ".tracked.json", ".reserve", ".files")  # what there is of a run
 _DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", "artifacts")
 
-_STATE = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
 _STATE_ENDING = "tracked.json"
 _LEFTOVER = re.compile(
@@ -141,6 +138,8 @@ class Store:
             TrackingError: What is to be moved, or `dropped`, is a link.
         """
         paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
+        with contextlib.suppress(OSError):  # of what cannot be read, which is moved all the same
+            self.forget_password(run_id)
         folder = require_plain(self.root, "dropped")
         folder.mkdir(exist_ok=True)
         target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
@@ -151,24 +150,25 @@ class Store:
 
     def read_state(self, run_id: str) -> TrackingState | None:
         """Returns where a run is tracked; None if nothing was noted, or the note is damaged."""
-        try:
-            fields = build_fields(_STATE, read_json(self._state_path(run_id).read_bytes()), "state")
-            return TrackingState(**fields | {"tracking_uri": fields["tracking_uri"] or self.tracking_uri})
-        except (OSError, ValueError, RecipeError):
-            return None  # the tracking server knows the run by its tag
+        return tracking_state.read(self._state_path(run_id), self.tracking_uri)
 
     def write_state(self, run_id: str, state: TrackingState) -> None:
-        """Notes where a run is tracked; a reader sees the old note or the new one, never a part.
+        """Notes where a run is tracked, without a password; a reader sees the old note or the new one, never a part.
 
         Raises:
             OSError: The store cannot be written to.
         """
-        fields = dataclasses.asdict(state)
-        if state.tracking_uri == self.tracking_uri:
-            fields["tracking_uri"] = None  # so that a store can be moved
         path = self._state_path(run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(fields), private=True)  # the address of a server can hold a password
+        tracking_state.write(path, state, self.tracking_uri)
+
+    def forget_password(self, run_id: str) -> None:
+        """Takes the password out of a note that an earlier version wrote.
+
+        Raises:
+            OSError: The store cannot be written to.
+        """
+        tracking_state.forget_password(self._state_path(run_id))
 
     def run_ids(self) -> list[str]:
         """Returns the ids of all runs that have a journal."""
@@ -244,7 +244,8 @@ class Store:
                 _remove(path)
         for folder in self.journals.glob("*.files"):
             if folder.stem not in known:
-                _remove(folder)
+                if not any(folder.glob(f"{members.FOLDER}/*.jsonl")):  # of a run that another machine's store has
+                    _remove(folder)
             elif folder.stem in dead_run_ids:  # half-written snapshots and models
                 for parent in (folder, folder / "snapshots"):
                     if not folder.is_symlink() and not parent.is_symlink():

@@ -1,18 +1,64 @@
-"""Where a run is tracked, and how much of its journal is there already."""
+"""Where a run is tracked, and how much of its journal is there already; and the note of it beside the journal."""
 
+import contextlib
 import dataclasses
+import json
+from pathlib import Path
 
+from tfbench.errors import RecipeError
 from tfbench.records.run import TrackedRun
+from tfbench.records.whole_files import write_whole
+from tfbench.schema import build_fields, read_json
+from tfbench.wording import without_secrets
+
+_FIELDS = {"tracking_uri": str | None, "experiment": str, "run": TrackedRun | None, "projected_bytes": int}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class TrackingState:
     """Where a run is tracked, and how much of its journal is there already.
 
-    `run` is None until MLflow knows the run. `projected_bytes` is the size of the journal that was wholly sent.
+    No note holds a password: of one that was read, "***" stands for it in `tracking_uri`. `run` is None until MLflow
+    knows the run. `projected_bytes` is the size of the journal that was wholly sent.
     """
 
     tracking_uri: str
     experiment: str
     run: TrackedRun | None = None
     projected_bytes: int = 0
+
+
+def read(path: Path, own_uri: str) -> TrackingState | None:
+    """Returns what a note says; None if there is none, or it is damaged: the tracking server knows runs by their tags.
+
+    Args:
+        path: Of the note.
+        own_uri: Of the store's own database, which a note leaves out so that a store can be moved.
+    """
+    try:
+        fields = build_fields(_FIELDS, read_json(path.read_bytes()), "state")
+        return TrackingState(**fields | {"tracking_uri": without_secrets(fields["tracking_uri"] or own_uri)})
+    except (OSError, ValueError, RecipeError):
+        return None
+
+
+def write(path: Path, state: TrackingState, own_uri: str) -> None:
+    """Writes a note, whole or not at all; arguments as of `read`.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    uri = None if state.tracking_uri == own_uri else without_secrets(state.tracking_uri)
+    write_whole(path, json.dumps(dataclasses.asdict(state) | {"tracking_uri": uri}))
+
+
+def forget_password(path: Path) -> None:
+    """Takes the password out of a note that an earlier version wrote.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if without_secrets(text) != text:
+            write_whole(path, without_secrets(text))

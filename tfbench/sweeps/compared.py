@@ -1,9 +1,12 @@
 """What comes of a comparison, and of a sweep: runs side by side, and what that shows."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.comparison import comparison_rows
 from tfbench.sweeps.sweep import SweepEnd
@@ -16,6 +19,14 @@ class ComparedRuns:
     comparison: Comparison
     verdict: tuple[str, ...]
     plan: SweepPlan | None = None  # of the sweep, where it is one
+
+    @classmethod
+    def of(
+        cls, comparison: Comparison, plan: SweepPlan | None, machines: Mapping[str, MachineSettings]
+    ) -> "ComparedRuns":
+        """Returns what a comparison shows, with what its machines cost."""
+        comparison = dataclasses.replace(comparison, machine_settings=machines)
+        return ComparedRuns(comparison=comparison, verdict=find_verdict(comparison), plan=plan)
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns a plain row for each setting and arm: speeds and speed-ups with their intervals, 95 %."""

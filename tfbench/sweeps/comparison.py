@@ -8,7 +8,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloor, compare
-from tfbench.analysis.comparison.equality import flatten
+from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, flatten
 from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
@@ -126,8 +126,14 @@ def floors_of(store: Store) -> FindFloor:
 def list_compared(plan: SweepPlan) -> tuple[str, ...]:
     """Returns what the arms of a sweep differ in on purpose, of what must be equal."""
     batch = () if plan.per_replica_batch_size is None else ("global_batch_size",)
+    named = {arm.machine for arm in plan.arms}
+    machines = BETWEEN_MACHINES if len(named) > 1 and "" not in named else ()
     keys = dict.fromkeys(key for arm in plan.arms for key, _ in arm.values)
-    return (*batch, *(key if key.startswith(("model.", "dataset.")) else key.partition(".")[2] for key in keys))
+    return (
+        *batch,
+        *machines,
+        *(key if key.startswith(("model.", "dataset.")) else key.partition(".")[2] for key in keys),
+    )
 
 
 def _own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None) -> dict[str, Any] | None:

@@ -9,7 +9,8 @@ from tfbench.errors import TrackingError
 from tfbench.records.fast import TRIAL_TAG
 from tfbench.records.history import HistoryEntry, Kind
 from tfbench.records.journal import read_records, read_run
-from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, label_arm, list_cells, replica_counts
+from tfbench.records.scaling import find_scaling_arms
+from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, label_arm, list_cells
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
@@ -73,7 +74,7 @@ def _sweep(store: Store, sweep_id: str, ended: Mapping[str, RunBrief]) -> Histor
     failed = [f"{number} {outcome}" for outcome, number in sorted(outcomes.items()) if outcome != "FINISHED"]
     left = [f"{num_left} not made"] if num_left else []
     return HistoryEntry(
-        kind="scaling" if replica_counts(plan) else "sweep",
+        kind="scaling" if find_scaling_arms(plan) else "sweep",
         id=sweep_id,
         created=plan.created,
         recipe=plan.recipe_name,

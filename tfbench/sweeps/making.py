@@ -1,5 +1,6 @@
 """A sweep from its plan to what came of all of its runs."""
 
+import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.compared import Swept
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.observer import SweepObserver
-from tfbench.sweeps.plan import machine_arms, new_plan, own_arm, own_variations
+from tfbench.sweeps.plan import machine_arms, new_plan, own_arm, own_variations, require_machine_found
 from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
 from tfbench.sweeps.view import try_to_show
 
@@ -54,13 +55,20 @@ def make_sweep(
         observer: Told of those that were made before, of each that is made, and of the end.
 
     Raises:
+        RecipeError: An arm names a machine.
         DeviceError: The back end of an arm is not installed.
         DatasetError: There is no data for the first run; a new sweep leaves no record then.
         TrackingError: The record cannot be written, or another process is at it.
     """
+    require_machine_found(plan.arms, names_machines=False)
     require_back_ends(plan)
     with opened as log:
         end = _make_runs(log, maker, observer)
+    return look_at(plan, end, maker)
+
+
+def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
+    """Sets the runs of a sweep side by side, here and in MLflow."""
     problem = try_to_show(maker.store, plan, end.results, maker.tracker)
     comparison = compare_sweep(maker.store, plan, end.results)
     return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
@@ -110,12 +118,20 @@ def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> Arms:
 
 
 def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> SweepEnd:
-    speeds = maker.read_speeds(result.run_id for result in log.results.values() if result.run_id)
+    machine = socket.gethostname() if any(result.machine for result in log.found) else ""  # others made some of it
+    known = log.made_by(machine)
+    speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
     for cell in list_cells(log.plan):
-        if result := log.results.get(cell.number):
+        if result := known.get(cell.number):
             observer.recall(cell, result, speeds.get(result.run_id or ""))
     try:
         start_seconds = typical_start_seconds(maker.store)
-        return run_sweep(log, lambda request, limits: maker.make(request, observer, limits), observer, start_seconds)
+        return run_sweep(
+            log,
+            lambda request, limits: maker.make(request, observer, limits),
+            observer,
+            start_seconds,
+            machine=machine,
+        )
     finally:
         observer.stop()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfbench.errors import RecipeError
@@ -13,7 +13,7 @@ from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, Arm, SweepPlan, Variation
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, WORKERS_KEY, Arm, SweepPlan, Variation
 from tfbench.schema import build
 from tfbench.wording import shorten
 
@@ -28,6 +28,7 @@ def new_plan(
     memory_limit_bytes: float | None = None,
     time_budget_seconds: float | None = None,
     per_replica_batch_size: int | None = None,
+    names_machines: bool = False,
 ) -> SweepPlan:
     """Plans the runs of a recipe under several arms.
 
@@ -41,10 +42,12 @@ def new_plan(
         memory_limit_bytes: Beyond which a run is ended.
         time_budget_seconds: After which no further run is made.
         per_replica_batch_size: Of every arm, whose devices are named; None: all have the recipe's global batch size.
+        names_machines: Whether a scheduler will find the machines that arms name.
 
     Raises:
-        RecipeError: An arm sets what is varied.
+        RecipeError: An arm sets what is varied, or names a machine that nobody will find.
     """
+    require_machine_found(arms, names_machines=names_machines)
     varied = {
         key for variation in variations for key in (THREAD_KEYS if variation.key == THREADS else (variation.key,))
     }
@@ -71,6 +74,19 @@ def new_plan(
     )
 
 
+def require_machine_found(arms: Iterable[Arm], *, names_machines: bool) -> None:
+    """Refuses arms that name a machine where all runs are made on this one.
+
+    Raises:
+        RecipeError: Naming the first.
+    """
+    if named := [arm for arm in arms if arm.machine and not names_machines]:
+        raise RecipeError(
+            f'arm "{shorten(named[0].label)}": names a machine, and all runs are made on this one. `tfbench sweep '
+            "--engine ray` or `--engine slurm` finds it in a cluster, `--plan FILE` leaves it to another scheduler."
+        )
+
+
 def _name_back_end(arm: Arm, recipe: Recipe) -> Arm:
     usual, values = recipe.training.backend, dict(arm.values)
     backend = values.pop(BACKEND_KEY, usual)
@@ -79,36 +95,38 @@ def _name_back_end(arm: Arm, recipe: Recipe) -> Arm:
 
 
 def parse_arm(text: str) -> Arm:
-    """Reads "mirrored cpu:0,cpu:1" or "default cpu:0 backend=jax"; the devices may be left out.
+    """Reads "mirrored cpu:0,cpu:1" or "default gpu:0 backend=jax @a100"; the devices may be left out.
 
     Raises:
         RecipeError: There are more than two words before those with "=", or none, or a value cannot be read.
     """
     parts = text.split()
+    machine = parts.pop()[1:] if parts and re.fullmatch(r"@[^=]+", parts[-1]) else ""
     words = [part for part in parts if "=" not in part]
-    if not 1 <= len(words) <= 2 or parts[: len(words)] != words:
+    if not 1 <= len(words) <= 2 or parts[: len(words)] != words or any(part.startswith("@") for part in parts):
         raise RecipeError(
-            f'--arm "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE..., for example "mirrored cpu:0,cpu:1" or '
-            '"default cpu:0 backend=jax".'
+            f'--arm "{shorten(text)}": must be STRATEGY DEVICES KEY=VALUE... @MACHINE, for example "mirrored '
+            'cpu:0,cpu:1", "default cpu:0 backend=jax" or "default gpu:0 @a100".'
         )
     devices = tuple(device for device in "".join(words[1:]).split(",") if device)
     values = dict(_read_arm_value(part, text) for part in parts[len(words) :])
-    arm = {"strategy": words[0], "devices": devices, "values": tuple(values.items())}
+    arm = {"strategy": words[0], "devices": devices, "values": tuple(values.items()), "machine": machine}
     return build(Arm, arm, f'--arm "{shorten(text)}"')
 
 
 def _read_arm_value(text: str, arm: str) -> tuple[str, Any]:
-    """Reads KEY=VALUE, where a key without a section is one of [training]."""
+    """Reads KEY=VALUE, where a key without a section is one of [training], or num_workers."""
     key = text.partition("=")[0]
+    section = "distribution" if key == "num_workers" else "training"
     try:
-        key, value = tables.parse_override(text if "." in key else f"training.{text}")
+        key, value = tables.parse_override(text if "." in key else f"{section}.{text}")
         ((key, value),) = read_values({key: value}).items()
     except RecipeError as error:
         raise RecipeError(f'--arm "{shorten(arm)}": {shorten(text)}: must be KEY=VALUE, as of --set.') from error
-    if key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY:
+    if key != WORKERS_KEY and (key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY):
         raise RecipeError(
-            f'--arm "{shorten(arm)}": {shorten(key)}: must be a key of {", ".join(VARIABLE_SECTIONS)}, and not the '
-            "batch size, which all arms have in common."
+            f'--arm "{shorten(arm)}": {shorten(key)}: must be a key of {", ".join(VARIABLE_SECTIONS)}, or '
+            "num_workers, and not the batch size, which all arms have in common."
         )
     return key, value
 

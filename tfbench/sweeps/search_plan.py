@@ -8,7 +8,7 @@ from typing import Any
 from tfbench.analysis.comparison.crossover import ValueRange
 from tfbench.errors import RecipeError
 from tfbench.recipe.tables import THREADS
-from tfbench.records.sweep import BACKEND_KEY, Arm, SweepPlan
+from tfbench.records.sweep import Arm, SweepPlan
 from tfbench.sweeps.plan import make_variation
 from tfbench.sweeps.sweep import check_points
 
@@ -51,10 +51,10 @@ def count_replicas(arm: Arm, num_gpus: int | None) -> int | None:
         arm: A strategy and its devices, of a plan, in which it says its back end unless that is TensorFlow.
         num_gpus: Of this machine; None: not known yet.
     """
-    if arm.strategy != "mirrored" or dict(arm.values).get(BACKEND_KEY, "tensorflow") != "tensorflow":
-        return 1  # no other back end has several
+    if arm.strategy not in ("mirrored", "multi_worker", "hybrid"):
+        return 1
     if arm.devices and "gpu" not in arm.devices:
-        return len(arm.devices)
+        return arm.num_devices
     return None if num_gpus is None else max(1, num_gpus)
 
 

@@ -47,6 +47,7 @@ class SweepEnd:
     num_left: int  # not tried, for want of time or since it was stopped
     was_interrupted: bool
     results: dict[int, CellResult]
+    why_left: str = "the time budget is used up"
 
     @property
     def num_failed(self) -> int:
@@ -54,7 +55,15 @@ class SweepEnd:
         return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
 
 
-def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver, start_seconds: float | None = None) -> SweepEnd:
+def run_sweep(
+    log: SweepLog,
+    execute: Execute,
+    observer: SweepObserver,
+    start_seconds: float | None = None,
+    *,
+    of: Sequence[Cell] | None = None,
+    machine: str = "",
+) -> SweepEnd:
     """Makes the runs of a sweep that its record does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
@@ -66,37 +75,42 @@ def run_sweep(log: SweepLog, execute: Execute, observer: SweepObserver, start_se
         execute: Makes one run within limits, as `execute_run` does.
         observer: Told what happens.
         start_seconds: As of `estimate_seconds`.
+        of: The runs that are to be there in the end; None: all.
+        machine: What this one of several machines is called: a task that others left incomplete is made as a whole.
 
     Raises:
-        DatasetError: There is no data for the first run, so that none would have any.
+        DatasetError: There is no data for the first run, so that none would have any; of several machines, another may.
     """
     plan, start = log.plan, time.monotonic()
-    cells = list_cells(plan)
+    every = list_cells(plan)
+    cells = every if of is None else of
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
-    was_interrupted = False
+    was_interrupted, known = False, log.made_by(machine)
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
         for cell in cells:
-            if cell.number in log.results:
+            if cell.number in known:
                 continue
-            left = [one for one in cells if one.number not in log.results]
+            left = [one for one in cells if one.number not in known]
             seconds = estimate_seconds(
-                plan, 1, run_seconds=_typical_seconds(log.results.values()), start_seconds=start_seconds
+                plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
             )
             if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
                 break
-            if earlier := _find_failure(cell, cells, log):
-                result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier)
+            if earlier := _find_failure(cell, every, known):
+                result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier, machine=machine)
                 log.end(result)
+                known[cell.number] = result
                 observer.end(cell, result, None)
                 continue
             observer.begin(cell, len(cells) - len(left), seconds * len(left))
-            outcome = _make_run(log, cell, execute, limits, observer)
+            outcome = _make_run(log, cell, execute, limits, observer, machine)
+            known = log.made_by(machine)
             if outcome is None or outcome.was_interrupted or stop.received:
                 was_interrupted = True
                 break
     return SweepEnd(
         num_cells=len(cells),
-        num_left=len(cells) - len(log.results),
+        num_left=sum(cell.number not in known for cell in cells),
         was_interrupted=was_interrupted,
         results=dict(log.results),
     )
@@ -110,7 +124,7 @@ class _Refused:
 
 
 def _make_run(
-    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, observer: SweepObserver
+    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, observer: SweepObserver, machine: str
 ) -> RunOutcome | _Refused | None:
     """Makes one run and notes what came of it; None: it was stopped before there was anything to keep."""
     request = cell_request(log.plan, cell)
@@ -121,11 +135,12 @@ def _make_run(
     except InterruptedRunError:
         return None
     except TfbenchError as error:
-        is_first = not any(result.run_id for result in log.results.values())
+        is_first = not machine and not any(result.run_id for result in log.results.values())
         varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(log.plan))
         if isinstance(error, DatasetError) and is_first and not varies_data:
             raise
-        result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=time.monotonic() - start)
+        seconds = time.monotonic() - start
+        result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=seconds, machine=machine)
         log.end(result)
         observer.end(cell, result, None)
         return _Refused()
@@ -138,6 +153,7 @@ def _make_run(
         run_id=request.run_id,
         reason=end.reason if end else "",
         seconds=time.monotonic() - start,
+        machine=machine,
     )
     log.end(result)
     observer.end(cell, result, outcome.summary)
@@ -202,11 +218,11 @@ def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> lis
     return []
 
 
-def _find_failure(cell: Cell, cells: Sequence[Cell], log: SweepLog) -> str:
+def _find_failure(cell: Cell, cells: Sequence[Cell], known: Mapping[int, CellResult]) -> str:
     """Returns why the point of a run failed in an earlier round; "" if it did not."""
     for other in cells:
-        if other.point == cell.point and other.number in log.results:
-            result = log.results[other.number]
+        if other.point == cell.point and other.number in known:
+            result = known[other.number]
             if result.outcome not in ("FINISHED", "SKIPPED"):
                 return f"not tried: round {other.round_number} was {result.outcome}: {result.reason}"
     return ""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.metrics import EPOCH_METRICS
+from tfbench.analysis.run.watts import gpu_names, start_of, watts_curves
+from tfbench.metrics import EPOCH_METRICS, machine_metric
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.abilities import title_of
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
@@ -18,10 +19,12 @@ from tfbench.wording import cut, format_share, markdown_text
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
 MAX_CAUTION_CHARACTERS = 5000
+MAX_LOOKS = 300  # of a figure over the time of a run
 COLOR_TAG = "mlflow.runColor"
 
 REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no arm
 _STRATEGIES = ("default", "one_device", "mirrored")
+_JAX_STRATEGIES = ("mirrored", "model", "hybrid")
 _BACKEND_COLORS = {"jax": (8, 7), "torch": (6, 5)}  # on a CPU and on a GPU, as far as can be from TensorFlow's there
 
 
@@ -30,8 +33,11 @@ def params(result: RunResult) -> dict[str, str]:
     tables = recipe_tables.to_tables(result.request.recipe)
     for name in ("reference", "sweep"):  # published figures, and other runs, are no setting of this one
         tables.pop(name, None)
-    if result.request.recipe.cost.price_per_hour is None:
+    cost = result.request.recipe.cost
+    if cost.price_per_hour is None:
         tables.pop("cost", None)
+    if cost.estimated_watts is not None:
+        tables["cost"] = tables.get("cost", {}) | {"estimated_watts": cost.estimated_watts}
     values = _flatten(tables)
     if result.placement:
         placement, backend = result.placement, result.request.recipe.training.backend
@@ -41,6 +47,8 @@ def params(result: RunResult) -> dict[str, str]:
             "strategy": placement.strategy,
             "devices": devices,
             "num_replicas": placement.num_replicas,
+            "num_workers": str(placement.num_workers) if placement.num_workers > 1 else "",
+            "mesh": ",".join(f"{name}={size}" for name, size in placement.mesh.items()),
             "global_batch_size": placement.global_batch_size,
             "per_replica_batch_size": placement.per_replica_batch_size,
             "clock": result.request.recipe.measurement.clock,
@@ -93,6 +101,27 @@ def summary_metrics(result: RunResult, summary: Summary) -> dict[str, float]:
     existing = _existing(values)
     named = {name if "/" in name else f"summary/{name}": value for name, value in existing.items()}
     return {name: value for name, value in named.items() if name not in sizes}
+
+
+def machine_metrics(result: RunResult) -> list[tuple[float, dict[str, float]]]:
+    """Returns watts, clocks and temperatures over the run: seconds since it began to train, and what was seen then.
+
+    Of a long run every second look is left out, or more, so that no figure has more than `MAX_LOOKS`.
+    """
+    began = start_of(result)
+    names = gpu_names(result)
+    found: dict[float, dict[str, float]] = {}
+    for curve in watts_curves(result):
+        name = machine_metric("power_usage_watts", names.get(curve.name, curve.name))
+        for seconds, watts in zip(curve.seconds, curve.watts, strict=True):
+            found.setdefault(seconds, {})[name] = watts
+    for state in result.machine_states:
+        for address, gpu in state.gpus.items():
+            for name in ("clock_mhz", "temperature_celsius"):
+                if (value := getattr(gpu, name)) is not None:
+                    found.setdefault(state.seconds - began, {})[machine_metric(name, names[address])] = value
+    looks = sorted(found.items())
+    return looks[:: 1 + len(looks) // MAX_LOOKS]
 
 
 def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
@@ -171,6 +200,8 @@ def data_source(result: RunResult) -> str:
 def color_of(strategy: str, devices: Sequence[str], backend: str) -> str:
     """Returns the colour of an arm in MLflow's tables and charts; a sweep sees to it that its arms differ."""
     has_gpu = any(device.startswith("gpu") for device in devices)
+    if backend == "jax" and strategy in _JAX_STRATEGIES:
+        return ARM_COLORS[(2 * _JAX_STRATEGIES.index(strategy) + len(devices).bit_length()) % 7]
     if backend in _BACKEND_COLORS:  # of one device each
         return ARM_COLORS[_BACKEND_COLORS[backend][has_gpu]]
     if strategy not in _STRATEGIES or len(devices) > 2:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 
 from tfbench.errors import TrackingError
@@ -23,6 +24,8 @@ _SETTINGS = {
 _RETRIES, _TIMEOUT = "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"
 DEFAULT_PATIENCE_SECONDS = 20.0
 WORD_SECONDS = 5.0  # of a call to a server, after which its user hears what is waited for
+_PATIENT_DRIVERS = ("psycopg", "psycopg2", "mysqldb", "pymysql")  # of databases, which call their patience alike
+_changing = threading.Lock()  # what is set there is MLflow's, for all of its calls
 _NOISY = ("mlflow", "mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
@@ -60,7 +63,7 @@ class Calls:
                 began = time.monotonic()
                 yield
         except (OSError, sqlite3.Error, ImportError) as error:  # a driver of another database may not be installed
-            raise self._explain(error, remedy) from error
+            raise self._explain(error, remedy) from _shown_cause(error)
         except Exception as error:
             if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
                 raise
@@ -68,8 +71,8 @@ class Calls:
                 raise SilentServerError(
                     f"MLflow at {self._shown}: did not answer within {_read_patience():g} s, which "
                     f"TFBENCH_SERVER_TIMEOUT sets. {remedy}".rstrip()
-                ) from error
-            raise self._explain(error, remedy) from error
+                ) from _shown_cause(error)
+            raise self._explain(error, remedy) from _shown_cause(error)
 
     @contextlib.contextmanager
     def _word(self) -> Iterator[None]:
@@ -86,6 +89,30 @@ class Calls:
             yield
         finally:
             timer.cancel()
+
+    def require_database_server(self) -> None:
+        """Connects to a database that is no file: MLflow would try for a minute, whatever is wrong.
+
+        Raises:
+            TrackingError: Its driver is not installed.
+            sqlalchemy.exc.SQLAlchemyError: It does not let anybody in.
+        """
+        from sqlalchemy import create_engine, make_url
+
+        url = make_url(self._uri)
+        seconds = max(2, int(_read_patience()))  # less than two is none, to PostgreSQL
+        arguments = {"connect_timeout": seconds} if url.get_driver_name() in _PATIENT_DRIVERS else {}
+        try:
+            engine = create_engine(url, connect_args=arguments)
+        except ModuleNotFoundError as error:
+            raise TrackingError(
+                f"MLflow at {self._shown}: the driver {error.name} is not installed. Install it; psycopg2-binary, for "
+                "one, is that of an address that begins with postgresql+psycopg2://."
+            ) from error
+        try:
+            engine.connect().close()
+        finally:
+            engine.dispose()
 
     def _explain(self, error: Exception, remedy: str) -> TrackingError:
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -108,6 +135,24 @@ def set_up_mlflow(patience_seconds: float | None = None, left_out: Iterable[str]
 
     for name in _NOISY:  # all that matters is raised, too
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextlib.contextmanager
+def unrepeated() -> Iterator[None]:
+    """Has MLflow ask a server once: what is repeated after a lost answer is done twice."""
+    with _changing:
+        before = os.environ[_RETRIES]
+        os.environ[_RETRIES] = "0"
+        try:
+            yield
+        finally:
+            os.environ[_RETRIES] = before
+
+
+def _shown_cause(error: Exception) -> Exception | None:
+    """Returns what a traceback may show of an error of MLflow, which has the server's whole address in some of them."""
+    text = "".join(traceback.format_exception(error))
+    return error if without_secrets(text) == text else None
 
 
 def _read_patience() -> float:

@@ -147,6 +147,7 @@ def _answer(
     """Returns "return" or "raise", and what."""
     from tfbench.store.store import Store
     from tfbench.tracking.mlflow_tracker import MlflowTracker
+    from tfbench.wording import without_secrets
 
     try:
         if place not in trackers:
@@ -162,7 +163,7 @@ def _answer(
     except (TfbenchError, OSError) as error:
         return "raise", error
     except Exception as error:  # a bug, whose place is here
-        return "raise", RuntimeError(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}")
+        return "raise", RuntimeError(without_secrets(f"{error}\n\nIn MLflow's process:\n{traceback.format_exc()}"))
 
 
 def _send(stream: Any, record: tuple[Any, ...]) -> None:

@@ -11,6 +11,7 @@ from tfbench.report.figures import ARM_COLORS
 from tfbench.report.formats import format_speed, format_time
 from tfbench.schema import to_plain
 from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS, color_of
+from tfbench.tracking.mlflow_runs import create_run
 from tfbench.tracking.mlflow_sweep_view import SPEEDUP, search_filter, sweep_view
 from tfbench.tracking.mlflow_writes import log_whole, metrics_at, milliseconds, write_view
 from tfbench.tracking.tracker import Curve, SweepFigures
@@ -71,7 +72,14 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
         COLOR_TAG: _color(curve),
         CURVE_TAG: "",
     }
-    run = client.create_run(experiment.experiment_id, at, tags, run_name=curve.name)
+
+    def find() -> "Run | None":
+        found = client.search_runs([experiment.experiment_id], search_filter(plan.sweep_id), max_results=MAX_FOUND)
+        return next(
+            (run for run in found if (run.data.tags.get(CURVE_TAG), run.info.run_name) == ("", curve.name)), None
+        )
+
+    run = create_run(client, find, experiment.experiment_id, at, tags, curve.name)
     client.set_terminated(run.info.run_id, status="FINISHED", end_time=at)  # it is no measurement under way
     for x, figures in curve.points.items():
         metrics = {curve_metric(name, curve.over): value for name, value in figures.items()}

@@ -100,7 +100,7 @@ def _axes(plan: SweepPlan, keys: Sequence[str]) -> list[dict[str, str]]:
 def _is_scaling(plan: SweepPlan) -> bool:
     """Says whether the arms are numbers of replicas of one kind of device, and enough of them for an axis."""
     kinds = {device.partition(":")[0] for arm in plan.arms for device in arm.devices}
-    return len(kinds) == 1 and len({len(arm.devices) for arm in plan.arms}) == len(plan.arms) > 2
+    return len(kinds) == 1 and len({arm.num_devices for arm in plan.arms}) == len(plan.arms) > 2
 
 
 def _size_keys(plan: SweepPlan) -> list[str]:

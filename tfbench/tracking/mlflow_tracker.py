@@ -16,16 +16,26 @@ from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep, mlflow_view
-from tfbench.tracking.address import database_of, require_address, require_artifact_place
+from tfbench.tracking.address import database_of, is_database_server, require_address, require_artifact_place
 from tfbench.tracking.mlflow_calls import Calls
+from tfbench.tracking.mlflow_runs import RUN_TAG, create_run, search_run
 from tfbench.tracking.mlflow_view import OVERVIEW
-from tfbench.tracking.mlflow_writes import end_of, log_whole, make_template, metrics_at, milliseconds, write_view
+from tfbench.tracking.mlflow_writes import (
+    end_of,
+    log_files,
+    log_machine,
+    log_whole,
+    make_template,
+    metrics_at,
+    milliseconds,
+    write_view,
+)
 from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Metric, Run
+    from mlflow.entities import Experiment, Metric, Run, RunInfo
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -35,10 +45,15 @@ class _Progress:
     run: TrackedRun
     params: set[str]
     tags: dict[str, str]
-    is_deleted: bool
-    artifact_uri: str
+    info: "RunInfo"
     has_sizes: bool = False
     epochs: int = 0
+    figures: dict[str, float] = dataclasses.field(default_factory=dict)  # of the whole run
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it was deleted, by a user of MLflow, who will not want it back."""
+        return bool(self.info.lifecycle_stage == "deleted")
 
 
 class MlflowTracker:
@@ -79,6 +94,7 @@ class MlflowTracker:
         self._client: MlflowClient | None = None
         self._experiment_id: str | None = None
         self._progress: dict[str, _Progress] = {}
+        self._doubtful: set[str] = set()  # runs that MLflow may have twice
 
     def prepare(self) -> None:
         """Imports MLflow and connects; a database that is not there yet is made outside of the store."""
@@ -96,16 +112,13 @@ class MlflowTracker:
             progress = self._update(result, summary)
             if not progress.is_deleted:
                 ended = milliseconds(end_of(result))
-                run_id = progress.run.run_id
-                log_whole(
-                    self._connected(),
-                    run_id,
-                    metrics=metrics_at(fields.summary_metrics(result, summary), timestamp=ended),
-                )
+                if result.request.run_id in self._doubtful:
+                    search_run(self._connected(), progress.run.experiment_id, result.request.run_id)
+                log_machine(self._connected(), progress.run.run_id, result)
                 # Before the files: the status is true even if the files cannot be stored.
-                self._connected().set_terminated(run_id, status=result.status, end_time=ended)
-                require_artifact_place(progress.artifact_uri, self._uri)
-                self._connected().log_artifacts(run_id, str(files))
+                self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
+                require_artifact_place(progress.info.artifact_uri, self._uri)
+                log_files(self._connected(), progress.info, files)
             return progress.run
 
     def log_report(self, name: str, html: str, tags: Mapping[str, str], *, created: float) -> TrackedRun:
@@ -122,7 +135,6 @@ class MlflowTracker:
             self._publish()
             client, experiment_id = self._connected(), self._resolve_experiment()
             known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
-            found = client.search_runs([experiment_id], known, max_results=1)
             marked = {
                 **tags,
                 "tfbench.report": "true",
@@ -130,7 +142,11 @@ class MlflowTracker:
                 fields.COLOR_TAG: fields.REPORT_COLOR,
             }
             at = milliseconds(created)
-            run = found[0] if found else client.create_run(experiment_id, at, marked, run_name=name)
+
+            def find() -> "Run | None":
+                return next(iter(client.search_runs([experiment_id], known, max_results=1)), None)
+
+            run = find() or create_run(client, find, experiment_id, at, marked, name)
             run_id = run.info.run_id
             note = f"[Open the report]({mlflow_view.artifact_link(experiment_id, run_id, 'report.html')})"
             log_whole(self._connected(), run_id, tags={**marked, "mlflow.note.content": note})
@@ -186,12 +202,14 @@ class MlflowTracker:
 
             if self._database:
                 database.check(self._database)
+            elif is_database_server(self._uri):
+                self._calls.require_database_server()
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
         return self._client
 
     def _update(self, result: RunResult, summary: Summary | None) -> _Progress:
         progress = self._progress.get(result.request.run_id) or self._attach(result)
-        if progress.is_deleted:  # by a user of MLflow, who will not want it back
+        if progress.is_deleted:
             return progress
         metrics: list[Metric] = []
         sizes = {} if progress.has_sizes else fields.size_metrics(result)
@@ -200,6 +218,9 @@ class MlflowTracker:
             metrics += metrics_at(
                 fields.epoch_metrics(epoch), timestamp=milliseconds(epoch.finished_at), step=epoch.epoch
             )
+        figures = fields.summary_metrics(result, summary) if summary else {}
+        figures = {name: value for name, value in figures.items() if progress.figures.get(name) != value}
+        metrics += metrics_at(figures, timestamp=milliseconds(end_of(result)))
         params = {key: value for key, value in fields.params(result).items() if key not in progress.params}
         tags = {key: value for key, value in fields.tags(result, summary).items() if progress.tags.get(key) != value}
         if fields.COLOR_TAG in progress.tags:  # a user of MLflow may have chosen another one
@@ -207,6 +228,7 @@ class MlflowTracker:
         log_whole(self._connected(), progress.run.run_id, metrics=metrics, params=params, tags=tags)
         progress.has_sizes |= bool(sizes)
         progress.epochs = len(result.epochs)
+        progress.figures |= figures
         progress.params |= params.keys()
         progress.tags |= tags
         return progress
@@ -221,11 +243,7 @@ class MlflowTracker:
             tracking_uri=without_secrets(self._uri), experiment_id=run.info.experiment_id, run_id=run.info.run_id
         )
         self._progress[run_id] = _Progress(
-            run=tracked,
-            params=set(run.data.params),
-            tags=dict(run.data.tags),
-            is_deleted=run.info.lifecycle_stage == "deleted",
-            artifact_uri=run.info.artifact_uri,
+            run=tracked, params=set(run.data.params), tags=dict(run.data.tags), info=run.info
         )
         state = self._store.read_state(run_id)
         if state is None or state.run != tracked:
@@ -235,7 +253,6 @@ class MlflowTracker:
         return self._progress[run_id]
 
     def _find(self, run_id: str) -> "Run | None":
-        from mlflow.entities import ViewType
         from mlflow.exceptions import MlflowException
 
         client = self._connected()
@@ -248,18 +265,21 @@ class MlflowTracker:
                     raise
             else:
                 # A database that was made anew may give an old id to another run.
-                if run.data.tags.get("tfbench.run_id") == run_id:
+                if run.data.tags.get(RUN_TAG) == run_id:
+                    self._doubtful.add(run_id)  # who made it may have been killed before he looked for another
                     return run
-        found = client.search_runs([self._resolve_experiment()], f"tags.`tfbench.run_id` = '{run_id}'", ViewType.ALL, 1)
-        return found[0] if found else None
+        return search_run(client, self._resolve_experiment(), run_id)
 
     def _create(self, result: RunResult) -> "Run":
-        return self._connected().create_run(
-            self._resolve_experiment(),
-            start_time=milliseconds(result.request.created),
-            run_name=fields.run_name(result),
-            tags={"tfbench.run_id": result.request.run_id},
-        )
+        run_id = result.request.run_id
+        client, experiment_id = self._connected(), self._resolve_experiment()
+
+        def find() -> "Run | None":
+            self._doubtful.add(run_id)
+            return search_run(client, experiment_id, run_id)
+
+        at, name = milliseconds(result.request.created), fields.run_name(result)
+        return create_run(client, find, experiment_id, at, {RUN_TAG: run_id}, name)
 
     def _resolve_experiment(self) -> str:
         """Returns the experiment's id; makes the experiment and its pre-set view where they are missing."""
@@ -269,9 +289,10 @@ class MlflowTracker:
             client = self._connected()
             experiment = self._find_experiment()
             if experiment is None:
-                location = (self._database.parent / "artifacts").as_uri() if self._database else None
+                here = self._database.parent / "artifacts" if self._database else self._store.artifacts.absolute()
+                is_direct = self._database or is_database_server(self._uri)  # a server has a place for files
                 try:
-                    client.create_experiment(self._experiment, artifact_location=location)
+                    client.create_experiment(self._experiment, artifact_location=here.as_uri() if is_direct else None)
                 except MlflowException as error:
                     if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                         raise

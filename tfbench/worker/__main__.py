@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,7 +21,7 @@ from tfbench.records.journal import Journal, plain_fields, read_request
 from tfbench.wording import without_secrets
 from tfbench.worker.ledger import Ledger
 
-_ORPHAN_GRACE_SECONDS = 1.0  # for a record to be written before an orphan ends
+_GRACE_SECONDS = 1.0  # for a last record to be written before the process ends
 
 
 class _Stopped(BaseException):
@@ -31,28 +32,32 @@ def main() -> None:
     """Runs the request named on the command line, and ends the process."""
     record = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     journal = Journal(Path(record["journal"]))
-    signal.signal(signal.SIGTERM, _stop)
+    ledger = Ledger(record.get("launched_ns") or time.perf_counter_ns())
+    # No exception until all is ready: whatever is imported by then may pass over one that comes up in its midst.
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=(journal, ledger)).start())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     _go_first_when_memory_runs_out()
     start = threading.Event()
     threading.Thread(target=_follow_parent, args=(journal, start), daemon=True).start()
-    exit_code = _run(record, journal, start)
+    exit_code = _run(record, journal, ledger, start)
     # Not sys.exit: TensorFlow's own teardown can crash after failed collectives, and there is nothing left to do.
     sys.stderr.flush()
     os._exit(exit_code)
 
 
-def _run(record: dict[str, Any], journal: Journal, start: threading.Event) -> int:
+def _run(record: dict[str, Any], journal: Journal, ledger: Ledger, start: threading.Event) -> int:
     is_ready = False
 
     def wait_for_start() -> None:
         nonlocal is_ready
         is_ready = True
+        signal.signal(signal.SIGTERM, _stop)
         start.wait()
 
-    ledger = Ledger(record.get("launched_ns") or time.perf_counter_ns())
     try:
         import psutil
+
+        from tfbench import backends
 
         journal.append("worker", pid=os.getpid(), created=psutil.Process().create_time())
         request = read_request(record)
@@ -60,7 +65,8 @@ def _run(record: dict[str, Any], journal: Journal, start: threading.Event) -> in
             from tfbench.worker.profile.job import run_profile as measure
         else:
             from tfbench.worker.benchmark import run_benchmark as measure
-        measure(request, journal, ledger, wait_for_start)
+        with backends.current().placement.lost_workers_named():
+            measure(request, journal, ledger, wait_for_start)
     except _Stopped:
         _record_ledger(journal, ledger)
         return ExitCode.INTERRUPTED
@@ -121,11 +127,24 @@ def _follow_parent(journal: Journal, start: threading.Event) -> None:
         start.set()
         while os.read(0, 1):
             pass
-    # The training thread may hold the journal's lock in a write that hangs; the process must end all the same.
-    threading.Timer(_ORPHAN_GRACE_SECONDS, os._exit, args=(int(ExitCode.INTERRUPTED),)).start()
-    with contextlib.suppress(OSError):
+    with _end():
         journal.append("orphaned")
         journal.release_reserve()
+
+
+def _leave(journal: Journal, ledger: Ledger) -> None:
+    """Ends a process that was asked to stop before it was ready."""
+    with _end():
+        _record_ledger(journal, ledger)
+
+
+@contextlib.contextmanager
+def _end() -> Iterator[None]:
+    """Ends the process after the block, whatever its main thread is at."""
+    # The main thread may hold the journal's lock in a write that hangs; the process must end all the same.
+    threading.Timer(_GRACE_SECONDS, os._exit, args=(int(ExitCode.INTERRUPTED),)).start()
+    with contextlib.suppress(OSError):
+        yield
     os._exit(int(ExitCode.INTERRUPTED))
 
 

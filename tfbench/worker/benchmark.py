@@ -9,25 +9,31 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbench import backends
+from tfbench.analysis.parallel.traffic import count_traffic
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
+from tfbench.recipe.mesh import Mesh
 from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
+from tfbench.records.spread import Spread
 from tfbench.worker import snapshots, user_code
 from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.worker.energy_borders import EnergyBorders
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
+from tfbench.worker.exchange_check import check_exchange
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.limit_checks import check_limits
 from tfbench.worker.name_counts import names_from, read_name_counts
-from tfbench.worker.process_settings import import_keras, set_process_wide
+from tfbench.worker.process_settings import finds_tensorflow, import_keras, set_process_wide
 from tfbench.worker.training import train
 
 SHARED_MACHINE = (
@@ -48,6 +54,8 @@ class Prepared:
     shares_machine: bool  # another run was measuring here already
     memory_before_model: int  # resident size of this process in bytes, with libraries, devices and data
     name_counts: dict[str, int]  # Keras's, before the model was built: another build from them has its names
+    gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
+    num_replicas: int  # by which the model was built to share a batch
 
     def measure_usage(self) -> UsageMeter:
         """Begins to measure what the training takes of the machine."""
@@ -60,34 +68,45 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
     Args:
         request: The run.
-        journal: Receives "stage", "ready", "replica_check", "started", "spans", "epoch", "snapshot", "stopped",
-            "trained", "evaluation", "predictions", "input_check", "peak_check", "ledger", "note", "finished" records.
+        journal: Receives "stage", "ready", "replica_check", "energy_sources", "started", "spans", "energy", "epoch",
+            "snapshot", "stopped", "trained", "evaluation", "predictions", "input_check", "peak_check", "ledger",
+            "note", "finished" records.
         ledger: Told of what takes the time; opened when the process was started.
         wait_for_start: Called when devices, data and model are ready; returns when the measurement may begin.
 
     Raises:
         TfbenchError: Before "ready": the run was refused, nothing was measured. After it: the measurement is not valid.
     """
-    recipe, training = request.recipe, request.recipe.training
+    recipe = request.recipe
     prepared = prepare(request, journal, ledger, wait_for_start)
     splits, model, resolved = prepared.splits, prepared.model, prepared.resolved
 
-    if resolved.placement.num_replicas > 1:
+    if resolved.placement.num_devices > 1:
         with ledger.entry("replica_check"):
-            _check_replicas(request, prepared, journal)
+            _check_devices(request, prepared, journal)
+    with ledger.entry("model"):
+        energy_meter = EnergyMeter(addresses_in_use(resolved.placement.devices, prepared.gpu_addresses))
+        borders = EnergyBorders(journal, energy_meter)
     journal.append("started")
     meter = prepared.measure_usage()
-    with backends.current().feeding.broken_samples_named(splits.source, splits.files):
-        steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger)
+    with backends.current().feeding.broken_samples_named(splits.source, splits.files), energy_meter:
+        steps_per_second = train(
+            request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger, borders.reader
+        )
         journal.append("trained", **plain_fields(usage=meter.finish()))
+        is_first = request.member is None or request.member.index == 0  # the others would find the same
         with ledger.entry("evaluation"):
-            write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
+            if is_first:
+                write_model_files(recipe.output, model, journal)  # first: what follows may fail, or be stopped
             if not recipe.measurement.is_limited:
-                evaluate_trained(recipe, splits, model, journal)
+                evaluate_trained(request, splits, model, journal)
         with ledger.entry("checks"):
-            if recipe.measurement.checks:
-                check_limits(training, splits, resolved, prepared.summary, steps_per_second, journal)
-            note_shared_machine(prepared, journal)
+            if recipe.measurement.checks and is_first:
+                check_limits(request, splits, resolved, prepared.summary, steps_per_second, journal)
+            if recipe.measurement.checks and backends.current().placement.tells_exchange(resolved.placement):
+                check_exchange(request, splits, model, steps_per_second, journal)
+            note_shared_machine(request, prepared, journal)
+            backends.current().placement.leave()
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 
@@ -111,9 +130,9 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
-    set_process_wide(training)
-    resolved = backend.placement.resolve(recipe.distribution, training)
-    if request.profile and resolved.placement.num_replicas > 1:
+    set_process_wide(training, finds_tensorflow=finds_tensorflow(recipe))
+    resolved = backend.placement.resolve(recipe.distribution, training, request.member)
+    if request.profile and resolved.placement.num_devices > 1:
         raise DeviceError(
             f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
             "them; `tfbench scale` says what more replicas cost."
@@ -137,10 +156,13 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     name_counts = read_name_counts()
     with resolved.scope(), _notices_recorded(journal):
         model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
+        num_replicas = backend.placement.count_replicas()
+        resolved = backend.placement.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
         if request.resume:
             snapshots.resume_training(model, request.resume)
+    settings = dataclasses.replace(backend.settings.read_settings(model, training), framework_variables=variables)
     prepared = Prepared(
         training=training,
         splits=splits,
@@ -148,18 +170,18 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         resolved=resolved,
         summary=_summarize_model(model),
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
-        shares_machine=count_other_workers() > 0,
+        shares_machine=count_other_workers(request.run_id) > 0,
         memory_before_model=memory_before_model,
         name_counts=name_counts,
+        gpu_addresses=settings.gpu_addresses,
+        num_replicas=num_replicas,
     )
     journal.append(
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
             placement=resolved.placement,
-            settings=dataclasses.replace(
-                backend.settings.read_settings(model, training), framework_variables=variables
-            ),
+            settings=settings,
             environment=backend.environment.collect_environment(),
             dataset=_summarize_data(recipe.dataset, splits),
             model=prepared.summary,
@@ -171,15 +193,16 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     return prepared
 
 
-def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
-    """Makes sure that several replicas train as one does.
+def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
+    """Makes sure that several devices train as one does, and reads back what lies where on them.
 
     Raises:
         MeasurementError: They do not.
     """
     backend = backends.current()
     recipe, training, placement = request.recipe, request.recipe.training, prepared.resolved.placement
-    journal.append("stage", name=f"comparing a first step of {placement.num_replicas} replicas with that of one")
+    several = f"{placement.num_replicas} replicas" if placement.num_replicas > 1 else f"{placement.num_devices} devices"
+    journal.append("stage", name=f"comparing a first step of {several} with that of one")
 
     def build_one() -> Any:
         with warnings.catch_warnings(), names_from(prepared.name_counts):
@@ -189,29 +212,42 @@ def _check_replicas(request: RunRequest, prepared: Prepared, journal: Journal) -
                 training,
                 prepared.splits.spec,
                 allows_code=request.allows_code,
-                num_replicas=placement.num_replicas,
+                num_replicas=prepared.num_replicas,
                 beside=prepared.model,
             )
 
-    with backend.feeding.broken_samples_named(prepared.splits.source, prepared.splits.files):
-        check = backend.placement.check_replicas(
-            prepared.model,
-            build_one,
-            backend.feeding.build_training_dataset(
-                prepared.splits,
-                global_batch_size=training.global_batch_size,
-                seed=training.seed,
-                first_step=len(request.resume.epochs) * prepared.steps_per_epoch if request.resume else 0,
-            ),
-            placement,
+    def draw() -> Any:
+        return backend.feeding.build_training_dataset(
+            prepared.splits,
+            global_batch_size=training.global_batch_size,
+            seed=training.seed,
+            first_step=len(request.resume.epochs) * prepared.steps_per_epoch if request.resume else 0,
+            part=request.part,
         )
-    journal.append("replica_check", **plain_fields(replica_check=check))
-    backend.placement.require_as_one(check, placement)
+
+    with backend.feeding.broken_samples_named(prepared.splits.source, prepared.splits.files):
+        check = backend.placement.check_replicas(prepared.model, build_one, draw(), placement)
+        journal.append("replica_check", **plain_fields(replica_check=check))
+        backend.placement.require_as_one(check, placement)
+        if spread := backend.placement.read_spread(prepared.model, draw):
+            journal.append("spread", **plain_fields(spread=_with_traffic(spread, prepared)))
 
 
-def note_shared_machine(prepared: Prepared, journal: Journal) -> None:
+def _with_traffic(spread: Spread, prepared: Prepared) -> Spread:
+    """Adds what the layout makes the devices exchange."""
+    from tfbench.worker.model_table import tabulate
+
+    model, placement = prepared.model, prepared.resolved.placement
+    rows = tabulate(model, prepared.splits.spec, name=model.name).layers
+    traffic = count_traffic(rows, placement.layout, Mesh(**placement.mesh), placement.global_batch_size)
+    precision = prepared.training.precision
+    narrow = () if precision == "float32" else (f"all layers: with {precision}, some values have two bytes, some four",)
+    return dataclasses.replace(spread, exchanges=traffic.exchanges, uncounted=(*narrow, *traffic.unknown))
+
+
+def note_shared_machine(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
     """Says so in the journal if another run measured on the machine, before this one began or at its end."""
-    if prepared.shares_machine or count_other_workers():
+    if prepared.shares_machine or count_other_workers(request.run_id):
         journal.append("note", text=SHARED_MACHINE)
 
 
@@ -249,6 +285,7 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
         synthetic=splits.synthetic,
         train_samples=splits.train.num_samples,
         validation_samples=splits.validation.num_samples,
+        cache=splits.cache,
     )
 
 

@@ -11,7 +11,7 @@ from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.sections import OutputConfig, Recipe
 from tfbench.records.journal import Journal, files_folder
-from tfbench.records.run import Evaluation, Predictions
+from tfbench.records.run import Evaluation, Predictions, RunRequest
 from tfbench.records.whole_files import replacing
 from tfbench.schema import to_plain
 from tfbench.worker.training import build_evaluation_dataset, evaluate
@@ -21,20 +21,20 @@ PICTURE_FILE = "model.png"
 _DRAWING_NEEDS = 'pydot or Graphviz is missing. pip install "tfbench[draw]", and install the system\'s package graphviz'
 
 
-def evaluate_trained(recipe: Recipe, splits: Splits, model: Any, journal: Journal) -> None:
+def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: Journal) -> None:
     """Evaluates a trained model beyond its last validation, as far as the data and the recipe ask for it.
 
     Args:
-        recipe: Says how, and which predictions are to be kept.
+        request: Its recipe says how, and which predictions are to be kept.
         splits: A test split is evaluated, and several views of the validation samples if the data has them.
         model: Trained; returns logits.
         journal: Receives "stage", "evaluation" and "predictions" records.
     """
-    training, output = recipe.training, recipe.output
+    recipe, output = request.recipe, request.recipe.output
     if splits.test is not None:
         journal.append("stage", name="evaluating the test split")
         start = time.perf_counter()
-        found = evaluate(model, training, splits, "test")
+        found = evaluate(request, model, splits, "test")
         _append(journal, "test", splits.test.num_samples, start, found.get("loss"), found.get("accuracy"))
     if splits.spec.views > 1:
         journal.append("stage", name=f"evaluating {splits.spec.views} views")
@@ -43,7 +43,7 @@ def evaluate_trained(recipe: Recipe, splits: Splits, model: Any, journal: Journa
         _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
     if splits.spec.num_classes is not None and (output.num_predictions or output.per_class_accuracy):
         journal.append("stage", name="predicting")
-        dataset = build_evaluation_dataset(training, splits, "validation")
+        dataset = build_evaluation_dataset(request, splits, "validation")
         logits = model.predict(backends.current().feeding.without_targets(dataset), verbose=0)
         labels = splits.validation.labels()
         predictions = summarize_predictions(

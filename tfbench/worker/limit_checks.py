@@ -7,28 +7,33 @@ from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Splits
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
-from tfbench.records.run import ModelSummary
+from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.worker.training import check_input
 
 _PEAK_SECONDS = (1.0, 4.0)  # for matrix products, and once more where they were slower than the training
 
 
 def check_limits(
-    training: TrainingConfig,
+    request: RunRequest,
     splits: Splits,
     resolved: Placed,
     model: ModelSummary,
     steps_per_second: float | None,
     journal: Journal,
 ) -> None:
-    """Measures what the training is held against: its input pipeline alone, and what its devices compute at most."""
+    """Measures what the training is held against: its input pipeline alone, and what its devices compute at most.
+
+    Of several workers, the devices of others are not measured, so that there is no peak of all.
+    """
+    training = request.recipe.training
     has_pipeline = not training.data_on_device
+    has_peak = resolved.placement.num_workers == 1 and model.training_flops_per_sample is not None
     journal.append("stage", name=f"checking {'the input pipeline and ' if has_pipeline else ''}the devices' peak")
     try:
         if has_pipeline:
-            journal.append("input_check", **plain_fields(input_check=check_input(training, splits)))
-        if model.training_flops_per_sample is not None and steps_per_second is not None:
-            needed = model.training_flops_per_sample * training.global_batch_size * steps_per_second
+            journal.append("input_check", **plain_fields(input_check=check_input(request, splits)))
+        if has_peak and steps_per_second is not None:
+            needed = (model.training_flops_per_sample or 0) * training.global_batch_size * steps_per_second
             _check_peak(training, resolved, model, needed, journal)
     except Exception as error:
         reason = backends.current().memory.explain_exhaustion(error)

@@ -18,7 +18,7 @@ from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.recipe.tables import from_tables
-from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
+from tfbench.records.model_table import LayerRow, LayerVariable, ModelTable, SizesOrNone
 from tfbench.schema import to_plain
 from tfbench.worker.process_settings import configure_keras, import_keras
 
@@ -66,23 +66,25 @@ def _build_and_tabulate(model_config: ModelConfig, spec: DatasetSpec, *, allows_
         # In a model around it, one that is a class of its own has a place in a graph, too.
         batch_size = model.inputs[0].shape[0] if getattr(model, "inputs", None) else None
         inputs = keras.Input(spec.input_shape, batch_size=batch_size)
-        table = tabulate(keras.Model(inputs, model(inputs)), spec)
+        table = tabulate(keras.Model(inputs, model(inputs)), spec, name=model.name)
     notices = [str(warning.message) for warning in caught if issubclass(warning.category, Notice)]
     return dataclasses.replace(table, notes=(*notices, *table.notes))
 
 
-def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
+def tabulate(model: Any, spec: DatasetSpec, *, name: str = "") -> ModelTable:
     """Counts the layers of a functional model with one input and one output.
 
     Args:
         model: Gives out logits, if `spec` has classes.
         spec: The data; its input shape is the model's.
+        name: Of the model that the paths of the variables begin with.
     """
     from tfbench.models.structure.flops import add_up, count_calls
     from tfbench.models.structure.graph import walk
 
     calls = list(walk(model))
     counted = count_calls(calls, model.trainable_variables)
+    layers, given_by = _tabulate_calls(calls, counted, {model.inputs[0]: ("data",)}, name)
     rows = [
         LayerRow(name="data", kind="data", output_shape=spec.input_shape, num_outputs=math.prod(spec.input_shape)),
         LayerRow(
@@ -91,12 +93,19 @@ def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
             output_shape=spec.target_shape,
             num_outputs=math.prod(spec.target_shape),
         ),
-        *_tabulate_calls(calls, counted),
+        *layers,
     ]
     if spec.num_classes is not None:
         shape = model.outputs[0].shape[1:]
         rows.append(
-            LayerRow(name="probs", kind="softmax", output_shape=shape, num_outputs=_size(shape), input_shape=shape)
+            LayerRow(
+                name="probs",
+                kind="softmax",
+                output_shape=shape,
+                num_outputs=_size(shape),
+                input_shape=shape,
+                inputs=given_by.get(calls[-1].outputs[0], ()),
+            )
         )
     flops = add_up(calls, counted)
     return ModelTable(
@@ -135,21 +144,26 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> list[LayerRow]:
+def _tabulate_calls(
+    calls: "Sequence[Call]", counted: "Sequence[CallFlops]", given_by: dict[Any, tuple[str, ...]], name: str
+) -> tuple[list[LayerRow], dict[Any, tuple[str, ...]]]:
+    """Returns the rows, and for every tensor the rows that it comes from; `given_by`: those of the model's inputs."""
     import keras
 
     from tfbench.models.structure.products import kernels_of
 
     rows = []
-    given_by: dict[Any, SizesOrNone] = {}  # tensor from a layer without a row: shape of what that layer was given
+    shapes: dict[Any, SizesOrNone] = {}  # tensor from a layer without a row: shape of what that layer was given
     seen: set[int] = set()
     for call, flops in zip(calls, counted, strict=True):
         layer, inputs = call.operation, call.inputs[0] if call.inputs else None
-        before = given_by.get(inputs, inputs.shape[1:]) if inputs is not None else None
+        before = shapes.get(inputs, inputs.shape[1:]) if inputs is not None else None
         weights = layer.weights if isinstance(layer, keras.Layer) else []
+        sources = tuple(dict.fromkeys(row for tensor in call.inputs for row in given_by.get(tensor, ())))
         if not weights and (isinstance(layer, _without_row()) or not isinstance(layer, keras.Layer)):
             if isinstance(layer, keras.Layer) and before is not None:
-                given_by |= dict.fromkeys(call.outputs, before)
+                shapes |= dict.fromkeys(call.outputs, before)
+            given_by |= dict.fromkeys(call.outputs, sources)
             continue
         new = [weight for weight in weights if id(weight) not in seen]
         kernels = {id(weight) for weight in kernels_of(layer)}
@@ -168,10 +182,20 @@ def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> 
                 flops_per_sample=flops.forward,
                 training_flops_per_sample=flops.training,
                 is_used_again=bool(weights) and not new,
+                inputs=sources,
+                variables=tuple(
+                    LayerVariable(
+                        name=weight.path.removeprefix(f"{name}/"),
+                        shape=tuple(weight.shape),
+                        is_trained=weight.trainable,
+                    )
+                    for weight in new
+                ),
             )
         )
+        given_by |= dict.fromkeys(call.outputs, (layer.name,))
         seen |= {id(weight) for weight in weights}
-    return rows
+    return rows, given_by
 
 
 def _without_row() -> tuple[type, ...]:

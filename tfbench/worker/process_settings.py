@@ -3,7 +3,7 @@
 from tfbench import backends
 from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.frameworks import describe_lack
-from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without
+from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without, left_out
 from tfbench.recipe import registry
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
@@ -29,12 +29,23 @@ def import_keras(recipe: Recipe) -> None:
         raise MeasurementError(f"Keras trains with {keras.backend.backend()}, asked for was {backend}.")
 
 
-def set_process_wide(training: TrainingConfig) -> None:
-    """Sets what the framework only takes before its first operation, and Keras before the first layer."""
+def finds_tensorflow(recipe: Recipe) -> bool:
+    """Whether Keras is to find TensorFlow on another back end: code or a network file of the user's own may need it."""
+    is_code = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
+    return is_code or recipe.model.name == "keras_file"
+
+
+def set_process_wide(training: TrainingConfig, *, finds_tensorflow: bool = False) -> None:
+    """Sets what the framework only takes before its first operation, and Keras before the first layer.
+
+    Keras sets TensorFlow's seed, too, and imports it for that on every back end, which takes seconds and 300 MiB. On
+    another one, it does as where TensorFlow is not installed, unless it is to find it.
+    """
     import keras
 
     backends.current().settings.set_process_wide(training)
-    keras.utils.set_random_seed(training.seed)
+    with left_out(() if finds_tensorflow else {"tensorflow"} - {training.backend}):
+        keras.utils.set_random_seed(training.seed)
     configure_keras(training)
 
 

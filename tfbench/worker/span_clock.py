@@ -1,5 +1,6 @@
 """Times the steps of a training: reads the clock, and has the device waited for as seldom as that takes."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -27,6 +28,9 @@ class SpanClock:
         synchronize: Waits until the devices have finished what they were given.
         on_span: Receives each span.
         ledger: Told which part of the training is under way.
+        ask_first: Of several workers, takes a number of each and returns that of the first; None: there is but one.
+            A limit of seconds is reached when the first says so, which all ask at the same steps: one that ended at
+            another would leave the others waiting for it.
     """
 
     def __init__(
@@ -37,14 +41,17 @@ class SpanClock:
         on_span: Callable[[StepSpan], None],
         ledger: Ledger,
         now: Callable[[], int] = time.perf_counter_ns,
+        ask_first: Callable[[float], float] | None = None,
     ) -> None:
         self._config = config
         self._ledger = ledger
         self._now = now
+        self._ask_first = ask_first if config.seconds is not None else None
+        self._next_asked = 0  # step
         self._synchronize = synchronize
         self._on_span = on_span
         self._min_span_ns = config.min_span_seconds / _NS
-        self._epoch = 0
+        self.epoch = 0
         self._step = 0  # last step done, over the whole run
         self._span_first_step = 1
         self._span_start = 0
@@ -61,6 +68,11 @@ class SpanClock:
         return self._step
 
     @property
+    def is_steady(self) -> bool:
+        """Whether the warm-up is over."""
+        return self._steady_start is not None
+
+    @property
     def _is_far_ahead(self) -> bool:
         """Whether the device will take very long for the steps of the open span that were given out."""
         most_steps = self._fastest * _LONGEST * self._config.min_span_seconds
@@ -73,7 +85,7 @@ class SpanClock:
 
     def begin_epoch(self, epoch: int) -> None:
         """Starts the first span of an epoch, counted from 1."""
-        self._epoch = epoch
+        self.epoch = epoch
         self.epoch_spans = []
         self.restart()
 
@@ -95,14 +107,18 @@ class SpanClock:
         self._step += count
         time_ns = self._now()
         is_limit = self._reaches_limit(time_ns)
+        asks = self._ask_first is not None and self._steady_start is not None and self._step >= self._next_asked
         in_warmup = self._steady_start is None
         ends_warmup = in_warmup and self._step >= self._config.warmup_steps
         is_long = time_ns - self._span_start >= self._min_span_ns or self._is_far_ahead
         is_due = self._config.clock == "step" or is_long
-        if is_first or ends_warmup or ends_epoch or is_limit or is_due:
+        if is_first or ends_warmup or ends_epoch or is_limit or is_due or asks:
             self._end_span()
             if ends_warmup:
                 self._steady_start, self._steady_first_step = self._span_start, self._step + 1
+            if asks:
+                is_limit = self._is_over_for_first() or is_limit
+                self.restart()
             self._ledger.switch("callbacks" if ends_epoch or is_limit else self._part)
         return is_limit
 
@@ -117,7 +133,7 @@ class SpanClock:
         self._synchronize()
         time_ns = self._now()
         span = StepSpan(
-            epoch=self._epoch,
+            epoch=self.epoch,
             first_step=self._span_first_step,
             last_step=self._step,
             seconds=(time_ns - self._span_start) * _NS,
@@ -137,5 +153,18 @@ class SpanClock:
             return False
         steady_steps = self._step - self._steady_first_step + 1
         by_steps = self._config.steps is not None and steady_steps >= self._config.steps
-        by_time = self._config.seconds is not None and (time_ns - self._steady_start) * _NS >= self._config.seconds
-        return by_steps or by_time
+        return by_steps or (self._ask_first is None and self._seconds_left(time_ns) <= 0)
+
+    def _seconds_left(self, time_ns: int) -> float:
+        if self._steady_start is None or self._config.seconds is None:
+            return math.inf
+        return self._config.seconds - (time_ns - self._steady_start) * _NS
+
+    def _is_over_for_first(self) -> bool:
+        """Asks the first worker, which says after how many steps to ask again, or that its time is over."""
+        left = self._seconds_left(self._span_start)
+        # Half of what is left at the speed so far, so that not many steps are done too many.
+        steps = max(1, int(left * (self.steady_steps_per_second or 0.0) / 2)) if left > 0 else 0
+        pause = int(self._ask_first(steps)) if self._ask_first else 0
+        self._next_asked = self._step + pause
+        return pause == 0

@@ -14,6 +14,7 @@ from tfbench.records.run import EpochRecord, RunRequest
 from tfbench.records.snapshots import FOLDER
 from tfbench.schema import to_plain
 from tfbench.worker import snapshots
+from tfbench.worker.energy_borders import ReadEnergy
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.recorder import Validation, build_callbacks
 from tfbench.worker.span_clock import SpanClock
@@ -30,6 +31,7 @@ def train(
     resolved: Placed,
     journal: Journal,
     ledger: Ledger,
+    read_energy: ReadEnergy | None = None,
 ) -> float | None:
     """Trains a compiled model as the request says, from the first epoch or from a snapshot on.
 
@@ -41,6 +43,7 @@ def train(
         resolved: Where the variables and the first step must turn out to be.
         journal: Receives "spans", "epoch", "ledger", "snapshot", "stopped" and "note" records.
         ledger: Told of what takes the time.
+        read_energy: Called at the borders of epochs and of the steady part.
 
     Returns:
         Steps per second after the warm-up; None if there were none.
@@ -54,7 +57,13 @@ def train(
     between = _BetweenEpochs(request, model, journal, ledger)
     with ledger.entry("callbacks"), backend.placement.watch() as watch:
         synchronize = backend.placement.synchronize
-        clock = SpanClock(measurement, synchronize=synchronize, on_span=journal.append_span, ledger=ledger)
+        clock = SpanClock(
+            measurement,
+            synchronize=synchronize,
+            on_span=journal.append_span,
+            ledger=ledger,
+            ask_first=_ask_first if resolved.placement.num_workers > 1 else None,
+        )
         callbacks = build_callbacks(
             clock,
             ledger=ledger,
@@ -68,10 +77,11 @@ def train(
             on_epoch=between.on_epoch,
             on_first_step=lambda: watch.verify(resolved, model),
             evaluate_training=(
-                (lambda: evaluate(model, training, splits, "train"))
+                (lambda: evaluate(request, model, splits, "train"))
                 if training.evaluates_training and is_validated
                 else None
             ),
+            read_energy=read_energy,
             elapsed_before=done[-1].elapsed_seconds if done else 0.0,
             others=[build_state_reset(request.recipe.model)],
             on_note=lambda text: journal.append("note", text=text),
@@ -84,9 +94,13 @@ def train(
                 )
             else:
                 batches = backend.feeding.build_training_dataset(
-                    splits, global_batch_size=training.global_batch_size, seed=training.seed, first_step=first_step
+                    splits,
+                    global_batch_size=training.global_batch_size,
+                    seed=training.seed,
+                    first_step=first_step,
+                    part=request.part,
                 )
-            validation_data = build_evaluation_dataset(training, splits, "validation") if is_validated else None
+            validation_data = build_evaluation_dataset(request, splits, "validation") if is_validated else None
         model.fit(
             batches,
             initial_epoch=len(done),
@@ -100,19 +114,27 @@ def train(
     return clock.steady_steps_per_second
 
 
-def check_input(training: TrainingConfig, splits: Splits) -> InputCheck:
+def _ask_first(figure: float) -> float:
+    """Returns the figure that the first of several workers has; each has to ask at the same time."""
+    return backends.current().placement.gather_figures([figure])[0][0]
+
+
+def check_input(request: RunRequest, splits: Splits) -> InputCheck:
     """Draws batches from the training's input pipeline, with nothing trained beside it.
 
     As training draws them, in compiled code. The batches that the pipeline has ready from the start, or in the making,
     are left out.
 
     Args:
-        training: Batch size and seed.
-        splits: The data.
+        request: The run.
+        splits: Its data.
     """
+    training = request.recipe.training
     feeding = backends.current().feeding
     draw = feeding.compile_draws(
-        feeding.build_training_dataset(splits, global_batch_size=training.global_batch_size, seed=training.seed)
+        feeding.build_training_dataset(
+            splits, global_batch_size=training.global_batch_size, seed=training.seed, part=request.part
+        )
     )
     draw(1)  # compiles
     draw(sum(feeding.most_ahead()))
@@ -126,18 +148,18 @@ def check_input(training: TrainingConfig, splits: Splits) -> InputCheck:
         count = max(1, min(num_batches, int(num_batches * (_CHECK_SECONDS / seconds - 1)) + 1))
 
 
-def build_evaluation_dataset(training: TrainingConfig, splits: Splits, split: SplitName) -> Any:
+def build_evaluation_dataset(request: RunRequest, splits: Splits, split: SplitName) -> Any:
     """Builds the batches of a split that a model is judged by."""
     return backends.current().feeding.build_validation_dataset(
-        splits, batch_size=_evaluation_batch_size(training), split=split
+        splits, batch_size=_evaluation_batch_size(request.recipe.training), split=split, part=request.part
     )
 
 
-def evaluate(model: Any, training: TrainingConfig, splits: Splits, split: SplitName) -> dict[str, float]:
+def evaluate(request: RunRequest, model: Any, splits: Splits, split: SplitName) -> dict[str, float]:
     """Returns loss and metrics of a whole split in inference mode."""
     from tfbench.worker.state_reset import StateReset
 
-    dataset = build_evaluation_dataset(training, splits, split)
+    dataset = build_evaluation_dataset(request, splits, split)
     found = model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()])
     return {name: float(value) for name, value in found.items()}
 
@@ -152,6 +174,7 @@ class _BetweenEpochs:
         self._model = model
         self._journal = journal
         self._ledger = ledger
+        self._is_first = request.member is None or request.member.index == 0  # of the workers, the one that writes
         self._epochs = list(request.resume.epochs) if request.resume else []
 
     def on_epoch(self, record: EpochRecord) -> bool:
@@ -162,7 +185,7 @@ class _BetweenEpochs:
         if self._is_limited:
             return False
         every = self._output.snapshot_every_epochs
-        if every and record.epoch % every == 0:
+        if self._is_first and every and record.epoch % every == 0:
             self._write_snapshot(record.epoch)
         reason = find_stop_reason(self._training, self._epochs)
         if reason and record.epoch < self._training.epochs:

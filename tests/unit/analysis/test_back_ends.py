@@ -13,7 +13,7 @@ from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.fastest import find_standings
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.records.sweep import replica_arms
+from tfbench.records.scaling import replica_arms
 from tfbench.sweeps.plan import parse_arm
 
 BATCH = "training.global_batch_size"

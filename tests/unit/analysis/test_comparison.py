@@ -264,7 +264,7 @@ def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
     assert any(text.startswith("2 replicas: too noisy to tell whether they help") for text in unclear)
     single = find_verdict(sweep_of({32: ([100.0], [50.0]), 64: ([100.0], [300.0])}))
     assert single[0] == (
-        f"{MIRRORED} is judged for none of 2 settings: one run each says nothing of chance. Repeat them (--repeats 3), "
+        f"{MIRRORED} is judged for none of 2 settings: a single run says nothing of chance. Repeat them (--repeats 3), "
         "or measure how such runs scatter: `tfbench calibrate test.toml --strategy mirrored --devices cpu:0,cpu:1`."
     )
     assert not any(text.startswith("Use ") for text in (*unclear, *single))
@@ -274,7 +274,7 @@ def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
     ("speeds", "text"),
     [
         ({32: ([100.0], [])}, "Speeds are geometric means over processes; intervals are 95 %."),
-        ({32: ([100.0], [50.0])}, "? one run each: not judged. Speeds are"),
+        ({32: ([100.0], [50.0])}, "? a single run: not judged. Speeds are"),
         ({32: ([100.0, 100.0], [50.0, 90.0])}, "! too noisy to tell. Speeds are"),
         (
             {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [100.1, 100.0])},

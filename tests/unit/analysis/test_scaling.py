@@ -8,10 +8,12 @@ import pytest
 
 from floors import no_floor
 from sweeps import build_brief, build_plan
+from tfbench.analysis.comparison.causes import calibrate_command
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.records.sweep import replica_arms, replica_counts, resolve_recipe
+from tfbench.records.scaling import find_scaling_arms, replica_arms
+from tfbench.records.sweep import resolve_recipe
 from tfbench.report.comparison.comparison import comparison_csv, comparison_json
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import plot_comparison
@@ -130,11 +132,12 @@ def test_a_number_of_replicas_without_a_speed_is_kept_as_missing() -> None:
     comparison = scaled({1: 960.0, 2: 1536.0}, failures=[failure])
     found = find_scaling(comparison)
     assert found is not None
-    assert {count: entry.outcome for count, entry in found.missing.items()} == {4: "KILLED"}
+    assert {count: entry.outcome for (count, _), entry in found.missing.items()} == {4: "KILLED"}
     assert scaling_lines(found, 120)[3].split() == ["4", "-", "out", "of", "memory", "4", *["-"] * 7]
     assert comparison_json(comparison, ())["scaling"]["missing"] == [
         {
-            "num_replicas": 4,
+            "num_devices": 4,
+            "mode": "data",
             "arm": "mirrored gpu:0,gpu:1,gpu:2,gpu:3",
             "outcome": "KILLED",
             "reason": "out of memory: it took 9 GiB",
@@ -291,6 +294,8 @@ def test_json_and_csv_have_what_the_table_has() -> None:
     scaling = document["scaling"]
     assert (scaling["kind"], scaling["batch_size"], scaling["shares_cores"]) == ("weak", 48, False)
     assert scaling["points"][1] == {
+        "num_devices": 2,
+        "mode": "data",
         "num_replicas": 2,
         "arm": "mirrored gpu:0,gpu:1",
         "global_batch_size": 96,
@@ -304,6 +309,10 @@ def test_json_and_csv_have_what_the_table_has() -> None:
         "ideal_step_seconds": pytest.approx(0.1),
         "lost_seconds": pytest.approx(0.025),
         "exchanged_bytes": 2**20,
+        "collective_bytes": None,
+        "state_bytes": None,
+        "transfer_share": None,
+        "waiting_share": None,
         "input_share": 0.25,
     }
     assert [entry["global_batch_size"] for entry in document["rows"][0]["entries"]] == [48, 96]
@@ -378,7 +387,12 @@ def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_an_arm() 
     plan = build_plan(variations=(), arms=replica_arms("cpu", (1, 2, 4)), per_replica_batch_size=16)
     sizes = [resolve_recipe(plan, {}, arm).training.global_batch_size for arm in plan.arms]
     assert sizes == [16, 32, 64]
-    assert replica_counts(plan) == (1, 2, 4)
-    assert replica_counts(build_plan()) is None  # batch sizes are varied
-    assert replica_counts(build_plan(variations=(), arms=replica_arms("cpu", (1, 2))[::-1])) is None
-    assert replica_counts(build_plan(variations=(), arms=replica_arms("cpu", (2,)))) is None
+    assert find_scaling_arms(plan) == ("cpu", (1, 2, 4), ("data",))
+    assert find_scaling_arms(build_plan()) is None  # batch sizes are varied
+    assert find_scaling_arms(build_plan(variations=(), arms=replica_arms("cpu", (1, 2))[::-1])) is None
+    assert find_scaling_arms(build_plan(variations=(), arms=replica_arms("cpu", (2,)))) is None
+
+
+def test_the_noise_of_several_workers_is_measured_with_as_many() -> None:
+    brief = dataclasses.replace(build_brief(), strategy="multi_worker", devices=("cpu:0",), num_workers=2)
+    assert calibrate_command(brief).endswith("--devices cpu:0 --set distribution.num_workers=2")

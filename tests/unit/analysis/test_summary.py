@@ -21,8 +21,10 @@ from tfbench.analysis.run.spans import (
 )
 from tfbench.analysis.run.summary import summarize
 from tfbench.metrics import METRICS
+from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, Moment
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
+from tfbench.records.spread import Collective, Exchange, ExchangeCheck, Spread, StepParts
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #
@@ -67,8 +69,28 @@ COMMON = {
     "num_parameters": 1000,
     "num_trainable_parameters": 900,
     "global_batch_size": 128,
+    "exchanged_bytes_per_step": 1024,  # gradients of 1000 bytes and activations of 24
+    "collective_bytes_per_step": 1100,
+    "state_bytes_per_device": 140,  # the larger of two
+    # Of steps of 40 ms, one worker spends 20 in collectives, 15 of them waiting for the other.
+    "transfer_seconds_per_step": 0.005,
+    "waiting_seconds_per_step": 0.015,
+    "transfer_share": 0.125,
+    "waiting_share": 0.375,
     "log10_num_parameters": 3.0,
     "log2_global_batch_size": 7.0,
+    # Of 10 s in either epoch, all GPUs together took 2000 J, the processor 100 J and its memory 20 J; the second epoch
+    # with its validation 2500, 150 and 30, and the first, which reached the accuracy, 3500, 250 and 50.
+    "energy_joules": 4240.0,
+    "mean_watts": 212.0,
+    "energy_joules_per_epoch": 2680.0,
+    "energy_to_accuracy_joules": 3800.0,
+    "energy/gpu_joules": 4000.0,
+    "energy/package_joules": 200.0,
+    "energy/dram_joules": 40.0,
+    # At 100 W: 2.4 s of the second epoch, and 4.8 s to the accuracy.
+    "estimate/energy_joules_per_epoch": 240.0,
+    "estimate/energy_to_accuracy_joules": 480.0,
     # 36 an hour is 0.01 a second. Ten seconds in all, five to the accuracy of 0.75; the epochs take 4.8 and 2.4 s with
     # their validation. 720 GiB at 3.6 a month cost 3.6 for each of the month's 720 hours, so 0.01 for ten seconds.
     "cost/hours": 10 / 3600,
@@ -120,6 +142,9 @@ BY_STEPS_PER_EXECUTION = {
         "input_headroom": 2.0,
         "steady_steps": 10,
         "steady_seconds": 5.0,
+        "samples_per_joule": 1280 / 4240,
+        "estimate/energy_joules": 500.0,
+        "estimate/samples_per_joule": 2.56,
         "log10_samples_per_second": 2.408239965311849,
     },
     3: {
@@ -134,6 +159,9 @@ BY_STEPS_PER_EXECUTION = {
         "input_headroom": 512 / 480,
         "steady_steps": 9,
         "steady_seconds": 2.4,
+        "samples_per_joule": 1152 / 4240,
+        "estimate/energy_joules": 240.0,
+        "estimate/samples_per_joule": 4.8,
         "log10_samples_per_second": 2.681241237375587,
     },
 }
@@ -148,6 +176,16 @@ SECONDS = {
     3: [2.7, 0.3, 1.5, 0.6],
 }
 CASES = sorted(BY_REPLICAS)
+# Moment, epoch, seconds; joules of all GPUs, of the processor and of its memory.
+READINGS: tuple[tuple[Moment, int, float, tuple[float, float, float]], ...] = (
+    ("epoch", 1, 0.0, (0.0, 0.0, 0.0)),
+    ("steady", 1, 10.0, (1000.0, 100.0, 20.0)),
+    ("trained", 1, 20.0, (3000.0, 200.0, 40.0)),
+    ("end", 1, 25.0, (3500.0, 250.0, 50.0)),
+    ("epoch", 2, 26.0, (3600.0, 260.0, 52.0)),
+    ("trained", 2, 36.0, (5600.0, 360.0, 72.0)),
+    ("end", 2, 41.0, (6100.0, 410.0, 82.0)),
+)
 
 
 def hand_worked(num_replicas: int, steps_per_execution: int) -> dict[str, float]:
@@ -161,6 +199,18 @@ def build_spans(seconds: list[float], steps: int) -> tuple[StepSpan, ...]:
     )
 
 
+def build_readings(num_gpus: int) -> tuple[EnergyReading, ...]:
+    return tuple(
+        EnergyReading(
+            moment=moment,
+            epoch=epoch,
+            seconds=seconds,
+            joules={f"gpu {number}": gpu / num_gpus for number in range(num_gpus)} | {"package": package, "dram": dram},
+        )
+        for moment, epoch, seconds, (gpu, package, dram) in READINGS
+    )
+
+
 def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult:
     recipe = build_recipe(
         dataset={"data": "real"},
@@ -170,7 +220,12 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             "stop_at_val_accuracy": 0.75,
         },
         measurement={"clock": "step", "warmup_steps": 2},
-        cost={"price_per_hour": 36.0, "storage_gib": 720.0, "storage_price_per_gib_month": 3.6},
+        cost={
+            "price_per_hour": 36.0,
+            "storage_gib": 720.0,
+            "storage_price_per_gib_month": 3.6,
+            "estimated_watts": 100.0,
+        },
         expect={"target_accuracy": 0.75},
     )
     return build_result(
@@ -184,6 +239,23 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
         ),
         model=ModelSummary(
             num_parameters=1000, num_trainable_parameters=900, flops_per_sample=2000, training_flops_per_sample=5000
+        ),
+        spread=Spread(
+            variables=(),
+            outputs=(),
+            bytes_per_device=(100, 140),
+            exchanges=(
+                Exchange(layer="conv", kind="gradients", num_bytes=1000),
+                Exchange(layer="fc", kind="activations", num_bytes=24),
+            ),
+            collectives=(Collective(operation="all-reduce", num=2, num_bytes=1100),),
+        ),
+        exchange_check=ExchangeCheck(
+            num_steps=8,
+            workers=(
+                StepParts(step_seconds=0.04, exchange_seconds=0.02, input_seconds=0.001),
+                StepParts(step_seconds=0.039, exchange_seconds=0.005, input_seconds=0.002),
+            ),
         ),
         steps_per_epoch=6,
         spans=build_spans(SECONDS[steps_per_execution], steps_per_execution),
@@ -228,6 +300,14 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             memory_before_model_bytes=500_000_000,
             peak_gpu_memory_bytes=(2_000_000_000, 1_000_000_000)[:num_replicas],
         ),
+        energy=EnergySources(
+            sources=(
+                *(EnergySource(name=f"gpu {n}", part="gpu", resolution_seconds=0.1) for n in range(num_replicas)),
+                EnergySource(name="package", part="package", resolution_seconds=0.001),
+                EnergySource(name="dram", part="dram", resolution_seconds=0.001),
+            )
+        ),
+        energy_readings=build_readings(num_replicas),
         input_check=InputCheck(num_batches=10, seconds=2.5),
         peak_checks=(
             PeakCheck(size=100, precision="float32", num_rounds=3, flops=8_000_000, seconds=2.0),

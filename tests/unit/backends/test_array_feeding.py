@@ -12,6 +12,7 @@ from tfbench.backends.array_feeding import build_training_dataset, build_validat
 from tfbench.datasets.sources.splits import RecordSplit, Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.records.part import Part
 
 NUM_SAMPLES, BATCH = 12, 4
 SECONDS = 20.0  # after which what waits for another thread gives up
@@ -143,3 +144,24 @@ def test_what_tensorflow_alone_reads_is_refused_of_any_split(validation: Any, me
     with pytest.raises(DatasetError) as caught:
         require_readable(build_splits(as_row, as_row, validation))
     assert str(caught.value) == message
+
+
+def test_workers_are_fed_the_parts_of_each_batch_in_order() -> None:
+    splits = build_splits()
+    whole = build_training_dataset(splits, global_batch_size=BATCH, seed=0)
+    parts = [build_training_dataset(splits, global_batch_size=BATCH, seed=0, part=Part(rank, 2)) for rank in range(2)]
+    for _, (inputs, targets), first, second in zip(range(5), whole, *parts, strict=False):
+        assert np.array_equal(inputs, np.concatenate([first[0], second[0]]))
+        assert np.array_equal(targets, np.concatenate([first[1], second[1]]))
+
+
+def test_a_batch_of_a_validation_that_does_not_divide_is_whole_for_every_worker() -> None:
+    sizes: list[int] = []
+
+    def place(rows: Any, num_samples: int) -> Any:
+        sizes.append(num_samples)
+        return rows
+
+    batches = build_validation_dataset(build_splits(), batch_size=8, part=Part(1, 2), num_parts=8, place=place)
+    assert [list(batches[number][1]) for number in range(2)] == [[4, 5, 6, 7], [8, 9, 10, 11]]
+    assert sizes == [8, 8, 4, 4]

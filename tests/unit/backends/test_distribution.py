@@ -1,9 +1,12 @@
 import os
+import types
 
 import pytest
 
-from tfbench.backends.tensorflow.placement import require_possible
-from tfbench.errors import DeviceError
+from builders import build_placement
+from tfbench.backends.tensorflow.device_watch import verify_placement
+from tfbench.backends.tensorflow.placement import ResolvedDistribution, require_possible, resolve
+from tfbench.errors import DeviceError, MeasurementError
 from tfbench.recipe.devices import Device, parse_devices, require_usable
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 
@@ -106,6 +109,48 @@ def test_rejects_hierarchical_copy_over_an_odd_number_of_replicas(kind: str, use
 def test_takes_hierarchical_copy_over_one_or_an_even_number_of_replicas(count: int) -> None:
     devices = [f"cpu:{index}" for index in range(count)]
     require_possible(config("mirrored", *devices, cross_device_ops="hierarchical_copy"), training())
+
+
+@pytest.mark.parametrize(
+    ("devices", "values", "options", "message"),
+    [
+        (
+            ("cpu:0", "cpu:1"),
+            {},
+            {},
+            "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:0, cpu:1.",
+        ),
+        (("cpu:3",), {}, {}, "takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: cpu:3."),
+        (("cpu:0",), {"cross_device_ops": "reduction_to_one_device"}, {}, "is of several devices in one process"),
+        (("cpu:0",), {}, {"precision": "mixed_float16"}, "leave out the step that the others wait for it in"),
+        (("cpu:0",), {}, {"compiler": "xla"}, "XLA cannot compile a step over several workers"),
+    ],
+)
+def test_says_what_several_workers_cannot_do(
+    devices: tuple[str, ...], values: dict[str, str], options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DeviceError) as error:
+        require_possible(config("multi_worker", *devices, **values), training(**options))
+    assert message in str(error.value)
+
+
+def test_a_worker_must_know_which_it_is() -> None:
+    with pytest.raises(DeviceError, match="takes a process for each worker"):
+        resolve(config("multi_worker", "cpu:0"), training())
+
+
+@pytest.mark.parametrize(
+    ("node", "place"),
+    [
+        ("/job:worker/replica:0/task:1/device:CPU:0", "cpu:0"),
+        ("/job:worker/replica:0/task:11/device:CPU:0", "/job:worker/replica:0/task:11/device:CPU:0"),
+    ],
+)
+def test_a_device_of_another_worker_is_not_taken_for_ones_own(node: str, place: str) -> None:
+    model = types.SimpleNamespace(variables=[], trainable_variables=[], optimizer=types.SimpleNamespace(variables=[]))
+    placed = ResolvedDistribution(None, build_placement(devices=()), {"/device:CPU:0": "cpu:0"}, task="/task:1/")
+    with pytest.raises(MeasurementError, match=f"the training step ran on {place}, asked for was no device"):
+        verify_placement(placed, model, [(node, "MatMul")])
 
 
 def test_rejects_nccl_on_the_cpu() -> None:

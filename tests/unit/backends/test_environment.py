@@ -19,7 +19,7 @@ from tfbench.machine import environment as machine_environment
 # Prints what `uses_onednn` says, and the operation that a convolution really becomes.
 CONVOLVE = """
 import tensorflow as tf
-from tfbench.backends.tensorflow.placement import DeviceWatch
+from tfbench.backends.tensorflow.device_watch import DeviceWatch
 from tfbench.backends.tensorflow.environment import uses_onednn
 
 convolve = tf.function(lambda images, kernel: tf.nn.conv2d(images, kernel, 1, "SAME"))

@@ -1,5 +1,6 @@
 """The batches that a model is fed with, against what plain NumPy makes of the same samples."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbench.backends.tensorflow import input_pipeline
+from tfbench.backends.tensorflow import gathering
 from tfbench.backends.tensorflow.input_pipeline import (
     broken_samples_named,
     build_training_dataset,
@@ -16,6 +17,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
 from tfbench.datasets.sources.splits import ALIGNMENT, RecordSplit, Split, Splits, allocate
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.records.part import Part
 
 STORED, SEEN = 8, 4  # pixels a side
 
@@ -177,7 +179,7 @@ def test_memory_that_tensorflow_can_use_is_not_copied() -> None:
     array = allocate((3, 5), np.int64)
     assert array.ctypes.data % ALIGNMENT == 0
     array[:] = np.arange(15).reshape(3, 5)
-    shared, copied = input_pipeline._on_host(array), input_pipeline._on_host(array[1:])
+    shared, copied = gathering.on_host(array), gathering.on_host(array[1:])
     array[:] = 0
     assert shared.numpy().sum() == 0
     assert copied.numpy().tolist() == [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]]
@@ -224,6 +226,53 @@ def test_records_are_evaluated_in_their_order_and_know_their_labels() -> None:
     batches = take(build_validation_dataset(splits, batch_size=2), 5)
     assert [inputs[:, 0].tolist() for inputs, _ in batches] == [[7, 8], [9]]
     assert splits.validation.labels().tolist() == [0, 1, 2]
+
+
+def build_read(count: int) -> Splits:
+    """Builds images that are read one by one, by their numbers, in batches like those in memory."""
+    stored = build_images(count, mirrors=True)
+
+    def read(row: Any) -> Any:
+        return tf.gather(tf.constant(stored.train.inputs), row)
+
+    numbered = dataclasses.replace(stored.train, inputs=np.arange(count), read=read)
+    return dataclasses.replace(stored, train=numbered, validation=numbered, test=numbered)
+
+
+SOURCES = {
+    "in memory": lambda count: build_images(count, mirrors=True),
+    "read one by one": build_read,
+    "records": lambda count: build_records([str(number) for number in range(count)]),
+}
+
+
+def joined(parts: list[list[tuple[Any, Any]]]) -> list[list[bytes]]:
+    """Returns the batches that the parts of several workers make together."""
+    return [
+        [b"".join(values.tobytes() for values in column) for column in zip(*batch, strict=True)]
+        for batch in itertools.zip_longest(*parts, fillvalue=(np.zeros(0), np.zeros(0)))
+    ]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_parts_of_several_workers_are_together_the_batches_of_one(source: str) -> None:
+    splits = SOURCES[source](10)
+    options: dict[str, Any] = {"global_batch_size": 6, "seed": 3, "first_step": 2}
+    whole = take(build_training_dataset(splits, **options), 7)
+    parts = [take(build_training_dataset(splits, **options, part=Part(index, 3)), 7) for index in range(3)]
+    assert [len(labels) for _, labels in parts[1]] == [2] * 7
+    assert joined(parts) == joined([whole])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("count", "sizes"), [(13, ([2, 2], [2, 2], [2, 2, 1])), (2, ([0], [1], [1]))])
+def test_several_workers_together_evaluate_every_sample_once(source: str, count: int, sizes: Any) -> None:
+    splits = SOURCES[source](count)
+    whole = take(build_validation_dataset(splits, batch_size=6), 9)
+    parts = [take(build_validation_dataset(splits, batch_size=6, part=Part(index, 3)), 9) for index in range(3)]
+    assert tuple([len(labels) for _, labels in part] for part in parts) == sizes
+    assert all(inputs.shape[1:] == whole[0][0].shape[1:] for part in parts for inputs, _ in part)
+    assert joined(parts) == joined([whole])
 
 
 def test_an_error_of_another_kind_is_left_alone() -> None:

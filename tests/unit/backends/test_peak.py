@@ -124,7 +124,7 @@ def check_limits(
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
     resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
     unused: Any = None
-    limit_checks.check_limits(build_recipe().training, unused, resolved, model, speed, journal)
+    limit_checks.check_limits(build_request(recipe=build_recipe()), unused, resolved, model, speed, journal)
     journal.close()
     return read_checks(folder / "a.jsonl")
 
@@ -179,7 +179,7 @@ def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_i
     monkeypatch.setattr(input_pipeline, "compile_draws", lambda batches: batches.draw)
     monkeypatch.setattr(training.time, "perf_counter", pipeline.now)
     unused: Any = None
-    check = training.check_input(build_recipe().training, unused)
+    check = training.check_input(build_request(recipe=build_recipe()), unused)
     assert least <= check.num_batches <= most
     assert check.seconds == pytest.approx(check.num_batches * batch_seconds)
     assert pipeline.drawn == 7 + check.num_batches

@@ -6,7 +6,8 @@ import pytest
 
 from builders import build_request, build_result
 from tfbench.records.journal import Replay, plain_fields, request_fields
-from tfbench.records.run import ReplicaCheck, Summary
+from tfbench.records.placement import ReplicaCheck
+from tfbench.records.run import Summary
 from tfbench.report.run.run_json import to_json
 from tfbench.report.run.tables import summary_lines
 

@@ -11,7 +11,7 @@ from builders import build_placement, build_result
 from runs import facts_of
 from tfbench.analysis.run.checks import find_cautions
 from tfbench.backends.tensorflow.thread_pools import count_threads, expect_threads
-from tfbench.records.run import ThreadPools
+from tfbench.records.placement import ThreadPools
 
 SHARED = ThreadPools(num_devices=3, intra_op_threads=2, inter_op_threads=2, expected_intra_op_threads=2)
 

@@ -21,7 +21,9 @@ from tfbench.analysis.run.checks import find_requested_cautions
 from tfbench.analysis.run.summary import summarize
 from tfbench.cli import cli
 from tfbench.errors import DeviceError
+from tfbench.machine import energy
 from tfbench.recipe import files
+from tfbench.records.energy import EnergySource, EnergySources
 from tfbench.runs.stored import Run
 
 Cli = Callable[..., Any]
@@ -209,13 +211,22 @@ def answer(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]) -> None:
 def test_devices_lists_what_tensorflow_sees(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = {"name": "Titan X", "memory_bytes": 12 * 2**30, "driver": "550.54"}
     answer(monkeypatch, {"gpus": [gpu], "built_with_cuda": True, "cuda": "12.5.1"})
+    source = EnergySource(name="package-0", part="package", resolution_seconds=0.001)
+    read = EnergySources(sources=(source,), problems=("GPUs: nobody knows",))
+    monkeypatch.setattr(energy, "find_energy_sources", lambda gpus: read)
     assert tfbench("devices") == (
         0,
         "cpu    8 logical cores; cpu:0, cpu:1, ... are made as asked for\n"
         "gpu:0  Titan X, 12.0 GiB, driver 550.54\n"
-        "TensorFlow 2.21.0, built for CUDA 12.5.1\n",
+        "TensorFlow 2.21.0, built for CUDA 12.5.1\n"
+        "\n"
+        "Energy of package-0 (package) can be read.\n"
+        "Energy not read: GPUs: nobody knows.\n",
         "",
     )
+    document = json.loads(tfbench("devices", "--format", "json").stdout)
+    assert document["energy"]["problems"] == ["GPUs: nobody knows"]
+    assert document["energy"]["sources"][0]["name"] == "package-0"
 
 
 def test_devices_says_why_a_gpu_is_not_seen(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +254,8 @@ def test_devices_are_checked_by_a_short_training_that_leaves_nothing(
     monkeypatch.setattr(api, "run", train)
     done = tfbench("devices", "--check")
     assert (done.exit_code, done.stderr) == (1, "")
-    _, cpu, first, second = (" ".join(part.split()) for part in done.stdout.split("\n\n"))
+    _, counters, cpu, first, second = (" ".join(part.split()) for part in done.stdout.split("\n\n"))
+    assert counters.startswith("Energy")
     assert cpu.startswith("cpu:0 trains a small network at ")
     assert cpu.endswith("Nothing was found that disturbs a measurement.")
     assert first.endswith("is to be read with care: - drifting: too warm.")
@@ -295,7 +307,10 @@ def test_a_command_that_measures_says_then_where_its_result_is_too(tmp_path: Pat
     command = [sys.executable, "-m", "tfbench", "calibrate", "--list", "--format", "json", "--store", str(tmp_path)]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
-    message = b"Error: stdout cannot be written: No space left on device. The noise floors are still in the store.\n"
+    message = (
+        b"Error: stdout cannot be written: No space left on device. The noise floors and links are still in the "
+        b"store.\n"
+    )
     assert (done.returncode, done.stderr) == (2, message)
 
 

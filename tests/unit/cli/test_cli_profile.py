@@ -37,7 +37,7 @@ class Profiles:
         return [request.profile.kind for request in self.requests if request.profile]
 
     def execute(
-        self, request: RunRequest, state: Any, store: Any, tracker: Any, console: RunConsole, limits: RunLimits
+        self, request: RunRequest, state: Any, store: Any, tracker: Any, console: RunConsole, limits: RunLimits, *_: Any
     ) -> RunOutcome:
         self.requests.append(request)
         self.limits.append(limits)

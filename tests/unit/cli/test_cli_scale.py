@@ -14,14 +14,15 @@ from tfbench.cli import cli
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.machine import devices
 from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary
-from tfbench.records.sweep import SweepPlan, replica_arms, replica_counts
+from tfbench.records.scaling import find_scaling_arms, replica_arms
+from tfbench.records.sweep import SweepPlan
 from tfbench.report.commands import sweep_command
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.store import briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps import view
+from tfbench.sweeps import making, view
 from tfbench.sweeps.scale import choose_kind, parse_replicas
 
 Cli = Callable[..., Any]
@@ -73,7 +74,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Gives the machine so many GPUs."""
 
     def give(number: int) -> None:
-        monkeypatch.setattr(devices, "count_gpus", lambda: number)
+        monkeypatch.setattr(devices, "count_gpus", lambda *backend: number)
 
     return give
 
@@ -106,7 +107,7 @@ def test_strong_scaling_divides_one_batch_and_is_a_sweep(tfbench: Cli, made: Run
     assert again.stdout in text
     plan = plan_of(made)
     assert text.endswith(f"\n  in MLflow         tfbench ui --sweep {plan.sweep_id}\n")
-    assert (plan.per_replica_batch_size, replica_counts(plan)) == (None, (1, 2))
+    assert (plan.per_replica_batch_size, find_scaling_arms(plan)) == (None, ("gpu", (1, 2), ("data",)))
     assert sweep_command(plan) == (
         "tfbench scale mnist_mlp --replicas 1,2 --devices gpu --repeats 3 --seconds 5 --data synthetic"
     )
@@ -147,7 +148,7 @@ def test_a_number_that_fails_is_a_result_and_the_document_has_all(tfbench: Cli, 
     document = json.loads(done.stdout)
     assert (document["num_failed"], document["scaling"]["kind"]) == (1, "strong")
     assert [point["num_replicas"] for point in document["scaling"]["points"]] == [1, 2]
-    assert [(one["num_replicas"], one["reason"]) for one in document["scaling"]["missing"]] == [(4, "no memory")]
+    assert [(one["num_devices"], one["reason"]) for one in document["scaling"]["missing"]] == [(4, "no memory")]
     assert "strong scaling" in done.stderr
 
 
@@ -173,10 +174,41 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(tfbench: Cli, made: Runs, gp
     assert list(Path().iterdir()) == []
 
 
+def test_each_mode_has_an_arm_at_each_number_of_devices(
+    tfbench: Cli, made: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "is_installed", lambda backend: True)
+    arguments = ("--replicas", "2", "--devices", "cpu", "--backend", "jax", "--modes", "hybrid,data", "--repeats", "1")
+    done = scale(tfbench, *arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert [request.tags["tfbench.arm"] for request in made] == [
+        "default cpu:0 backend=jax",
+        "mirrored cpu:0,cpu:1 backend=jax",
+        "hybrid cpu:0,cpu:1 backend=jax",
+    ]
+    assert "- 2 devices in mode hybrid are not judged" in done.stdout
+    assert sweep_command(plan_of(made)) == (
+        "tfbench scale mnist_mlp --replicas 1,2 --devices cpu --modes data,hybrid --repeats 1 --seconds 5 "
+        "--data synthetic --set training.backend=jax"
+    )
+
+
+def test_workers_are_an_arm_of_processes(tfbench: Cli, made: Runs) -> None:
+    arguments = ("--replicas", "2", "--devices", "cpu", "--modes", "data,workers")
+    done = scale(tfbench, *arguments, "--dry-run")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "arm       mirrored cpu:0,cpu:1\n  arm       multi_worker cpu:0 num_workers=2\n" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "Missing option '--replicas'"),
+        (
+            ["--replicas", "2", "--modes", "data,layers"],
+            "--modes: must be some of data,workers,model,hybrid. Received: data,",
+        ),
+        (["--replicas", "2", "--modes", "data,model"], "--modes model: strategy model: not on backend tensorflow: "),
         (["--replicas", "1"], "--replicas: must be numbers such as 1,2,4, one of them above 1. Received: 1."),
         (["--replicas", "1,two"], "Received: 1,two."),
         (["--replicas", "0,2"], "Received: 0,2."),
@@ -245,3 +277,5 @@ def test_its_recipe_is_completed_by_the_shell() -> None:
     completer = ShellComplete(cli, {}, "tfbench", "_TFBENCH_COMPLETE")
     names = [item.value for item in completer.get_completions(["scale"], "mnist_ml") if item.type == "plain"]
     assert names == ["mnist_mlp"]
+    modes = completer.get_completions(["scale", "mnist_mlp", "--modes"], "data,")
+    assert [item.value for item in modes] == ["data,workers", "data,model", "data,hybrid"]

@@ -119,6 +119,24 @@ def test_a_network_that_takes_too_long_is_given_up(tfbench: Cli, monkeypatch: py
     assert done.stderr.startswith("Error: mnist_mlp: the network was not built within 300 s. `tfbench show --toml`")
 
 
+def test_show_parallel_counts_for_the_devices_that_are_asked_for(tfbench: Cli, asked: list[Any]) -> None:
+    done = tfbench("show", "mnist_hidden100_mlp", "--parallel", "--replicas", "2", "--format", "json")
+    shown = json.loads(done.stdout)
+    assert (shown["num_devices"], shown["global_batch_size"]) == (2, 128)
+    assert [(mode["name"], mode["num_bytes"], mode["reason"]) for mode in shown["modes"][:3]] == [
+        ("one device", 0, None),
+        ("data", 0, None),  # rows that name no variables
+        ("model", None, "no dense layer's outputs divide by 2, so that nothing would be split"),
+    ]
+    done = tfbench("show", "mnist_hidden100_mlp", "--replicas", "2")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+        2,
+        "Error: --replicas is the number of devices of --parallel.",
+    )
+    done = tfbench("show", "mnist_hidden100_mlp", "--parallel", "--toml")
+    assert done.stderr.splitlines()[-1] == "Error: --toml and --parallel exclude each other."
+
+
 @pytest.mark.slow
 def test_show_builds_the_network_in_a_process_whose_chatter_is_kept_from_the_user(tfbench: Cli) -> None:
     done = tfbench("show", "mnist_hidden100_mlp", "--format", "json")
@@ -150,7 +168,7 @@ def test_the_shell_completes_keys_sweeps_strategies_and_devices(
     assert not any(key.startswith(("recipe.", "reference", "sweep")) for key in keys)
     assert "training.epochs=" in complete("sweep", "--set", "training.e")
     assert complete("run", "no_such.toml", "--set", "training.e") == {}
-    assert list(complete("run", "mnist_mlp", "--strategy", "m")) == ["mirrored"]
+    assert list(complete("run", "mnist_mlp", "--strategy", "mi")) == ["mirrored"]
     assert list(complete("run", "mnist_mlp", "--devices", "cpu:0,c")) == ["cpu:0,cpu", "cpu:0,cpu:1"]
     write_sweep(Store(Path("mlruns")), build_plan(num_rounds=1), lambda cell: 1000.0)
     assert list(complete("compare", "--sweep", "")) == ["@last", build_plan().sweep_id]

@@ -170,14 +170,17 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., Plante
     assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr
 
 
-def test_a_sweep_that_was_interrupted_goes_on(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
+def test_a_sweep_that_was_interrupted_goes_on(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     done = tfbench(*SWEEP, "--repeats", "2")
     assert done.exit_code == 130
     assert "6 of 8 runs were not made: interrupted.\nThis makes them:\n  tfbench sweep --resume " in done.stdout
     runs = fake()
+    monkeypatch.setenv("TFBENCH_DATA_DIR", "/data")  # the user's own setting, which plans nothing anew
     done = tfbench("sweep", "--resume", "@last")
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.stderr
     assert "= 8 runs, of which 6 are left\n" in done.stdout
     assert len(runs.requests) == 6
 
@@ -260,14 +263,21 @@ def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:
         ((), "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none."),
         (("mnist_mlp", "--full", "--seconds", "3"), "--full trains to the recipe's epochs, --seconds limits a run"),
         (("mnist_mlp", "--repeats", "0"), "--repeats: must be from 1 to 1000. Received: 0."),
-        (("mnist_mlp", "--resume", "@last"), "--resume goes on with the plan of its sweep: leave RECIPE"),
-        (("--resume", "@last", "--time-budget", "5m"), "--resume goes on with the plan of its sweep: leave RECIPE"),
-        (("--resume", "@last", "--run-timeout", "5m"), "--resume goes on with the plan of its sweep: leave RECIPE"),
+        (("mnist_mlp", "--resume", "@last"), "--resume goes by the plan that there is: leave RECIPE"),
+        (
+            ("--resume", "@last", "--time-budget", "5m"),
+            "--resume goes by the plan that there is: leave --time-budget out",
+        ),
+        (
+            ("--resume", "@last", "--run-timeout", "5m"),
+            "--resume goes by the plan that there is: leave --run-timeout out",
+        ),
         (
             ("mnist_mlp", "--vary", f"{KEY}=31,32", *ARMS),
             "global_batch_size: must be divisible by num_replicas. Received: 31 with 2 replicas. Use 30 or 32.",
         ),
-        (("--resume", "@last", "--data", "real"), "--resume goes on with the plan of its sweep: leave RECIPE"),
+        (("--resume", "@last", "--data", "real"), "--resume goes by the plan that there is: leave --data out"),
+        (("--resume", "@last", "--backend", "jax"), "--resume goes by the plan that there is: leave --backend out"),
         (("--resume", "@last"), "sweep '@last': not in store mlruns."),
         (("mnist_mlp", "--vary", "distribution.strategy=default"), "Arms vary the distribution: --arm."),
         (("mnist_mlp", "--vary", f"{KEY}=32,70000"), "must be at most 60000, the training samples of mnist"),

@@ -76,8 +76,8 @@ def test_an_argument_that_is_no_text_is_refused(given: str) -> None:
 
 
 def test_a_variable_that_is_no_text_is_refused(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFBENCH_DATA_DIR", "\udcff")
-    assert tfbench("list") == (2, "", "Error: TFBENCH_DATA_DIR: must be UTF-8 text. Received: '\\udcff'.\n")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret\udcff")
+    assert tfbench("list") == (2, "", "Error: MLFLOW_TRACKING_TOKEN: must be UTF-8 text.\n")
 
 
 def test_a_current_folder_that_is_gone_or_no_text_is_refused(

@@ -6,7 +6,7 @@ import pytest
 
 from tfbench.datasets import cifar10, sine
 from tfbench.datasets.sources.splits import Split, is_plausible
-from tfbench.datasets.sources.tfds import load_tfds
+from tfbench.datasets.sources.tfds_arrays import load_tfds
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec

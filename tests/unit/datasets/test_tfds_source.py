@@ -18,7 +18,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_validation_dataset,
 )
 from tfbench.datasets import imagenet
-from tfbench.datasets.sources import svhn
+from tfbench.datasets.sources import svhn, tfds_arrays
 from tfbench.datasets.sources import tfds as tfds_source
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -70,7 +70,7 @@ def folder(prepared: Path, tmp_path: Path) -> Path:
 
 
 def load(folder: Path, spec: DatasetSpec = SPEC) -> Any:
-    return tfds_source.load_tfds(
+    return tfds_arrays.load_tfds(
         "tiny", spec, str(folder), splits=("train", "validation"), host="https://data.example.org"
     )
 
@@ -296,7 +296,7 @@ def test_data_without_images_cannot_be_streamed(tmp_path: Path) -> None:
 
 def test_svhn_can_be_read_from_what_tfds_prepared(tmp_path: Path) -> None:
     prepare(tmp_path, "digits", {"train": 3, "extra": 2, "test": 1}, shape=(32, 32, 3))
-    source = svhn.TfdsParts(tfds_source.open_tfds("digits", str(tmp_path), host=None))
+    source = svhn.load_prepared("digits", str(tmp_path))
     assert [source.count(part) for part in ("train", "extra", "test")] == [3, 2, 1]
     images, labels = source.read("extra")
     assert images[:, 0, 0, 0].tolist() == [0, 10]

@@ -1,12 +1,14 @@
 """A package imported without what it would bring along."""
 
 import dataclasses
+import gc
 import sys
 from pathlib import Path
 
 import pytest
 
 from builders import build_recipe
+from tfbench.errors import MeasurementError
 from tfbench.machine.lean_import import import_without
 from tfbench.recipe.sections import Recipe
 from tfbench.worker import process_settings
@@ -61,3 +63,36 @@ def test_code_of_the_users_own_finds_keras_as_it_is_elsewhere(
     monkeypatch.setattr(process_settings, "import_without", lambda name, others: left_out.extend(others))
     process_settings.import_keras(recipe)
     assert ("pandas" in left_out) is is_lean
+
+
+@pytest.mark.parametrize(("backend", "is_left_out"), [("torch", True), ("jax", False)])
+def test_another_back_end_is_left_out_and_the_own_one_is_not(
+    backend: str, is_left_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out: list[str] = []
+    monkeypatch.setattr(process_settings, "import_without", lambda name, others: left_out.extend(others))
+    with pytest.raises(MeasurementError):  # Keras is here already, with TensorFlow
+        process_settings.import_keras(build_recipe(training={"backend": backend}))
+    assert ("jax" in left_out) is is_left_out
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_garbage_is_looked_for_once_all_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_on: bool
+) -> None:
+    (tmp_path / "watchful.py").write_text("import gc\nwas_on = gc.isenabled()", encoding="utf-8")
+    (tmp_path / "failing.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "watchful", raising=False)
+    collections: list[bool] = []  # what is asked for: none begins while another thread's is under way
+    monkeypatch.setattr(gc, "collect", lambda: collections.append(gc.isenabled()))
+    was_on = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        import_without("watchful", ())
+        assert collections == ([True] if is_on else [])
+        with pytest.raises(ZeroDivisionError):
+            import_without("failing", ())
+        assert gc.isenabled() is is_on
+    finally:
+        (gc.enable if was_on else gc.disable)()
+    assert sys.modules["watchful"].was_on is False

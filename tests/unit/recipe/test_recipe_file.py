@@ -168,7 +168,11 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ),
         ("training__seed", -1, "training.seed: must be greater than or equal to 0."),
         ("training__jit_compile", "yes", "training.jit_compile: must be a valid boolean. Received: 'yes'."),
-        ("distribution__strategy", "miror", "distribution.strategy: must be one of default, one_device, mirrored."),
+        (
+            "distribution__strategy",
+            "miror",
+            "distribution.strategy: must be one of default, one_device, mirrored, multi_worker, model, hybrid.",
+        ),
         ("distribution__strategy", "miror", "Did you mean 'mirrored'?"),
         ("measurement__seconds", 0, "measurement.seconds: must be greater than 0. Received: 0."),
         ("model__name", "mpl", "model.name: unknown model 'mpl'. Did you mean 'mlp'?"),

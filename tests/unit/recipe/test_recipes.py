@@ -12,7 +12,11 @@ from tfbench.recipe.sections import Recipe
 NAMES = sorted(path.stem for path in files.shipped_folder().glob("*.toml"))
 
 # Figures that are published but are no metric of a run.
-OTHER_FIGURES = {
+SHARES = {
+    *("convolutions_flops_at_least", "convolutions_flops_at_most", "convolutions_weights"),
+    *("dense_flops_at_least", "dense_flops_at_most", "dense_weights"),
+}
+OTHER_FIGURES = SHARES | {
     "epochs",
     "forward_seconds",
     "backward_seconds",
@@ -308,7 +312,7 @@ def test_imagenet_alexnet_trains_as_cuda_convnet2() -> None:
 
 
 def test_imagenet_alexnets_figures_from_memory_are_not_verified_and_fit_their_speed_ups() -> None:
-    remembered = [r for r in load("imagenet_alexnet").reference if not r.verified]
+    *remembered, shares = [r for r in load("imagenet_alexnet").reference if not r.verified]
     one_gpu = remembered[0].figures["elapsed_seconds"]
     assert [(r.devices, round(one_gpu / r.figures["elapsed_seconds"], 2)) for r in remembered] == [
         ("1 gpu", 1.0),
@@ -319,3 +323,4 @@ def test_imagenet_alexnets_figures_from_memory_are_not_verified_and_fit_their_sp
         ("8 gpus", 6.25),
         ("8 gpus", 6.16),
     ]
+    assert shares.figures.keys() == SHARES

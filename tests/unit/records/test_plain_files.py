@@ -21,7 +21,7 @@ from tfbench.store.noise_floors import list_damaged_floors, list_noise_floors, s
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, read_sweep
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking.address import require_artifact_place, require_named
+from tfbench.tracking.address import find_named, require_artifact_place
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 Cli = Callable[..., Any]
@@ -164,17 +164,18 @@ def test_a_run_that_goes_on_is_not_tracked_where_only_the_store_says(store: Stor
         ("https://mlflow.evil.example/", True),
         ("https://me:pw@MLFLOW.evil.example", True),
         ("https://mlflow.evil.example:8443", False),
+        ("https://mlflow.evil.example/team", False),
         ("http://mlflow.evil.example", False),
         ("https://mlflow.good.example", False),
         ("https://mlflow.evil.example@good.example", False),
     ],
 )
-def test_a_server_is_named_by_its_scheme_host_and_port(named: str | None, is_allowed: bool) -> None:
+def test_a_server_is_named_by_its_scheme_host_port_and_path(named: str | None, is_allowed: bool) -> None:
     if is_allowed:
-        require_named(SERVER, (named,))
+        assert find_named(SERVER, (named,)) == named
     else:
         with pytest.raises(TrackingError, match="you have not named it"):
-            require_named(SERVER, (named,))
+            find_named(SERVER, (named,))
 
 
 def test_an_address_in_the_user_s_environment_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +185,7 @@ def test_an_address_in_the_user_s_environment_is_named(store: Store, monkeypatch
 
 def test_a_password_of_a_refused_address_is_not_shown() -> None:
     with pytest.raises(TrackingError) as caught:
-        require_named("https://u:s3/cret@h?token=abc", ())
+        find_named("https://u:s3/cret@h?token=abc", ())
     assert "s3/cret" not in str(caught.value)
     assert "abc" not in str(caught.value)
 

@@ -51,12 +51,10 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_new_file_has_the_mode_that_the_user_s_mask_says_and_a_private_one_is_for_its_owner(tmp_path: Path) -> None:
+def test_a_new_file_has_the_mode_that_the_user_s_mask_says(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     write_whole(tmp_path / "new", "text")
-    write_whole(tmp_path / "private", "text", private=True)
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
-    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) -> None:

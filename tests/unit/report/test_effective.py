@@ -8,7 +8,8 @@ import pytest
 from builders import build_environment, build_placement, build_recipe, build_request, build_result, build_settings
 from tfbench.analysis.run.effective import EffectiveValue, list_effective
 from tfbench.errors import MeasurementError
-from tfbench.records.run import ReplicaCheck, RunResult, ThreadPools
+from tfbench.records.placement import ReplicaCheck, ThreadPools
+from tfbench.records.run import RunResult
 from tfbench.report.run.effective import effective_json, effective_lines
 
 

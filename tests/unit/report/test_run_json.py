@@ -53,6 +53,7 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
         "synthetic": False,
         "train_samples": 640,
         "validation_samples": 100,
+        "cache": "",
     }
     assert written["epochs"] == [
         {
@@ -113,6 +114,7 @@ def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
         "synthetic": True,
         "train_samples": None,
         "validation_samples": None,
+        "cache": None,
     }
     assert written["cautions"]
     json.dumps(written, allow_nan=False)

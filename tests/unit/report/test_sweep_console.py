@@ -1,7 +1,5 @@
 """What a sweep shows while it lasts, on a terminal and elsewhere."""
 
-import io
-import re
 import threading
 from typing import Any
 
@@ -9,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from builders import build_progress, build_request, build_result
+from screens import Clock, Screen
 from sweeps import build_plan
 from tfbench.records.run import RunExit, Summary, TrackedRun
 from tfbench.records.sweep import Arm, Cell, CellResult, Variation, list_cells
@@ -18,27 +17,6 @@ from tfbench.report.sweep.table import SweepTable
 TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
 SIZES = Variation(key="model.hidden_units", values=([8], [16, 16]))
 MANY = Variation(key="training.global_batch_size", values=tuple(range(10, 30)))
-
-
-class Screen(io.StringIO):
-    """A terminal that keeps everything it was sent."""
-
-    def isatty(self) -> bool:
-        return True
-
-    def last_drawing(self) -> list[str]:
-        """Returns the lines of what was drawn last, without what moves the cursor."""
-        drawn = self.getvalue().split("\x1b[2K")[-1]
-        return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).strip("\r\n").splitlines()]
-
-
-class Clock:
-    """Stands where it is put."""
-
-    time = 100.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from builders import build_epoch, build_recipe, build_request, build_result
-from tfbench.records.run import Evaluation, ModelSummary, Predictions, ResumePoint, RunExit, RunResult
+from tfbench.records.run import (
+    Evaluation,
+    ModelSummary,
+    Predictions,
+    ResumePoint,
+    RunExit,
+    RunResult,
+)
 from tfbench.report.run import trained
 
 FINISHED = RunExit(status="FINISHED")

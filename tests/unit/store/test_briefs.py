@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from builders import build_environment, build_result
+from builders import build_environment, build_recipe, build_request, build_result
 from journals import build_sized_result, write_journal
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.machine import LedgerRecord
+from tfbench.schema import to_plain
 from tfbench.store.briefs import brief_path, read_briefs, typical_start_seconds
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
@@ -34,6 +35,15 @@ def test_a_brief_holds_what_comparisons_need(store: Store) -> None:
     assert brief.settings["training.global_batch_size"] == 128
     assert brief.equals["environment"]["hostname"] == "bench"
     json.dumps(brief.equals)
+    assert brief.environment == to_plain(build_environment())
+    assert (brief.cost["currency"], brief.target_accuracy, brief.seconds_to_accuracy) == ("USD", None, None)
+
+
+def test_a_brief_tells_when_the_target_was_reached() -> None:
+    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 1}, expect={"target_accuracy": 0.75})
+    result = build_result(request=build_request(recipe=recipe))
+    brief = make_brief(result, summarize(result, warmup_steps=1), journal_bytes=7)
+    assert (brief.target_accuracy, brief.seconds_to_accuracy) == (0.75, 10.0)  # from the request on
 
 
 def test_what_a_start_takes_is_the_median_of_what_earlier_runs_took(store: Store) -> None:

@@ -201,7 +201,9 @@ def test_a_range_is_read() -> None:
         ("mirrored", None, None),
         ("mirrored gpu", 4, 4),
         ("mirrored", 0, 1),  # without GPUs, on the processor
-        ("mirrored gpu backend=jax", None, 1),  # which is refused; TensorFlow is not asked for GPUs before
+        ("mirrored gpu backend=jax", None, None),
+        ("hybrid cpu:0,cpu:1 backend=jax", None, 2),
+        ("model cpu:0,cpu:1 backend=jax", None, 1),  # its batch is not cut
     ],
 )
 def test_replicas_are_counted(arm: str, num_gpus: int | None, replicas: int | None) -> None:
@@ -450,7 +452,7 @@ def test_ctrl_c_shows_what_was_measured(tfbench: Cli, fake: Callable[..., Plante
 def test_gpus_are_counted_for_the_step_of_the_batch_size(
     tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "count_gpus", lambda: 3)
+    monkeypatch.setattr(devices, "count_gpus", lambda *backend: 3)
     runs = fake()
     arguments = ("crossover", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=1..600", "--between")
     assert tfbench(*arguments, "mirrored cpu:0,cpu:1", "mirrored gpu", "--repeats", "2").exit_code == 0
@@ -474,7 +476,7 @@ def test_gpus_are_counted_for_the_step_of_the_batch_size(
         ),
         (
             ["--vary", f"{KEY}=1..64", "--between", ARMS[0], "a b c"],
-            'must be STRATEGY DEVICES KEY=VALUE..., for example "mirrored',
+            'must be STRATEGY DEVICES KEY=VALUE... @MACHINE, for example "mirrored',
         ),
         (["--vary", f"{KEY}=1..64", "--between", *ARMS, "--repeats", "1"], "--repeats: must be from 2 to 1000."),
         (

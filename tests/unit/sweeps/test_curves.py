@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sweeps import BATCHES, TWO_ARMS, build_plan, write_sweep
-from tfbench.records.sweep import Cell, SweepPlan, Variation, replica_arms
+from tfbench.records.scaling import replica_arms
+from tfbench.records.sweep import Cell, SweepPlan, Variation
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps import curves

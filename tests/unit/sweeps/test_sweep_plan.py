@@ -9,6 +9,7 @@ from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import (
+    SweepPlan,
     Variation,
     describe_setting,
     estimate_seconds,
@@ -16,6 +17,8 @@ from tfbench.records.sweep import (
     list_settings,
     resolve_recipe,
 )
+from tfbench.schema import build, to_plain
+from tfbench.sweeps.comparison import list_compared
 from tfbench.sweeps.plan import machine_arms, make_variation, new_plan, parse_arm, parse_variation
 
 
@@ -136,6 +139,44 @@ def test_what_an_arm_cannot_set_is_refused(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_an_arm_may_name_the_machine_that_it_is_for() -> None:
+    arm = parse_arm("default gpu:0 backend=jax @a100")
+    assert (arm.devices, arm.values, arm.machine) == (("gpu:0",), (("training.backend", "jax"),), "a100")
+    assert arm.label == "default gpu:0 backend=jax @a100"
+    assert parse_arm(arm.label) == arm
+    assert parse_arm("default @node-1.lab").devices == ()
+    for text in ("default @a100 gpu:0", "default gpu:0 @", "@a100", "default gpu:0 @a @b"):
+        with pytest.raises(RecipeError, match="must be STRATEGY DEVICES KEY=VALUE"):
+            parse_arm(text)
+    for text in ("default gpu:0 @-p", "default gpu:0 @a/b", "default gpu:0 @a&b", f"default @{'a' * 101}"):
+        with pytest.raises(RecipeError, match="machine: "):
+            parse_arm(text)
+
+
+def test_a_machine_is_named_only_where_somebody_finds_it() -> None:
+    request, arms = build_request(recipe=build_recipe()), [parse_arm("default cpu:0"), parse_arm("default cpu:0 @a100")]
+    with pytest.raises(RecipeError, match=r'^arm "default cpu:0 @a100": names a machine, .*--engine ray.*--plan FILE'):
+        new_plan(request, arms, num_rounds=1)
+    assert new_plan(request, arms, num_rounds=1, names_machines=True).arms == tuple(arms)
+
+
+def test_a_plan_without_machines_is_read_as_it_was_written() -> None:
+    plain = to_plain(build_plan())
+    for arm in plain["arms"]:
+        del arm["machine"]  # as before there were any
+    assert build(SweepPlan, plain, "plan") == build_plan()
+
+
+def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_them_may_not() -> None:
+    one, other = parse_arm("default cpu:0 @a"), parse_arm("default cpu:0 @b")
+    assert "hostname" not in list_compared(build_plan(arms=TWO_ARMS))
+    assert "hostname" not in list_compared(build_plan(arms=(one,)))
+    compared = list_compared(build_plan(arms=(one, other)))
+    assert {"hostname", "cpu_model", "keras"} <= set(compared)
+    assert not {"thread_variables", "niceness", "precision"} & set(compared)
+    assert "hostname" not in list_compared(build_plan(arms=(one, other, *TWO_ARMS)))  # not all arms name one
+
+
 def test_what_is_varied_is_no_arm_s_own() -> None:
     arms = [parse_arm("default cpu:0"), parse_arm("default cpu:0 backend=jax")]
     varied = [Variation(key="training.backend", values=("tensorflow", "torch"))]  # as older records have it
@@ -211,3 +252,8 @@ def test_a_recipe_may_say_what_to_vary() -> None:
 def test_a_recipe_that_varies_what_cannot_be_is_refused(sweep: Any, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         build_recipe(sweep=sweep)
+
+
+def test_an_arm_has_a_number_of_workers_of_its_own() -> None:
+    arm = parse_arm("multi_worker cpu:0 num_workers=2")
+    assert (arm.values, arm.label) == ((("distribution.num_workers", 2),), "multi_worker cpu:0 num_workers=2")

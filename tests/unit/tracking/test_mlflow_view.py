@@ -10,7 +10,8 @@ from builders import build_placement, build_recipe, build_request, build_result
 from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.metrics import CURVE_METRICS, EPOCH_METRICS, METRICS, SWEEP_METRICS
 from tfbench.records.run import RunResult, Summary
-from tfbench.records.sweep import SweepPlan, Variation, replica_arms
+from tfbench.records.scaling import replica_arms
+from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.figures import ARM_COLORS
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_sweep_view import sweep_view

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_request
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import OutputConfig
@@ -60,14 +60,14 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
         training={"global_batch_size": 2, "epochs": 1},
         output={"num_predictions": 4, "per_class_accuracy": True},
     )
-    evaluation.evaluate_trained(recipe, SPLITS, model, journal)
+    evaluation.evaluate_trained(build_request(recipe=recipe), SPLITS, model, journal)
     journal.close()
     replayed = Replay()
     from tfbench.records.lines import Follower
 
     for record in Follower(journal.path).read():
         replayed.apply(record)
-    found = {entry.name: entry for entry in replayed._evaluations}
+    found = {entry.name: entry for entry in replayed._lists["evaluations"]}
 
     test = SPLITS.test
     assert test

@@ -14,10 +14,10 @@ from tfbench.worker.ledger import Ledger
 
 
 def test_a_step_of_two_replicas_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = SimpleNamespace(placement=SimpleNamespace(num_replicas=2, devices=("cpu:0", "cpu:1")))
+    two = SimpleNamespace(placement=SimpleNamespace(num_devices=2, devices=("cpu:0", "cpu:1")))
     monkeypatch.setattr(placement, "resolve", lambda *_: two)
     for name in ("import_keras", "set_process_wide"):
-        monkeypatch.setattr(benchmark, name, lambda _: None)
+        monkeypatch.setattr(benchmark, name, lambda *_, **__: None)
     journal = Journal(tmp_path / "journal.jsonl")
     with pytest.raises(DeviceError, match=r"Received: cpu:0, cpu:1\. Name one of them; `tfbench scale`"):
         benchmark.prepare(build_profile_request(), journal, Ledger(0), lambda: None)

@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -117,6 +117,46 @@ def test_steps_go_on_counting_in_the_next_epoch_and_time_between_epochs_is_in_no
     run.steps(1, ends_epoch=True)
     assert run.cuts == [(1, 1, 1), (1, 2, 2), (2, 3, 3)]
     assert run.spans[-1].seconds == pytest.approx(0.007)
+
+
+def test_several_workers_end_at_the_same_step_which_the_first_one_says() -> None:
+    said: list[float] = []  # by the first: after how many steps to ask again; 0: no more
+
+    def run(step_ms: float, ask_first: Callable[[float], float]) -> tuple[list[int], float]:
+        now_ms, spans, asked = 0.0, list[StepSpan](), list[int]()
+
+        def ask(own: float) -> float:
+            nonlocal now_ms
+            now_ms += 1000.0  # which is in no span
+            asked.append(clock.step)
+            return ask_first(own)
+
+        clock = SpanClock(
+            MeasurementConfig(warmup_steps=2, seconds=60.0),
+            synchronize=lambda: None,
+            on_span=spans.append,
+            ledger=NotedLedger(),
+            now=lambda: int(now_ms * MS),
+            ask_first=ask,
+        )
+        clock.begin_epoch(1)
+        is_over = False
+        while not is_over:
+            now_ms += step_ms
+            is_over = clock.end_steps(1, ends_epoch=False)
+        assert spans[-1].last_step == clock.step
+        return asked, sum(span.seconds for span in spans) / clock.step
+
+    def note(own: float) -> float:
+        said.append(own)
+        return own
+
+    first = run(100.0, note)
+    answers = iter(said)
+    assert run(130.0, lambda own: next(answers))[0] == first[0]
+    assert first[0][-1] < 604
+    assert len(said) < 20
+    assert first[1] == pytest.approx(0.1)
 
 
 def test_what_is_done_before_a_restart_is_in_no_span() -> None:

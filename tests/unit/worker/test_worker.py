@@ -2,14 +2,34 @@
 
 import errno
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runs import wait_until
 from tfbench.errors import DatasetError
 from tfbench.records.journal import Journal
 from tfbench.worker import __main__ as worker
+
+DEAF = """
+import time
+from pathlib import Path
+from tfbench.worker import __main__ as worker
+
+def hear_nothing(*_):
+    while True:
+        try:
+            Path("begun").touch()
+            time.sleep(60)
+        except BaseException:
+            pass
+
+worker._run = hear_nothing
+worker.main()
+"""
 
 
 @pytest.fixture
@@ -61,3 +81,22 @@ def test_memory_that_could_not_be_had_is_the_reason_also_where_it_made_something
     (record,) = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
     assert (record["error"]["type"], record["error"]["message"]) == ("out of memory", "OOM when allocating tensor")
     assert "weights are gone" in record["error"]["traceback"]
+
+
+def test_a_process_that_is_asked_to_stop_before_it_is_ready_ends_whatever_passes_over_exceptions(
+    tmp_path: Path,
+) -> None:
+    journal = tmp_path / "run.jsonl"
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"journal": str(journal)}), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", DEAF, str(request)], stdin=subprocess.PIPE, cwd=tmp_path, start_new_session=True
+    )
+    try:
+        wait_until((tmp_path / "begun").exists, "its work begins")
+        process.terminate()
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+    assert [json.loads(line)["kind"] for line in journal.read_text(encoding="utf-8").splitlines()] == ["ledger"]

@@ -7,13 +7,18 @@ from typing import Any
 from tfbench.analysis.comparison.equality import equal_values, flatten
 from tfbench.analysis.comparison.noise import NoiseKey, noise_key
 from tfbench.analysis.run.checks import find_speed_cautions
+from tfbench.analysis.run.cost import find_target
+from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.jit_compile import COMPILER_KEY
+from tfbench.records.energy import Part
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import to_plain
 
-FORMAT_VERSION = 4  # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler
+# 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler; 5: num_workers;
+# 6: energy_parts; 7: environment, prices and target; 8: energy_parts of runs without energy of the steady part, too
+FORMAT_VERSION = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +26,8 @@ class RunBrief:
     """A run that is over.
 
     `settings` are the recipe's values under dotted keys; `equals` is what must be the same in runs whose devices are
-    compared; `noise_key` says which noise floor is the run's, as plain values.
+    compared; `noise_key` says which noise floor is the run's, `environment` what its machine is, `cost` what its recipe
+    has of prices, as plain values.
     """
 
     format_version: int
@@ -47,6 +53,13 @@ class RunBrief:
     references: list[dict[str, Any]]
     profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
     speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
+    num_workers: int = 1  # processes that trained together, each with these devices
+    num_machines: int = 1  # that these were on
+    environment: dict[str, Any] | None = None
+    cost: dict[str, Any] = dataclasses.field(default_factory=dict)
+    target_accuracy: float | None = None  # as `find_target` has it
+    seconds_to_accuracy: float | None = None  # from the request of the run; None: not reached, or not validated
+    energy_parts: list[Part] = dataclasses.field(default_factory=list)  # of the machine, that its energy is of
 
     @property
     def arm(self) -> str:
@@ -59,6 +72,16 @@ class RunBrief:
         return str(self.settings.get(BACKEND_KEY, "tensorflow"))
 
     @property
+    def num_devices(self) -> int:
+        """Devices of all workers together."""
+        return len(self.devices) * self.num_workers
+
+    @property
+    def num_replicas(self) -> int:
+        """Parts that a batch is cut into; devices that share the weights alone compute the same samples."""
+        return int(self.metrics.get("num_replicas") or self.num_devices)
+
+    @property
     def speed(self) -> float | None:
         """Samples per second of a run that finished."""
         return self.metrics.get("samples_per_second") if self.status == "FINISHED" else None
@@ -66,9 +89,10 @@ class RunBrief:
 
 def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> RunBrief:
     """Reduces a run that is over to what comparisons need of it."""
-    recipe, placement = result.request.recipe, result.placement
+    recipe, placement, member = result.request.recipe, result.placement, result.request.member
     tables = recipe_tables.to_tables(recipe)
     key: NoiseKey | None = noise_key(result)
+    target = find_target(result)
     return RunBrief(
         format_version=FORMAT_VERSION,
         journal_bytes=journal_bytes,
@@ -94,6 +118,13 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         references=tables["reference"],
         profile=result.request.profile.kind if result.request.profile else "",
         speed_cautions=list(find_speed_cautions(result)),
+        num_workers=placement.num_workers if placement else 1,
+        num_machines=len({address.rpartition(":")[0] for address in member.addresses}) if member else 1,
+        environment=to_plain(result.environment) if result.environment else None,
+        cost=tables["cost"],
+        target_accuracy=target.val_accuracy if target else None,
+        seconds_to_accuracy=target.seconds if target else None,
+        energy_parts=list(energy.parts) if (energy := find_energy(result)) and energy.metrics() else [],
     )
 
 

@@ -10,13 +10,15 @@ from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.step_model import BYTES_PER_PARAMETER
 from tfbench.analysis.run.work import MIN_HEADROOM
 from tfbench.recipe import files
+from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.recipe.toml_text import describe_values
-from tfbench.records.sweep import BATCH_KEY
+from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY
 from tfbench.wording import describe_span
 
 # What changes nothing of a step, or is given by an option of its own.
 _NOT_OF_A_STEP = (
     BATCH_KEY,
+    BACKEND_KEY,
     "dataset.data",
     "training.epochs",
     "training.seed",
@@ -36,7 +38,7 @@ def describe_cause(entries: Sequence[Entry], base: Entry) -> str:
     Returns:
         Sentences after a blank; "" where nothing is known.
     """
-    has_replicas = len(entries[-1].runs[0].devices) > 1
+    has_replicas = entries[-1].runs[0].num_devices > 1
     parts = [_describe_steps(entries)] if has_replicas else []
     if has_replicas and _place(entries[-1]) == _place(base):
         parts.append(_describe_measuring(entries[-1]))
@@ -48,14 +50,19 @@ def describe_cause(entries: Sequence[Entry], base: Entry) -> str:
 
 
 def rest_sentence(entry: Entry) -> str:
-    """Says what of a step over several replicas is not told apart, and what would measure the replicas' own part.
+    """Says what of a step over several devices is not told apart, and what would measure the devices' own part.
 
     Args:
-        entry: With a run, over several replicas.
+        entry: With a run, over several devices.
     """
     run = entry.runs[0]
-    num, batch = len(run.devices), _per_replica(entry)
-    rest = "the exchange, the replicas' waiting for each other, the input of the whole batch and the strategy"
+    num, batch = run.num_devices, _per_replica(entry)
+    is_traced = traced_share(entry, "transfer_share") is not None
+    exchange = "its collectives" if is_traced else "the exchange, the replicas' waiting for each other"
+    rest = f"{exchange}, the input of the whole batch and the strategy"
+    if run.strategy in CUTTING_STRATEGIES:
+        rest = rest.replace("replicas'", "devices'")
+        return f"a device's own work, {rest} are what a step takes, together."
     command = profile_command(run, batch)
     text = f"`{command}` measures the step of one replica with its part of the batch, {batch:,} samples"
     if shares_cores(run):
@@ -69,17 +76,26 @@ def input_share(entry: Entry) -> float | None:
     return 1 / geometric_mean(headrooms) if headrooms else None
 
 
+def traced_share(entry: Entry, name: str) -> float | None:
+    """Returns a share of a step, of those that its runs traced after the training: their mean; None: none did."""
+    shares = [share for run in entry.runs if (share := run.metrics.get(name)) is not None]
+    return sum(shares) / len(shares) if shares else None
+
+
 def is_input_large(share: float) -> bool:
     """Says whether the input may be what limits; one that takes longer than the step it is part of tells nothing."""
     return 1 / MIN_HEADROOM < share <= 1
 
 
 def exchanged_bytes(entry: Entry) -> float | None:
-    """Returns the bytes of gradients that each replica exchanges in a step; None: not known."""
-    trained = entry.runs[0].metrics.get("num_trainable_parameters")
-    if len(entry.runs[0].devices) == 1:
+    """Returns the bytes that devices exchange in a step, of replicas those of gradients; None: not known."""
+    run = entry.runs[0]
+    if (found := run.metrics.get("exchanged_bytes_per_step")) is not None:
+        return found
+    trained = run.metrics.get("num_trainable_parameters")
+    if run.num_devices == 1:
         return 0.0
-    return None if trained is None else BYTES_PER_PARAMETER * trained
+    return None if trained is None or run.strategy in CUTTING_STRATEGIES else BYTES_PER_PARAMETER * trained
 
 
 def profile_command(brief: RunBrief, global_batch_size: int) -> str:
@@ -89,7 +105,8 @@ def profile_command(brief: RunBrief, global_batch_size: int) -> str:
         brief: The run; a recipe that is not shipped is taken from a file NAME.toml.
         global_batch_size: Of the one replica.
     """
-    words = [*_command("profile", brief), "--strategy", "one_device", "--devices", brief.devices[0]]
+    alone = "one_device" if brief.backend == "tensorflow" else "default"
+    words = [*_command("profile", brief), "--strategy", alone, "--devices", brief.devices[0]]
     words += ["--global-batch-size", str(global_batch_size)]
     keys = [key for key in brief.overrides if key.startswith(_OF_A_STEP) and key not in _NOT_OF_A_STEP]
     return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
@@ -98,16 +115,21 @@ def profile_command(brief: RunBrief, global_batch_size: int) -> str:
 def calibrate_command(brief: RunBrief) -> str:
     """Returns the command that measures how runs like one scatter; a recipe that is not shipped is NAME.toml."""
     words = [*_command("calibrate", brief), "--strategy", brief.strategy, "--devices", ",".join(brief.devices)]
-    keys = [key for key in brief.overrides if key != "dataset.data" and not key.startswith("distribution.")]
+    if brief.strategy == "multi_worker":
+        words += describe_values({"distribution.num_workers": brief.num_workers})
+    by_option = ("dataset.data", BACKEND_KEY)
+    keys = [key for key in brief.overrides if key not in by_option and not key.startswith("distribution.")]
     return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
 
 
 def _command(name: str, brief: RunBrief) -> list[str]:
-    """Returns a command for the recipe of a run, and whether its data are synthetic."""
+    """Returns a command for the recipe of a run, with its back end, and whether its data are synthetic."""
     is_shipped = (files.shipped_folder() / f"{brief.recipe}.toml").is_file()
     words = ["tfbench", name, brief.recipe if is_shipped else f"{brief.recipe}.toml"]
     if brief.settings.get("dataset.data") == "synthetic" and "dataset.data" in brief.overrides:
         words += ["--data", "synthetic"]
+    if brief.backend != "tensorflow":
+        words += ["--backend", brief.backend]
     return words
 
 
@@ -123,16 +145,18 @@ def _describe_steps(entries: Sequence[Entry]) -> str:
     steps = [1e3 * seconds for entry in entries if (seconds := entry.step_seconds) is not None]
     volumes = [volume / 2**20 for entry in entries if (volume := exchanged_bytes(entry)) is not None]
     samples = describe_span([_per_replica(entry) for entry in entries], " samples")
-    text = f"A step takes {describe_span(steps, ' ms')} there, for {samples} a replica"
+    has_parts = entries[-1].runs[0].strategy in CUTTING_STRATEGIES
+    text = f"A step takes {describe_span(steps, ' ms')} there, for {samples} a {'device' if has_parts else 'replica'}"
     if volumes:
-        mebibytes = describe_span(volumes, " MiB")
-        text += f" and an exchange of {mebibytes} of gradients (computed: 4 bytes a trained weight)"
+        how = "(computed from the layout)" if has_parts else "of gradients (computed: 4 bytes a trained weight)"
+        text += f" and an exchange of {describe_span(volumes, ' MiB')} {how}"
     return f"{text}."
 
 
 def _describe_measuring(entry: Entry) -> str:
     start = "No core is added. " if shares_cores(entry.runs[0]) else ""
-    return f"{start}The replicas' net cost was not broken down: {rest_sentence(entry)}"
+    whose = "devices'" if entry.runs[0].strategy in CUTTING_STRATEGIES else "replicas'"
+    return f"{start}The {whose} net cost was not broken down: {rest_sentence(entry)}"
 
 
 def _place(entry: Entry) -> set[str]:
@@ -141,4 +165,4 @@ def _place(entry: Entry) -> set[str]:
 
 
 def _per_replica(entry: Entry) -> int:
-    return (entry.global_batch_size or 0) // len(entry.runs[0].devices)
+    return (entry.global_batch_size or 0) // entry.runs[0].num_replicas

@@ -8,15 +8,16 @@ from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, differing_keys
 from tfbench.analysis.comparison.equality import Difference, find_unequal_values
+from tfbench.analysis.comparison.hosts import choose_hosts, host_of, machine_in
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import ARM_TAG, BATCH_KEY, SWEEP_TAG, round_of
 
 # Returns the noise floor of runs like one, if there is one.
 FindFloor = Callable[[RunBrief], NoiseFloor | None]
-_Split = tuple[list[RunBrief], list[RunBrief]]  # runs of a point that are kept, and those that are left out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,16 +46,24 @@ class Entry:
     speedup: Speedup | None = None
     unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
     left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
+    elsewhere: tuple[RunBrief, ...] = ()  # left out, since they were made on another machine
     floor: NoiseFloor | None = None  # of runs like these
 
     @property
+    def host(self) -> str:
+        """Host name of the one machine that its runs were made on; "" without a run."""
+        return host_of(self.runs[0]) if self.runs else ""
+
+    @property
     def measured(self) -> Runs:
-        """Its runs, to be judged."""
+        """Its runs, to be judged: in rounds of their machine, and with the scatter of other settings there."""
+        rounds = [round_of(run.tags) for run in self.runs]
         return Runs(
-            arm=self.arm,
+            arm=f"{self.arm} on {self.host}",
             speeds=tuple(run.speed or math.nan for run in self.runs),
-            rounds=tuple(round_of(run.tags) for run in self.runs),
+            rounds=tuple(place and (self.host, *place) for place in rounds),
             floor=self.floor,
+            host=self.host,
         )
 
     @property
@@ -94,6 +103,7 @@ class Comparison:
     compared: tuple[str, ...] = ()  # of what must be equal: in which the arms differ on purpose
     own_settings: Mapping[str, Any] | None = None  # the recipe's, whose references these are; None: not known
     unreadable: Mapping[str, str] = dataclasses.field(default_factory=dict)  # by id, why runs are left out
+    machine_settings: Mapping[str, MachineSettings] = dataclasses.field(default_factory=dict)  # the user's, by name
 
     @property
     def runs(self) -> list[RunBrief]:
@@ -167,7 +177,7 @@ def compare(
         compared: Of what must be equal: in which arms may differ; of two back ends, what is theirs by nature, too.
 
     Returns:
-        All but `own_settings` and `unreadable`, which the caller may know.
+        All but `own_settings`, `unreadable` and `machine_settings`, which the caller may know.
     """
     name_of = _name_alone if arms is None else arm_of
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]
@@ -203,8 +213,8 @@ def arm_of(brief: RunBrief) -> str:
 
 
 def shares_cores(brief: RunBrief) -> bool:
-    """Says whether a run's replicas are logical devices of one processor, so that it says nothing of hardware."""
-    return sum(device.startswith("cpu") for device in brief.devices) > 1
+    """Says whether a run's devices are logical ones of one processor, so that it says nothing of hardware."""
+    return any(device.startswith("cpu") for device in brief.devices) and brief.num_devices > brief.num_machines
 
 
 def setting_value(settings: Mapping[str, Any], key: str) -> Any:
@@ -213,16 +223,16 @@ def setting_value(settings: Mapping[str, Any], key: str) -> Any:
 
 
 def _name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
-    """Returns the column of each run; where runs are of several machines, it names the machine, too.
+    """Returns the column of each run; where runs are of several machines, it names the machine, if it does not anyway.
 
     The arms of a sweep keep their names: one that was resumed elsewhere, as in a container with a host name of its own,
     has settings of this machine and of that one.
     """
-    machines = {brief.run_id: (brief.equals.get("environment") or {}).get("hostname") for brief in briefs}
+    hosts = {brief.run_id: host_of(brief) for brief in briefs}
     names = {brief.run_id: arm_of(brief) if is_planned else _name_alone(brief) for brief in briefs}
-    if is_planned or len(set(machines.values())) < 2:
+    if is_planned or len(set(hosts.values())) < 2:
         return names
-    return {run_id: f"{name} on {machines[run_id]}" for run_id, name in names.items()}
+    return {run_id: name if machine_in(name) else f"{name} on {hosts[run_id]}" for run_id, name in names.items()}
 
 
 def _name_alone(brief: RunBrief) -> str:
@@ -234,15 +244,13 @@ def _name_alone(brief: RunBrief) -> str:
 
 def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequence[str], rules: _Rules) -> Row:
     cells = {arm: found.get(arm, _Cell()) for arm in arms}
-    split = {arm: _split_unequal(cell.runs, rules) for arm, cell in cells.items()}
-    base = split[rules.baseline][0] if arms else []
-    entries: dict[str, Entry] = {}
-    for arm in arms:
-        entry = _make_entry(arm, split[arm], cells[arm].failure, rules.find_floor)
+    hosts = choose_hosts({arm: cell.runs for arm, cell in cells.items()})
+    entries = {arm: _make_entry(arm, cell, hosts[arm], rules) for arm, cell in cells.items()}
+    base = entries[rules.baseline].runs if arms else ()
+    for arm, entry in entries.items():
         if base and entry.runs and arm != rules.baseline:
             unequal = find_unequal_values(base[0].equals, entry.runs[0].equals, compared=rules.compared)
-            entry = dataclasses.replace(entry, unequal=unequal)
-        entries[arm] = entry
+            entries[arm] = dataclasses.replace(entry, unequal=unequal)
     sizes = [brief.metrics.get("num_parameters") for cell in cells.values() for brief in cell.runs]
     batches = {entry.global_batch_size for entry in entries.values()} - {None}
     return Row(
@@ -253,34 +261,26 @@ def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequenc
     )
 
 
-def _make_entry(arm: str, split: _Split, failure: Failure | None, find_floor: FindFloor) -> Entry:
-    kept, left_out = split
-    if not kept:
+def _make_entry(arm: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
+    failure, here = cell.failure, [brief for brief in cell.runs if host_of(brief) == host]
+    if not here:
         outcome, reason = (failure.outcome, failure.reason) if failure else ("MISSING", "not measured")
         return Entry(arm=arm, runs=(), speed=None, interval=None, outcome=outcome, reason=reason)
+    newest = max(here, key=lambda brief: brief.created)
+    like = [rules.allows_unequal or brief.equals == newest.equals for brief in here]
+    kept = [brief for brief, is_like in zip(here, like, strict=True) if is_like]
     speeds = [brief.speed or math.nan for brief in kept]
-    floors = {find_floor(brief) for brief in kept}  # runs of several lengths have no floor in common
+    floors = {rules.find_floor(brief) for brief in kept}  # runs of several lengths have no floor in common
     entry = Entry(
         arm=arm,
         runs=tuple(kept),
         speed=geometric_mean(speeds),
         interval=log_interval(speeds),
-        left_out=tuple(left_out),
+        left_out=tuple(brief for brief, is_like in zip(here, like, strict=True) if not is_like),
+        elsewhere=tuple(brief for brief in cell.runs if host_of(brief) != host),
         floor=floors.pop() if len(floors) == 1 else None,
     )
     return dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason) if failure else entry
-
-
-def _split_unequal(runs: Sequence[RunBrief], rules: _Rules) -> _Split:
-    """Returns the runs that are like the newest in what must be equal, and the others."""
-    if rules.allows_unequal or not runs:
-        return list(runs), []
-    newest = max(runs, key=lambda brief: brief.created)
-    like = [brief.equals == newest.equals for brief in runs]
-    return (
-        [brief for brief, is_like in zip(runs, like, strict=True) if is_like],
-        [brief for brief, is_like in zip(runs, like, strict=True) if not is_like],
-    )
 
 
 def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:

@@ -42,6 +42,11 @@ OF_BACKENDS = (
     *("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags"),
     _SOFT_PLACEMENT,
 )
+# What two machines differ in by nature, where machines are what is compared; not what was set on them, as threads.
+OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memory_limit_bytes", "cpuset")
+# What does not keep machines from being compared: that, what their kernels and processors choose, and versions, which
+# are cautions.
+BETWEEN_MACHINES = (*OF_MACHINES, "autogroup_niceness", "tensorflow_onednn", *VERSIONS)
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "NCCL_")  # how variables begin that are none of one framework alone
 UNNAMED = {"backend": "tensorflow"}  # what settings mean that do not name it, as older records did not
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.records.sweep import BATCH_KEY, describe_setting
-from tfbench.wording import describe_span
+from tfbench.wording import describe_span, join_words
 
 _NUM_TOLD = 6  # stretches of batch sizes, beyond which the table tells more than a sentence
 
@@ -54,11 +54,11 @@ def _by_batch_size(standings: Sequence[Standing], start: str, names: Mapping[str
         if len(fastest) == 1:
             uses.append(f"{names[fastest[0]]} {where} ({_lead(own, names)})")
         elif fastest:
-            others.append(f"{where} these runs do not decide between {_join([names[arm] for arm in fastest])}")
+            others.append(f"{where} these runs do not decide between {join_words([names[arm] for arm in fastest])}")
         else:
             others.append(f"{where} not all arms are measured, or comparable")
     if uses:
-        yield f"{'; '.join([f'{start} {_join(uses)}', *others])}."
+        yield f"{'; '.join([f'{start} {join_words(uses)}', *others])}."
 
 
 def _describe_stretch(own: Sequence[Standing], *, is_all: bool) -> str:
@@ -79,7 +79,7 @@ def _by_setting(
         f"{names[arm]} for {describe_rows([one.row for one in own])} ({_lead(own, names)})"
         for arm, own in winners.items()
     ]
-    return f"Use {_join(uses)}."
+    return f"Use {join_words(uses)}."
 
 
 def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
@@ -89,7 +89,3 @@ def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
         return "the only arm with a speed"
     following = f", {names[followers.pop()]}" if len(followers) == 1 else ""
     return f"{describe_span(ratios, ' times')} as fast as the next{following}"
-
-
-def _join(texts: Sequence[str]) -> str:
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

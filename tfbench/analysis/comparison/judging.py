@@ -41,13 +41,15 @@ class Runs:
     """Runs of one arm at one setting, alike in all but their process.
 
     `speeds` are positive, in any unit. `rounds` says for each run in which round of which sweep it took its turn, None
-    if in none; runs of both arms pair where these are equal. `floor` is the noise floor of runs like these.
+    if in none; runs of both arms pair where these are equal. `floor` is the noise floor of runs like these, `host` the
+    machine that made them: how runs scatter there says nothing of another.
     """
 
     arm: str
     speeds: tuple[float, ...]
     rounds: tuple[Hashable, ...] = ()
     floor: NoiseFloor | None = None
+    host: str = ""
 
     def by_round(self) -> dict[Hashable, float]:
         """Returns the speed in each round; of several runs in one, their geometric mean."""
@@ -191,7 +193,7 @@ def _unpaired_terms(first: Runs, second: Runs, pools: _Pools) -> tuple[tuple[Est
     floors = [runs.floor.of_runs if runs.floor else UNKNOWN for runs in both]
     spreads = [_settle(*known) for known in zip(own, pooled, floors, strict=True)]
     known = [spread for spread in spreads if spread.degrees_of_freedom]
-    if len(known) == 1 and max(len(runs.speeds) for runs in both) >= 2:
+    if len(known) == 1 and first.host == second.host and max(len(runs.speeds) for runs in both) >= 2:
         return ((known[0], sum(weights)),)  # one against many: the one scatters as they do, as far as anything tells
     return tuple(zip(spreads, weights, strict=True))
 

@@ -1,13 +1,33 @@
-"""How training scales with the number of replicas: measured, beside what would be ideal where they add hardware."""
+"""How training scales with the number of devices: measured, beside what would be ideal where they add hardware.
+
+Devices share the work in one of several modes: each has a replica of the network and a part of the batch ("data"), a
+part of its weights ("model"), or both ("hybrid"); under "workers" a replica, and a process of its own.
+"""
 
 import dataclasses
+import re
 from typing import Literal, NamedTuple
 
-from tfbench.analysis.comparison.causes import exchanged_bytes, input_share
+from tfbench.analysis.comparison.causes import exchanged_bytes, input_share, traced_share
 from tfbench.analysis.comparison.comparison import Comparison, Entry, shares_cores
+from tfbench.analysis.comparison.published_scaling import PublishedSpeedup, find_published_speedups
 from tfbench.analysis.comparison.speedup import Finding, Judgement
+from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
+from tfbench.records.sweep import WORKERS_KEY
 
 Kind = Literal["strong", "weak"]
+
+
+class Place(NamedTuple):
+    """How many devices there are, and how they share the work; one device has nothing to share."""
+
+    num_devices: int
+    mode: Mode | None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """By numbers of devices, then as modes are listed."""
+        return self.num_devices, [None, *MODE_STRATEGIES].index(self.mode)
 
 
 class Estimate(NamedTuple):
@@ -20,28 +40,43 @@ class Estimate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingPoint:
-    """One number of replicas beside one replica; times in seconds, at the speeds that the table has.
+    """One number of devices in one mode beside one device; times in seconds, at the speeds that the table has.
 
-    Efficiency and what is ideal exist where each replica has hardware of its own; else they would say nothing of it.
+    Efficiency and what is ideal exist where each device is hardware of its own; else they would say nothing of it.
     """
 
-    num_replicas: int
+    place: Place
+    num_replicas: int  # parts of the batch; in mode "model" one, which all devices compute
     entry: Entry  # of the comparison
     global_batch_size: int
     step_seconds: float  # mean time of a step
-    same_work_seconds: float  # that one replica takes for as many samples
-    adds_hardware: bool  # whether replicas have hardware of their own, and not the cores of one processor
-    exchanged_bytes: float | None  # of gradients, in a step, by each replica; None: not known
+    same_work_seconds: float  # that one device takes for as many samples
+    adds_hardware: bool  # whether devices are hardware of their own, and not the cores of one processor
+    exchanged_bytes: float | None  # in a step, computed; of replicas those of gradients; None: not known
+    collective_bytes: float | None  # in a step, of the collective operations that were compiled; None: not known
+    state_bytes: float | None  # weights and the optimizer's variables, on a device; None: not known
+    transfer_share: float | None  # of a traced step, in collectives, waiting for each other in a process included
+    waiting_share: float | None  # of a traced step: waiting for the slowest worker
     input_share: float | None  # of a step's time, that its input would take alone; None: not measured
 
     @property
+    def num_devices(self) -> int:
+        """Of all workers."""
+        return self.place.num_devices
+
+    @property
+    def mode(self) -> Mode | None:
+        """How they share the work; None: this is the one device."""
+        return self.place.mode
+
+    @property
     def per_replica_batch_size(self) -> int:
-        """Samples of a step, for each replica."""
+        """Samples of a step, for each device; of layers whose weights are cut in mode "hybrid", it computes all."""
         return self.global_batch_size // self.num_replicas
 
     @property
     def judgement(self) -> Judgement | None:
-        """Of the speed-up; None: this is the one replica."""
+        """Of the speed-up; None: this is the one device."""
         return self.entry.speedup.judgement if self.entry.speedup else None
 
     @property
@@ -51,23 +86,23 @@ class ScalingPoint:
 
     @property
     def speedup(self) -> Estimate:
-        """Samples per second, over those of one replica."""
+        """Samples per second, over those of one device."""
         found = self.entry.speedup
         return Estimate(found.ratio, found.low, found.high) if found else Estimate(1.0, None, None)
 
     @property
     def efficiency(self) -> Estimate | None:
-        """Share of the ideal speed-up, which is the number of replicas, that was reached."""
+        """Share of the ideal speed-up, which is the number of devices, that was reached."""
         if not self.adds_hardware:
             return None
         value, low, high = self.speedup
-        ends = [None if end is None else end / self.num_replicas for end in (low, high)]
-        return Estimate(value / self.num_replicas, *ends)
+        ends = [None if end is None else end / self.num_devices for end in (low, high)]
+        return Estimate(value / self.num_devices, *ends)
 
     @property
     def ideal_step_seconds(self) -> float | None:
-        """What a step would take if each replica did its part as fast as the one does, and nothing else was done."""
-        return self.same_work_seconds / self.num_replicas if self.adds_hardware else None
+        """What a step would take if each device did its part as fast as the one does, and nothing else was done."""
+        return self.same_work_seconds / self.num_devices if self.adds_hardware else None
 
     @property
     def lost_seconds(self) -> float | None:
@@ -77,81 +112,109 @@ class ScalingPoint:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Scaling:
-    """One recipe by numbers of replicas.
+    """One recipe by numbers of devices and modes.
 
-    "strong": all train the same global batch, so that a replica has the less to do the more there are. "weak": each
-    replica trains the same batch, so that the global batch grows with their number.
+    "strong": all train the same global batch, so that a device has the less to do the more there are. "weak": the
+    global batch grows with the number of devices, as many samples for each.
     """
 
     kind: Kind
-    points: tuple[ScalingPoint, ...]  # by number of replicas, from one on
-    missing: dict[int, Entry]  # numbers of replicas without a speed-up
-    shares_cores: bool  # replicas are logical devices of one processor, so that no hardware is added
+    points: tuple[ScalingPoint, ...]  # by number of devices, from one on, and by mode
+    missing: dict[Place, Entry]  # without a speed-up
+    shares_cores: bool  # devices are logical ones of one processor, so that no hardware is added
+    published: tuple[PublishedSpeedup, ...] = ()  # for the recipe
 
     @property
     def batch_size(self) -> int:
-        """Samples of a step: of every arm, or where scaling is weak, of every replica."""
+        """Samples of a step: of every arm, or where scaling is weak, of every device."""
         return self.points[0].global_batch_size
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Those that were to be measured."""
+        there = {place.mode for place in (*(point.place for point in self.points), *self.missing)}
+        return tuple(mode for mode in MODE_STRATEGIES if mode in there)
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether each device has a replica of the network, and no other mode was to be measured."""
+        return self.modes == ("data",)
+
+    def line(self, mode: Mode) -> list[ScalingPoint]:
+        """Returns the points of a mode by number of devices, from the one device on."""
+        return [point for point in self.points if point.mode in (None, mode)]
 
 
 def find_scaling(comparison: Comparison) -> Scaling | None:
-    """Returns how training scales, for one setting under arms that differ in their number of replicas.
+    """Returns how training scales, for one setting under arms that differ in their number of devices, or their mode.
 
     Returns:
-        None: there are several settings; the baseline is not one replica, or has no speed; no arm has a speed-up; or
-        arms have different kinds of devices, hardware or back ends, values of their own, as many replicas as another,
-        or batches that are neither as large in every arm nor in every replica; or they were compared although they
-        differ in what must be equal.
+        None: there are several settings; the baseline is not one device, or has no speed; no arm has a speed-up; or
+        arms have different kinds of devices, hardware or back ends, values of their own, a strategy that is no mode,
+        as many devices in the same mode as another, or batches that are neither as large in every arm nor for every
+        device; or they were compared although they differ in what must be equal.
     """
     if len(comparison.rows) != 1:
         return None
     entries = comparison.rows[0].entries
     base = entries[comparison.baseline]
-    counts = {arm: len(_devices(entry)) for arm, entry in entries.items()}
-    kinds = {device.partition(":")[0] for entry in entries.values() for device in _devices(entry)}
+    devices = {arm: _devices(entry) for arm, entry in entries.items()}
+    places = {arm: _find_place(entry, devices[arm]) for arm, entry in entries.items()}
+    kinds = {device.partition(":")[0] for named in devices.values() for device in named}
     hardware = {name for entry in entries.values() for run in entry.runs for name in run.hardware}
-    if counts[base.arm] != 1 or len(set(counts.values())) < len(counts) or len(kinds) != 1 or len(hardware) > 1:
+    is_one_each = len(set(places.values())) == len(places) and None not in places.values()
+    if places[base.arm] != Place(1, None) or not is_one_each or len(kinds) != 1 or len(hardware) > 1:
         return None
     backends = {run.backend for entry in entries.values() for run in entry.runs}
-    own_values = set(comparison.compared) - {"global_batch_size", "backend"}
+    own_values = set(comparison.compared) - {"global_batch_size", "backend", WORKERS_KEY.partition(".")[2]}
     if len(backends) > 1 or own_values or any(entry.speedup and entry.unequal for entry in entries.values()):
         return None
-    missing = {counts[arm]: entry for arm, entry in entries.items() if entry is not base and not entry.speedup}
     adds_hardware = not any(shares_cores(run) for entry in entries.values() for run in entry.runs)
-    found = [
-        _make_point(entry, base, counts[arm], adds_hardware=adds_hardware)
-        for arm, entry in entries.items()
-        if entry is base or entry.speedup
-    ]
+    there = {arm: place for arm, place in places.items() if place and (entries[arm] is base or entries[arm].speedup)}
+    found = [_make_point(entries[arm], base, place, adds_hardware=adds_hardware) for arm, place in there.items()]
     points = [point for point in found if point]
     is_weak = "global_batch_size" in comparison.compared
-    batches = {point.per_replica_batch_size if is_weak else point.global_batch_size for point in points}
+    batches = {point.global_batch_size // (point.num_devices if is_weak else 1) for point in points}
     if len(points) < max(2, len(found)) or len(batches) > 1:
         return None
     return Scaling(
         kind="weak" if is_weak else "strong",
-        points=tuple(sorted(points, key=lambda point: point.num_replicas)),
-        missing=missing,
+        points=tuple(sorted(points, key=lambda point: point.place.order)),
+        missing={place: entries[arm] for arm, place in places.items() if place and arm not in there},
         shares_cores=not adds_hardware,
+        published=find_published_speedups(comparison.references),
     )
 
 
 def _devices(entry: Entry) -> list[str]:
     """Returns the devices of an arm; of one without a run, those that its label names: "mirrored gpu:0,gpu:1"."""
-    return list(entry.runs[0].devices) if entry.runs else entry.arm.partition(" ")[2].split(",")
+    return entry.runs[0].devices if entry.runs else entry.arm.partition(" ")[2].partition(" ")[0].split(",")
 
 
-def _make_point(entry: Entry, base: Entry, num_replicas: int, *, adds_hardware: bool) -> ScalingPoint | None:
+def _find_place(entry: Entry, devices: list[str]) -> Place | None:
+    workers = re.search(r"num_workers=(\d+)", entry.arm)  # of an arm without a run its label tells
+    number = entry.runs[0].num_devices if entry.runs else len(devices) * int(workers[1] if workers else 1)
+    mode = mode_of(entry.runs[0].strategy if entry.runs else entry.arm.partition(" ")[0])
+    return Place(1, None) if number == 1 else Place(number, mode) if mode else None
+
+
+def _make_point(entry: Entry, base: Entry, place: Place, *, adds_hardware: bool) -> ScalingPoint | None:
     batch = entry.global_batch_size
     if not batch or not entry.speed or not base.speed:
         return None
+    run = entry.runs[0]
     return ScalingPoint(
-        num_replicas=num_replicas,
+        place=place,
+        num_replicas=run.num_replicas,
         entry=entry,
         global_batch_size=batch,
         step_seconds=batch / entry.speed,
         same_work_seconds=batch / base.speed,
         adds_hardware=adds_hardware,
         exchanged_bytes=exchanged_bytes(entry),
+        collective_bytes=run.metrics.get("collective_bytes_per_step"),
+        state_bytes=run.metrics.get("state_bytes_per_device"),
+        transfer_share=traced_share(entry, "transfer_share"),
+        waiting_share=traced_share(entry, "waiting_share"),
         input_share=input_share(entry),
     )

@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from tfbench.analysis.comparison.back_ends import describe_differences, find_names
 from tfbench.analysis.comparison.causes import calibrate_command, describe_cause
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest_verdict import fastest_sentences
+from tfbench.analysis.comparison.machine_ranking import compare_machines
+from tfbench.analysis.comparison.machine_verdict import machine_sentences, place_sentences
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.scaling_verdict import scaling_sentences
+from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
 from tfbench.wording import count, describe_span
 
@@ -19,17 +23,19 @@ _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """Returns the sentences of the verdict, the most important first.
 
-    First which arm to use for which settings, if that can be said; of one arm alone, between what its speeds lie. For
-    each arm beside the baseline: for which settings it is faster, slower, not to be told apart, or not measured; for an
-    arm of several replicas that costs, what its steps are made of. Where arms differ in their number of replicas alone,
-    it is told by that number; where in their back end alone, by what that is called.
+    First of several machines which is fastest, cheapest and thriftiest. Then which arm to use for which settings, if
+    that can be said; of one arm alone, between what its speeds lie. For each arm beside the baseline: for which
+    settings it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs,
+    what its steps are made of. Where arms differ in their number of replicas alone, it is told by that number; where in
+    their back end alone, by what that is called.
     """
-    scaling, names = find_scaling(comparison), find_names(comparison)
+    scaling, names, machines = find_scaling(comparison), find_names(comparison), compare_machines(comparison)
+    found = list(machine_sentences(machines, lambda rows: _name(rows, comparison))) if machines else []
     if scaling:
-        found = list(scaling_sentences(scaling))
+        found += scaling_sentences(scaling)
     else:
         others = [arm for arm in comparison.arms if arm != comparison.baseline]
-        found = [*_winner(comparison, names), *(text for arm in others for text in _of_arm(comparison, arm, names))]
+        found += [*_winner(comparison, names), *(text for arm in others for text in _of_arm(comparison, arm, names))]
         found += [] if others else _range_of_speeds(comparison)
     return (*found, *describe_differences(comparison), *_limits(comparison, names))
 
@@ -60,7 +66,7 @@ def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str]) -> Itera
         are_all = 1 < len(rows) == len(comparison.rows)
         told = f"judged for none of {len(rows)} settings" if are_all else f"not judged for {_name(rows, comparison)}"
         yield (
-            f"{name} is {told}: one run each says nothing of chance. Repeat them (--repeats 3), "
+            f"{name} is {told}: a single run says nothing of chance. Repeat them (--repeats 3), "
             f"or measure how such runs scatter: `{calibrate_command(rows[0].entries[arm].runs[0])}`."
         )
 
@@ -198,20 +204,16 @@ def _other_runs(comparison: Comparison, names: Mapping[str, str]) -> Iterator[st
 
 def _limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if comparison.shares_cores:
+        has_parts = any(arm.partition(" ")[0] in CUTTING_STRATEGIES for arm in comparison.shares_cores)
         yield (
-            f"The replicas of {', '.join(comparison.shares_cores)} share the cores of one processor: this shows that "
-            "the strategy works and what it costs, and is no statement about more hardware."
+            f"The {'devices' if has_parts else 'replicas'} of {', '.join(comparison.shares_cores)} share the cores of "
+            "one processor: this shows that the strategy works and what it costs, and is no statement about more "
+            "hardware."
         )
     yield from _missing(comparison, names)
     yield from _other_runs(comparison, names)
-    unequal = {
-        f"{difference.name}"
-        for row in comparison.rows
-        for entry in row.entries.values()
-        for difference in entry.unequal
-    }
-    if unequal:
-        yield f"Not comparable: some arms differ in {', '.join(sorted(unequal))}."
+    yield from _unequal(comparison)
+    yield from place_sentences(comparison, lambda rows: _name(rows, comparison))
     left_out = [run for row in comparison.rows for entry in row.entries.values() for run in entry.left_out]
     if left_out:
         yield (
@@ -220,6 +222,27 @@ def _limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
         )
     if comparison.is_synthetic:
         yield "Synthetic data: only speeds count, accuracies say nothing of the real task."
+
+
+def _unequal(comparison: Comparison) -> Iterator[str]:
+    """Says in what arms differ that must be equal, and that what machines differ in is none of it."""
+    between_machines: set[str] = set()
+    names: set[str] = set()
+    for row in comparison.rows:
+        base = row.entries[comparison.baseline]
+        for entry in row.entries.values():
+            own = {difference.name for difference in entry.unequal}
+            if entry.host != base.host and not entry.speedup:
+                between_machines |= own & {"hostname"}
+                own -= set(BETWEEN_MACHINES)
+            names |= own
+    if between_machines:
+        yield (
+            f"Speed-ups are within a machine: an arm of another one than {comparison.baseline} has none over it. "
+            "Machines are judged by the best arm of each."
+        )
+    if names:
+        yield f"Not comparable: some arms differ in {', '.join(sorted(names))}."
 
 
 def _name(rows: Sequence[Row], comparison: Comparison) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from tfbench.analysis.run.exchange import check_waiting
+from tfbench.analysis.run.gpu_checks import check_gpus
 from tfbench.analysis.run.learning import check_learning
 from tfbench.analysis.run.machine_checks import check_machine
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
@@ -28,7 +30,9 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
     """
     if result.request.profile:  # nothing is trained, so that what is said of a training holds for none of it
         notes = result.placement.notes if result.placement else ()
-        return tuple(dict.fromkeys((*_check_journal(result), *check_machine(result), *notes, *result.notes)))
+        return tuple(
+            dict.fromkeys((*_check_journal(result), *check_machine(result), *check_gpus(result), *notes, *result.notes))
+        )
     if warmup_steps is None:
         warmup_steps = result.request.recipe.measurement.warmup_steps
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
@@ -36,6 +40,7 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
     found = (
         *find_speed_cautions(result, warmup_steps=warmup_steps),
         *check_work(speed, result),
+        *check_waiting(result),
         *_check_shared_cores(result),
         *(result.placement.notes if result.placement else ()),
         *find_early_cautions(result),
@@ -57,13 +62,14 @@ def find_speed_cautions(result: RunResult, *, warmup_steps: int | None = None) -
         warmup_steps: As of `find_cautions`.
     """
     if result.request.profile:
-        return tuple(dict.fromkeys((*check_machine(result), *result.notes)))
+        return tuple(dict.fromkeys((*check_machine(result), *check_gpus(result), *result.notes)))
     if warmup_steps is None:
         warmup_steps = result.request.recipe.measurement.warmup_steps
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
     found = (
         *_check_journal(result),
         *check_machine(result),
+        *check_gpus(result),
         *check_steady_spans(steady, result, warmup_steps),
         *_check_clock(result),
         *_check_threads(result),

@@ -13,6 +13,16 @@ _NAME = "val_accuracy"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """A validation accuracy, and when a run reached it; `epoch` and `seconds` are None where no epoch did."""
+
+    val_accuracy: float
+    origin: str  # which target this is, for people
+    epoch: int | None
+    seconds: float | None  # from the request of the run to the end of that epoch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class TargetCost:
     """What it cost to reach a validation accuracy; `epoch` and `machine` are None where no epoch reached it."""
 
@@ -84,7 +94,7 @@ def compute_cost(result: RunResult) -> Cost | None:
     hours = _hours_until(result.ended_at, result)
     machine = hours * config.price_per_hour
     storage = config.storage_gib * config.storage_price_per_gib_month * hours / HOURS_PER_MONTH
-    epoch_hours = _mean_epoch_hours(result)
+    epoch_hours, target = _mean_epoch_hours(result), find_target(result)
     return Cost(
         currency=config.currency,
         instance=config.instance,
@@ -95,7 +105,7 @@ def compute_cost(result: RunResult) -> Cost | None:
         storage=storage,
         total=machine + storage,
         total_per_hour=(machine + storage) / hours if hours else None,
-        target=_find_target(result, config.price_per_hour),
+        target=_price_target(target, config.price_per_hour) if target else None,
         alternatives=tuple(_price_elsewhere(other, hours) for other in config.alternatives),
     )
 
@@ -107,7 +117,11 @@ def cost_until(time: float, result: RunResult) -> float | None:
 
 
 def _hours_until(time: float, result: RunResult) -> float:
-    return max(0.0, time - result.request.created) / SECONDS_PER_HOUR  # a clock that is set back earns nothing
+    return _seconds_until(time, result) / SECONDS_PER_HOUR
+
+
+def _seconds_until(time: float, result: RunResult) -> float:
+    return max(0.0, time - result.request.created)  # a clock that is set back earns nothing
 
 
 def _mean_epoch_hours(result: RunResult) -> float | None:
@@ -126,10 +140,10 @@ def _price_elsewhere(other: InstancePrice, hours: float) -> AlternativeCost:
     )
 
 
-def _find_target(result: RunResult, price_per_hour: float) -> TargetCost | None:
-    """Returns what the target accuracy cost; None without a target, or if nothing was validated.
+def find_target(result: RunResult) -> Target | None:
+    """Returns the accuracy that a run is to reach, and when it did; None without one, or if nothing was validated.
 
-    Nor is it known of a run that goes on from a snapshot: another run paid for a part of the way.
+    Nor is it known of a run that goes on from a snapshot: another run went a part of the way.
     """
     validated = [record for record in result.epochs if record.val_accuracy is not None]
     named = _name_target(result)
@@ -138,11 +152,21 @@ def _find_target(result: RunResult, price_per_hour: float) -> TargetCost | None:
     target, origin = named
     reached = (record for record in validated if reaches(record.val_accuracy, target))
     first = min(reached, key=lambda record: record.epoch, default=None)
-    return TargetCost(
+    return Target(
         val_accuracy=target,
         origin=origin,
         epoch=first.epoch if first else None,
-        machine=_hours_until(first.finished_at, result) * price_per_hour if first else None,
+        seconds=_seconds_until(first.finished_at, result) if first else None,
+    )
+
+
+def _price_target(target: Target, price_per_hour: float) -> TargetCost:
+    hours = None if target.seconds is None else target.seconds / SECONDS_PER_HOUR
+    return TargetCost(
+        val_accuracy=target.val_accuracy,
+        origin=target.origin,
+        epoch=target.epoch,
+        machine=None if hours is None else hours * price_per_hour,
     )
 
 

@@ -6,7 +6,8 @@ from typing import Any
 from tfbench.errors import MeasurementError
 from tfbench.recipe.sections import Recipe
 from tfbench.records.machine import Environment
-from tfbench.records.run import EffectiveSettings, Placement, ReplicaCheck, RunResult
+from tfbench.records.placement import Placement, ReplicaCheck
+from tfbench.records.run import EffectiveSettings, RunResult
 
 _ONEDNN_ASKED = {"0": False, "false": False, "1": True, "true": True}  # how TensorFlow reads TF_ENABLE_ONEDNN_OPTS
 
@@ -55,6 +56,8 @@ def _list_placement(placement: Placement, recipe: Recipe) -> list[EffectiveValue
         ),
         EffectiveValue(name="hardware", effective=tuple(dict.fromkeys(placement.hardware))),
         EffectiveValue(name="num_replicas", effective=placement.num_replicas),
+        *([EffectiveValue(name="num_workers", effective=placement.num_workers)] if placement.num_workers > 1 else []),
+        *([EffectiveValue(name="mesh", effective=placement.mesh)] if placement.mesh else []),
         _compare("global_batch_size", placement.global_batch_size, recipe.training.global_batch_size),
         EffectiveValue(name="per_replica_batch_size", effective=placement.per_replica_batch_size),
         _compare("cross_device_ops", placement.cross_device_ops, asked.cross_device_ops, open_as="auto"),

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_cautions
 from tfbench.analysis.run.cost import compute_cost
+from tfbench.analysis.run.energy import find_energy
+from tfbench.analysis.run.energy_estimate import estimate_energy
+from tfbench.analysis.run.exchange import exchange_values
 from tfbench.analysis.run.learning import time_to_accuracy_seconds
 from tfbench.analysis.run.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
 from tfbench.analysis.run.work import find_peak
@@ -38,18 +41,20 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     Returns:
         Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those.
         Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
-        measures (costs, work and limit, ledger) only where it was. Times in seconds; `samples_per_second` counts the
-        samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and `PROFILE_METRICS`.
+        measures (costs, energy, work and limit, ledger) only where it was. Times in seconds; `samples_per_second`
+        counts the samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and
+        `PROFILE_METRICS`.
     """
     if result.request.profile:
         return _summarize_profile_run(result)
     steady = steady_spans(result.spans, warmup_steps=warmup_steps)
     values = _speeds(result, steady) | _step_times(result, steady) | _epoch_times(result) | _learned(result)
-    values |= _evaluated(result) | _sizes(result) | _used(result) | _ledger(result)
+    values |= _evaluated(result) | _sizes(result) | exchange_values(result) | _used(result) | _ledger(result)
     values |= _work_and_limit(result, values["samples_per_second"])
     values["log10_samples_per_second"] = _log(values["samples_per_second"], math.log10)
-    cost = compute_cost(result)
+    cost, energy = compute_cost(result), find_energy(result)
     values |= cost.metrics() if cost else {}
+    values |= (energy.metrics() if energy else {}) | estimate_energy(result)
     metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
     cautions = find_cautions(result, warmup_steps=warmup_steps)
     explained = {"model_flops_utilization", "peak_flops_per_second"}  # cautions of their own say why

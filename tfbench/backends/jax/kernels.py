@@ -10,7 +10,7 @@ _MOST_GIVEN = 4  # calls that were not waited for, each of which holds its resul
 
 
 def build_products(devices: Sequence[str], sizes: Sizes, dtype: str, chain: int) -> Run:
-    """Returns what multiplies matrices on the device; see `Kernels`."""
+    """Returns what multiplies matrices on all devices; see `Kernels`."""
     import jax
 
     num_rows, common, num_columns = sizes
@@ -19,7 +19,8 @@ def build_products(devices: Sequence[str], sizes: Sizes, dtype: str, chain: int)
         # With this variance a product's values are as large as its factors'.
         return (jax.random.normal(jax.random.key(rows), (rows, columns)) * rows**-0.5).astype(dtype)
 
-    product, there, back = draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)
+    matrices = draw(num_rows, common), draw(common, num_columns), draw(num_columns, common)
+    factors = [jax.device_put(matrices, device) for device in _find(devices)]
 
     @jax.jit  # type: ignore[untyped-decorator]  # JAX is not always there for its types
     def multiply(product: Any, there: Any, back: Any) -> Any:
@@ -29,28 +30,37 @@ def build_products(devices: Sequence[str], sizes: Sizes, dtype: str, chain: int)
 
     def run(num_calls: int) -> None:
         given = collections.deque[Any]()
-        for _ in range(num_calls):  # the device is given the next ones while it computes
-            given.append(multiply(product, there, back))
+        for _ in range(num_calls):  # the devices are given the next ones while they compute
+            given.append([multiply(*own) for own in factors])
             if len(given) > _MOST_GIVEN:
-                given.popleft().block_until_ready()
+                jax.block_until_ready(given.popleft())
         jax.block_until_ready(list(given))
 
     return run
 
 
 def build_additions(devices: Sequence[str], size: int, chain: int) -> Run:
-    """Returns what adds one large array to another, in place; see `Kernels`."""
+    """Returns what adds one large array to another, in place, on all devices; see `Kernels`."""
     import jax
     import jax.numpy as jnp
 
-    summand = jnp.ones([size])
+    chosen = _find(devices)
     # A call an addition: of several, XLA would make one pass over the memory.
-    add = jax.jit(lambda total: total + summand, donate_argnums=0)
-    totals = [jnp.ones([size])]
+    add = jax.jit(lambda total, summand: total + summand, donate_argnums=0)
+    summands = [jax.device_put(jnp.ones([size]), device) for device in chosen]
+    totals = [jax.device_put(jnp.ones([size]), device) for device in chosen]
 
     def run(num_calls: int) -> None:
         for _ in range(num_calls * chain):
-            totals[0] = add(totals[0])
-        totals[0].block_until_ready()
+            totals[:] = map(add, totals, summands)
+        jax.block_until_ready(totals)
 
     return run
+
+
+def _find(names: Sequence[str]) -> list[Any]:
+    """Returns JAX's devices, of this process, that are called "cpu:0", "gpu:1"."""
+    import jax
+
+    pairs = (name.partition(":") for name in names)
+    return [jax.local_devices(backend=kind)[int(index)] for kind, _, index in pairs]

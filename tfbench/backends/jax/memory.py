@@ -9,7 +9,7 @@ class GpuPeaks:
     """The largest memory in use on the GPU since the process began, which JAX has no way to forget.
 
     Args:
-        names: "gpu:0", or nothing.
+        names: "gpu:0", ...
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -22,7 +22,9 @@ class GpuPeaks:
         """Returns the bytes of each."""
         import jax
 
-        peaks = [(jax.devices("gpu")[0].memory_stats() or {}).get("peak_bytes_in_use") for _ in self._names]
+        gpus = jax.local_devices(backend="gpu") if self._names else []
+        found = [gpus[int(name.partition(":")[2])].memory_stats() or {} for name in self._names]
+        peaks = [stats.get("peak_bytes_in_use") for stats in found]
         return tuple(int(peak) for peak in peaks if peak is not None)  # some of JAX's allocators do not count
 
 

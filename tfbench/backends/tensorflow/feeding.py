@@ -8,7 +8,7 @@ ahead of the step what the default copies within it. A strategy would be called 
 from collections.abc import Sequence
 from typing import Any
 
-from tfbench.records.run import Feed
+from tfbench.records.placement import Feed
 
 
 def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
@@ -35,8 +35,9 @@ def feed_alike(strategy: Any, names: Sequence[str]) -> Feed:
         strategy.experimental_distribute_dataset = _as_it_is
         return "direct"
     # The path of the replicas of "split": a buffer of one batch on the device, filled by a thread on the host. Every
-    # strategy but the default takes it by itself, and in its scope lets no other strategy's batches be drawn.
-    if strategy is tf.distribute.get_strategy():
+    # strategy but the default takes it by itself, and in its scope lets no other strategy's batches be drawn. That of
+    # several workers would cut a data set into their parts besides, in an order of its own.
+    if strategy is tf.distribute.get_strategy() or isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         one_device = tf.distribute.OneDeviceStrategy(names[0])
         strategy.experimental_distribute_dataset = one_device.experimental_distribute_dataset
     return "prefetched"

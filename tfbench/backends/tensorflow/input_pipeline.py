@@ -1,6 +1,7 @@
 """From stored samples to the batches that training and validation are fed with: the same pipeline in every arm."""
 
 import contextlib
+import functools
 import math
 import os
 import re
@@ -8,11 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.tensorflow.crops import crop_at_random
+from tfbench.backends.tensorflow.gathering import gather_from, keep_own, slice_batches
 from tfbench.datasets.sources import order, tfrecords
 from tfbench.datasets.sources.crops import crop_view
-from tfbench.datasets.sources.splits import ALIGNMENT, BROKEN, RecordSplit, Split, SplitName, Splits
+from tfbench.datasets.sources.splits import BROKEN, RecordSplit, Split, SplitName, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.records.part import WHOLE, Part
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -42,7 +45,7 @@ def most_ahead() -> tuple[int, int]:
 
 
 def build_training_dataset(
-    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0
+    splits: Splits, *, global_batch_size: int, seed: int, first_step: int = 0, part: Part = WHOLE
 ) -> "tf.data.Dataset":
     """Builds an endless stream of full batches, shuffled unless the data set says otherwise.
 
@@ -55,6 +58,7 @@ def build_training_dataset(
         seed: Of the order, the crops and the mirrors.
         first_step: Steps already done: the stream begins with the batch that would come next. Former passes are left
             out; of the pass that it falls into, records that only come one after another are read, but not decoded.
+        part: Of each batch, that this worker is fed with; the rest is neither gathered nor decoded.
 
     Returns:
         Batches (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
@@ -63,14 +67,17 @@ def build_training_dataset(
     first_sample = first_step * global_batch_size
     if isinstance(split, Split) and split.read is None:
         orders = build_orders(split, spec, seed=seed, first_sample=first_sample)
-        batches, fetch = orders.rebatch(global_batch_size, drop_remainder=True), gather_from(split)
+        batches, gather = orders.rebatch(global_batch_size, drop_remainder=True), gather_from(split)
+        start, stop = part.bounds(global_batch_size)
+        fetch = gather if part == WHOLE else lambda numbers: gather(numbers[start:stop])
     else:
         samples = _samples(split, spec, seed=seed, first_sample=first_sample)
-        batches, fetch = _decode(split, samples).batch(global_batch_size, drop_remainder=True), tuple
+        own = keep_own(samples, part, batch_size=global_batch_size)
+        batches, fetch = _decode(split, own).batch(part.size_of(global_batch_size), drop_remainder=True), tuple
 
     def prepare(step: Any, batch: Any) -> tuple[Any, Any]:
         inputs, targets = fetch(batch)
-        return finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step)), targets
+        return finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step, part)), targets
 
     return ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
 
@@ -93,7 +100,12 @@ def _samples(split: Split | RecordSplit, spec: DatasetSpec, *, seed: int, first_
 
 
 def build_validation_dataset(
-    splits: Splits, *, batch_size: int, split: SplitName = "validation", view: int | None = None
+    splits: Splits,
+    *,
+    batch_size: int,
+    split: SplitName = "validation",
+    view: int | None = None,
+    part: Part = WHOLE,
 ) -> "tf.data.Dataset":
     """Builds batches that hold every sample of a split once, in order, the last batch short.
 
@@ -102,6 +114,7 @@ def build_validation_dataset(
         batch_size: Samples of a batch, for all replicas together.
         split: Which samples; "test" only where the data set has them.
         view: Which of the `spec.views` crops, from 0; the caller averages the probabilities of all. None: the centre.
+        part: Of each batch, that this worker is fed with; one that would be empty is left out, unless it is the only.
 
     Returns:
         Batches as of `build_training_dataset`.
@@ -109,22 +122,35 @@ def build_validation_dataset(
     import tensorflow as tf
 
     chosen = getattr(splits, split)
+    num_full, rest = divmod(chosen.num_samples, batch_size)
+    size, size_of_last = part.size_of(batch_size), part.size_of(rest)
+    if not num_full and not size_of_last:  # Keras takes no data without a batch
+        first = build_validation_dataset(splits, batch_size=batch_size, split=split, view=view)
+        return first.map(lambda inputs, targets: (inputs[:0], targets[:0]))
     if isinstance(chosen, Split) and chosen.read is None:
-        batches, fetch = tf.data.Dataset.range(math.ceil(chosen.num_samples / batch_size)), _slice(chosen, batch_size)
+        batches, fetch = tf.data.Dataset.range(num_full + (size_of_last > 0)), slice_batches(chosen, batch_size, part)
     else:
         samples = tf.data.Dataset.range(chosen.num_samples) if isinstance(chosen, Split) else chosen.records
-        batches, fetch = _decode(chosen, samples).batch(batch_size), tuple
+        own = keep_own(samples, part, batch_size=batch_size, num_samples=chosen.num_samples)
+        batches, fetch = _decode(chosen, own).batch(size), tuple
 
     def prepare(_number: Any, batch: Any) -> tuple[Any, Any]:
         inputs, targets = fetch(batch)
         return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
 
-    return ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
+    built = ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
+    if part != WHOLE:
+        built.whole = functools.partial(build_validation_dataset, splits, batch_size=batch_size, split=split, view=view)
+    return built
 
 
 def without_targets(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
-    """Returns the inputs of a data set alone."""
-    return dataset.map(lambda inputs, targets: inputs)
+    """Returns the inputs of a validation's batches alone; the whole of them, where they are a worker's part.
+
+    For each worker predicts all samples by itself: what it is given is all that it knows of.
+    """
+    whole = dataset.whole() if hasattr(dataset, "whole") else dataset
+    return whole.map(lambda inputs, targets: inputs)
 
 
 def compile_draws(batches: "tf.data.Dataset") -> Callable[[int], None]:
@@ -269,38 +295,6 @@ def ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
     # drops one after each validation. Fixed numbers also keep the pipeline equal in all arms.
     options.autotune.enabled = False
     return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
-
-
-def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, Any]]:
-    """Returns what takes samples by their numbers; `place` puts both arrays, as tensors, where they are taken from."""
-    import tensorflow as tf
-
-    inputs, targets = place(_on_host(split.inputs)), place(_on_host(split.targets))
-    pool = len(split.inputs)
-
-    def gather(indices: Any) -> tuple[Any, Any]:
-        rows = indices % pool if pool < split.num_samples else indices
-        return tf.gather(inputs, rows), tf.gather(targets, rows)
-
-    return gather
-
-
-def _slice(split: Split, batch_size: int) -> Callable[[Any], tuple[Any, Any]]:
-    import tensorflow as tf
-
-    gather, end = gather_from(split), split.num_samples
-    return lambda number: gather(tf.range(number * batch_size, tf.minimum((number + 1) * batch_size, end)))
-
-
-def _on_host(array: Any) -> Any:
-    """Returns an array as a tensor on the host, where the pipeline runs; without a copy if its memory allows for it."""
-    import tensorflow as tf
-
-    shareable = array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable
-    if shareable and array.dtype.kind in "uif" and array.size:
-        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    with tf.device("/cpu:0"):  # a plain constant would be copied to the first GPU
-        return tf.constant(array)
 
 
 def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda images: images) -> Any:

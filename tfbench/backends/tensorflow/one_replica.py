@@ -1,35 +1,13 @@
 """One replica's share in a check of several: the gradients of their batch, one part after another, and one update."""
 
-import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from tfbench.backends.first_step import OTHER_SCALE, Array, Gradients, Reference, norm
 from tfbench.backends.tensorflow.variables import carried_states, copies_of
-
-Array = npt.NDArray[Any]
-Gradients = dict[int, Array]  # by the index of a trainable weight; one without a gradient is left out
-
-# The second time, a gradient is computed from this much of the loss and divided by it: the same, rounded otherwise.
-_OTHER_SCALE = 0.75
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reference:
-    """The gradients of a batch's mean loss by one replica, by the index of a trainable weight."""
-
-    gradients: Gradients  # float64
-    sizes: dict[int, float]  # norm of the gradient of one part of the batch, mean over the parts
-    noises: dict[int, float]  # norm of what two computations of one part differ by
-
-    @property
-    def rounding(self) -> float:
-        """What two computations of the gradient of all weights differ by, relative to it."""
-        return math.hypot(*self.noises.values()) / (math.hypot(*self.sizes.values()) or 1.0)
 
 
 class OneReplica:
@@ -68,7 +46,7 @@ class OneReplica:
         self._take_state_of(0)
         first = compute(parts[0], loss_scale)
         self._take_state_of(0)
-        again = compute(parts[0], loss_scale * _OTHER_SCALE)
+        again = compute(parts[0], loss_scale * OTHER_SCALE)
         noises = {index: norm(gradient - again[index]) for index, gradient in first.items()}
         return Reference(gradients, sizes, noises)
 
@@ -120,8 +98,9 @@ class OneReplica:
         """Gives the variables that no gradient changes the values that they have in one of the replicas."""
         _copy(self._model.non_trainable_variables, self._one.non_trainable_variables, replica)
         states = carried_states(self._one)
-        # Of each state of the run's model all replicas' copies stand together.
-        theirs = carried_states(self._model)[replica :: self._model.distribute_strategy.num_replicas_in_sync]
+        # Of each state of the run's model the copies of all replicas in this process stand together.
+        count = len(self._model.distribute_strategy.extended.worker_devices)
+        theirs = carried_states(self._model)[replica % count :: count]
         for state, value in zip(states, theirs, strict=True):
             state.assign(value.numpy())
 
@@ -141,11 +120,6 @@ def to_array(variable: Any, replica: int = 0) -> Array:
     """Returns the value that a Keras variable has in one of the replicas."""
     copies = copies_of(variable)
     return np.asarray(copies[replica if len(copies) > 1 else 0].numpy())
-
-
-def norm(array: Array) -> float:
-    """Returns the root of the sum of squares."""
-    return float(np.linalg.norm(array.astype(np.float64, copy=False)))
 
 
 def _copy(sources: Sequence[Any], targets: Sequence[Any], replica: int = 0) -> None:

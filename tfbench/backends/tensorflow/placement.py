@@ -3,20 +3,23 @@
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tfbench.backends.tensorflow import thread_pools
+from tfbench.backends import one_device
+from tfbench.backends.tensorflow import device_watch, several_workers, thread_pools
 from tfbench.backends.tensorflow.feeding import feed_alike
-from tfbench.errors import DeviceError, MeasurementError
+from tfbench.errors import DeviceError
 from tfbench.machine.hardware import cpu_model
-from tfbench.recipe.devices import HOST, Device, parse_devices, require_fitting
+from tfbench.recipe.devices import Device, parse_devices, require_fitting
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
-from tfbench.records.run import Placement, ReplicaCheck
+from tfbench.records.placement import Member, Placement, ReplicaCheck, ThreadPools
 
-# Operations that a step is made of; on the host they would be a fallback. Its input pipeline has none of them.
-_COMPUTES = re.compile(r"MatMul|Conv|Pool|Einsum|RNN|LSTM|GRU|ResourceApply|BatchNorm|SoftmaxCross|BiasAdd")
+leave = several_workers.leave
+lost_workers_named = several_workers.lost_workers_named
+read_spread = one_device.read_spread
+_EXCHANGES = re.compile(r"Collective|Nccl")  # operations by which replicas exchange gradients
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class ResolvedDistribution:
     strategy: Any  # tf.distribute.Strategy
     placement: Placement
     logical_names: dict[str, str]  # "/device:GPU:0" as TensorFlow numbers the visible ones -> "gpu:2"
+    task: str = ""  # "/task:1/" of several workers, which every device of this one has in its name
 
     @property
     def device_names(self) -> tuple[str, ...]:
@@ -53,82 +57,52 @@ def require_possible(config: DistributionConfig, training: TrainingConfig) -> No
     if devices and devices[0].kind == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         require_fitting(devices, config, training)
+        if config.strategy == "multi_worker":
+            several_workers.require_fitting(devices, config, training)
 
 
-def resolve(config: DistributionConfig, training: TrainingConfig) -> ResolvedDistribution:
+def resolve(config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> ResolvedDistribution:
     """Builds the strategy on exactly the devices asked for. Nothing may have used TensorFlow's devices before.
+
+    Of several workers, this one waits for the others.
 
     Raises:
         DeviceError: A device is absent, or the batch does not divide among the replicas.
     """
-    import tensorflow as tf
-
     devices, notes = _choose(config)
+    if config.strategy == "multi_worker":
+        if member is None:
+            raise DeviceError("strategy multi_worker: takes a process for each worker. Use --workers N to start them.")
+        several_workers.require_fitting(devices, config, training)
+        config = dataclasses.replace(config, num_workers=member.num_workers)
     require_fitting(devices, config, training)
+    logical = _configure(devices)
     threads = None
-    if devices[0].kind == "cpu":
-        physical = tf.config.list_physical_devices("CPU")[0]
-        num_logical = 1 + max(device.index for device in devices)
-        tf.config.set_logical_device_configuration(physical, [tf.config.LogicalDeviceConfiguration()] * num_logical)
-        # Off, a device that is not there is an error; on, TensorFlow would quietly take another, or hang.
-        tf.config.set_soft_device_placement(False)
-        threads = thread_pools.start_cpu_devices()
-        logical = {str(device): f"/device:CPU:{device.index}" for device in devices}
+    if member is None:
+        threads = _start(devices)
+        strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
     else:
-        physical_gpus = tf.config.list_physical_devices("GPU")
-        tf.config.set_visible_devices([physical_gpus[device.index] for device in devices], "GPU")
-        logical = {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
-        tf.config.list_logical_devices()  # starts them now: what they take is no memory of the model's
-    strategy, cross_device_ops = _build_strategy(config, list(logical.values()))
+        strategy, cross_device_ops = several_workers.join(member, devices[0].kind)
     feed = feed_alike(strategy, list(logical.values()))
+    num_replicas = strategy.num_replicas_in_sync
     placement = Placement(
         strategy=config.strategy,
         devices=tuple(logical),
-        num_replicas=len(devices),
+        num_replicas=num_replicas,
+        num_workers=config.num_workers or 1,
         global_batch_size=training.global_batch_size,
-        per_replica_batch_size=training.global_batch_size // len(devices),
+        per_replica_batch_size=training.global_batch_size // num_replicas,
         cross_device_ops=cross_device_ops,
         hardware=tuple(_hardware_of(device) for device in devices),
         notes=notes,
         threads=threads,
         feed="resident" if training.data_on_device else feed,
     )
-    return ResolvedDistribution(strategy, placement, {name: device for device, name in logical.items()})
+    names = {name: device for device, name in logical.items()}
+    return ResolvedDistribution(strategy, placement, names, task=f"/task:{member.index}/" if member else "")
 
 
-class DeviceWatch:
-    """Collects the devices that TensorFlow places the nodes of its functions on, from `with` until `stop`."""
-
-    def __enter__(self) -> "DeviceWatch":
-        # TensorFlow publishes no way to ask where an executed function's nodes were placed.
-        from tensorflow.python.eager import context
-
-        context.enable_run_metadata()
-        self._is_watching = True
-        return self
-
-    def stop(self) -> set[tuple[str, str]]:
-        """Stops watching, and returns the full TensorFlow device name and the operation of each node."""
-        from tensorflow.python.eager import context
-
-        metadata = context.export_run_metadata()
-        context.disable_run_metadata()
-        self._is_watching = False
-        graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
-        return {(node.device, node.op) for graph in graphs for node in graph.node if node.device}
-
-    def verify(self, placed: Any, model: Any) -> None:
-        """Stops watching, and verifies the placement; see `verify_placement`."""
-        verify_placement(placed, model, self.stop())
-
-    def __exit__(self, *exception: object) -> None:
-        if self._is_watching:
-            self.stop()
-
-
-def watch() -> DeviceWatch:
-    """Returns what sees where a step runs."""
-    return DeviceWatch()
+watch = device_watch.watch
 
 
 def count_replicas() -> int:
@@ -136,6 +110,34 @@ def count_replicas() -> int:
     import tensorflow as tf
 
     return int(tf.distribute.get_strategy().num_replicas_in_sync)
+
+
+def lay_out(placed: Any, config: DistributionConfig, model: Any) -> Any:
+    """Lets a compiled model train over several workers, which its strategy does not by itself; see the protocol."""
+    if config.strategy == "multi_worker":
+        several_workers.fit_over_workers(model)
+    return placed
+
+
+def gather_figures(figures: Sequence[float]) -> list[list[float]]:
+    """Returns the figures of every worker."""
+    return several_workers.gather_figures(figures)
+
+
+def tells_exchange(placement: Placement) -> bool:
+    """Says whether sums over replicas have operations of their own: on one processor they are additions as others."""
+    return placement.num_workers > 1 or placement.cross_device_ops == "nccl"
+
+
+def trace_exchange(work: Callable[[], None]) -> float | None:
+    """Returns for how long this worker's devices were in collectives; None: the trace has none."""
+    import tensorflow as tf
+
+    from tfbench.backends.tensorflow import op_trace
+
+    found = [one for one in op_trace.trace(work).operations if _EXCHANGES.match(one.kind)]
+    num_devices = several_workers.count_devices() or len(tf.config.list_logical_devices("GPU")) or 1
+    return sum(one.end - one.start for one in found) * 1e-12 / num_devices if found else None
 
 
 def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, placement: Placement) -> ReplicaCheck:
@@ -156,43 +158,8 @@ def synchronize() -> None:
     """Waits until every visible device has finished what it was given; about 50 microseconds on a CPU."""
     import tensorflow as tf
 
-    tf.test.experimental.sync_devices()
-
-
-def verify_placement(resolved: ResolvedDistribution, model: Any, nodes: Iterable[tuple[str, str]]) -> None:
-    """Compares where the variables live and where the step ran with the devices of the placement.
-
-    Args:
-        resolved: What was resolved before the model was built.
-        model: The model, built.
-        nodes: Device and operation of each node of the executed training step, as of `DeviceWatch.stop`.
-
-    Raises:
-        MeasurementError: Variables or the step are elsewhere.
-    """
-    wanted = set(resolved.placement.devices)
-    variables = {
-        _short(name, resolved)
-        for v in [*model.variables, *model.optimizer.variables]
-        for name in _variable_devices(v.value)
-    }
-    # Random seeds of dropout and the like are integers, which TensorFlow keeps on the host.
-    trainable = [*model.trainable_variables, *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape)]
-    trained = {_short(name, resolved) for v in trainable for name in _variable_devices(v.value)}
-    if trained != wanted or not variables <= wanted | {HOST}:
-        raise MeasurementError(f"variables were placed on {_names(variables)}, asked for was {_names(wanted)}.")
-    stepped: dict[str, set[str]] = {}
-    for name, operation in nodes:
-        stepped.setdefault(_short(name, resolved), set()).add(operation)
-    if not wanted <= stepped.keys() or not stepped.keys() <= wanted | {HOST}:
-        raise MeasurementError(f"the training step ran on {_names(stepped)}, asked for was {_names(wanted)}.")
-    if HOST not in wanted:
-        strayed = {operation for operation in stepped.get(HOST, ()) if _COMPUTES.search(operation)}
-        if strayed:
-            raise MeasurementError(
-                f"{', '.join(sorted(strayed))} of the training step ran on {HOST}, asked for was {_names(wanted)}: "
-                "TensorFlow has no kernel for it there."
-            )
+    if not several_workers.synchronize():
+        tf.test.experimental.sync_devices()
 
 
 def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, ...]]:
@@ -227,6 +194,32 @@ def _choose(config: DistributionConfig) -> tuple[tuple[Device, ...], tuple[str, 
     return wanted, ()
 
 
+def _configure(devices: Sequence[Device]) -> dict[str, str]:
+    """Lets TensorFlow see these devices, and the host; returns the names that it will know them by."""
+    import tensorflow as tf
+
+    if devices[0].kind == "cpu":
+        physical = tf.config.list_physical_devices("CPU")[0]
+        num_logical = 1 + max(device.index for device in devices)
+        tf.config.set_logical_device_configuration(physical, [tf.config.LogicalDeviceConfiguration()] * num_logical)
+        # Off, a device that is not there is an error; on, TensorFlow would quietly take another, or hang.
+        tf.config.set_soft_device_placement(False)
+        return {str(device): f"/device:CPU:{device.index}" for device in devices}
+    physical_gpus = tf.config.list_physical_devices("GPU")
+    tf.config.set_visible_devices([physical_gpus[device.index] for device in devices], "GPU")
+    return {str(device): f"/device:GPU:{position}" for position, device in enumerate(devices)}
+
+
+def _start(devices: Sequence[Device]) -> ThreadPools | None:
+    """Starts the devices now: what they take is no memory of the model's. Returns the threads of those on the host."""
+    import tensorflow as tf
+
+    if devices[0].kind == "cpu":
+        return thread_pools.start_cpu_devices()
+    tf.config.list_logical_devices()
+    return None
+
+
 def _hardware_of(device: Device) -> str:
     import tensorflow as tf
 
@@ -254,18 +247,3 @@ def _build_strategy(config: DistributionConfig, names: list[str]) -> tuple[Any, 
         "reduction_to_one_device": tf.distribute.ReductionToOneDevice,
     }[chosen]
     return tf.distribute.MirroredStrategy(names, cross_device_ops=build()), chosen
-
-
-def _variable_devices(value: Any) -> list[str]:
-    """Returns the device of a variable, or of each of its copies under a strategy."""
-    return [copy.device for copy in getattr(value, "values", (value,))]
-
-
-def _short(name: str, resolved: ResolvedDistribution) -> str:
-    """Turns "/job:localhost/replica:0/task:0/device:GPU:0" into "gpu:2", by the machine's numbering."""
-    tail = name[name.rfind("/device:") :]
-    return resolved.logical_names.get(tail, tail.removeprefix("/device:").lower())
-
-
-def _names(devices: Iterable[str]) -> str:
-    return ", ".join(sorted(devices)) or "no device"

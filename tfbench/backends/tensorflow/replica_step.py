@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbench.backends.tensorflow.one_replica import Array, Gradients, inner_optimizer, updated_values
+from tfbench.backends.first_step import Array, Gradients
+from tfbench.backends.tensorflow.one_replica import inner_optimizer, updated_values
 from tfbench.backends.tensorflow.variables import copies_of, to_numpy, training_variables
 
 _GRADIENT = "tfbench_gradient_"
@@ -79,13 +80,14 @@ def do_step(model: Any, batch: Any) -> Step:
 
     Args:
         model: Compiled and built; changed by the step.
-        batch: Inputs and targets of all replicas.
+        batch: Inputs and targets of all replicas in this process.
     """
     strategy, optimizer = model.distribute_strategy, inner_optimizer(model)
+    own_replicas = replicas_of(strategy)
     places = {
         id(copy): (index, replica)
         for index, weight in enumerate(model.trainable_variables)
-        for replica, copy in enumerate(copies_of(weight))
+        for replica, copy in zip(own_replicas, copies_of(weight), strict=True)
     }
     recorded: dict[tuple[int, int], Any] = {}
     original_update, original_step = optimizer.update_step, model.train_step
@@ -105,6 +107,9 @@ def do_step(model: Any, batch: Any) -> Step:
     if model.optimizer is not optimizer:
         # It updates within a condition, out of which no gradient can be handed: here as if its gradients are finite.
         model.optimizer.apply = model.optimizer._stateful_handle_finite_grads
+    steps_per_execution = model.steps_per_execution
+    if strategy.cluster_resolver:  # several workers' loop does not end where there is no more to do
+        model.steps_per_execution = 1
     try:
         model.make_train_function(force=True)
         found = model.train_function(feed(strategy, batch))
@@ -112,11 +117,48 @@ def do_step(model: Any, batch: Any) -> Step:
         del optimizer.update_step, model.train_step
         if model.optimizer is not optimizer:
             del model.optimizer.apply
-        model.train_function = None
+        model.train_function, model.steps_per_execution = None, steps_per_execution
     return Step(
         {int(name.removeprefix(_GRADIENT)): value.numpy() for name, value in found.items()},
-        [updated_values(model, replica) for replica in range(strategy.num_replicas_in_sync)],
+        [updated_values(model, replica) for replica in range(len(own_replicas))],
     )
+
+
+def replicas_of(strategy: Any) -> range:
+    """Returns the numbers of the replicas of this process, among those of all workers."""
+    count = len(strategy.extended.worker_devices)
+    first = strategy.cluster_resolver.task_id * count if strategy.cluster_resolver else 0
+    return range(first, first + count)
+
+
+def gather(strategy: Any, batch: Any) -> list[Any]:
+    """Returns what the replicas of several workers are fed with, each its batch; all workers must ask for it at once.
+
+    Args:
+        strategy: Of several workers, each one replica.
+        batch: Inputs and targets of this one.
+    """
+    values = tf.nest.flatten(batch)
+    # Integers are gathered as what every way to do so takes.
+    wide = [value if value.dtype.is_floating else tf.cast(value, tf.int64) for value in values]
+
+    def give() -> Any:
+        return tf.distribute.get_replica_context().all_gather(wide, axis=0)
+
+    gathered = tf.function(lambda: strategy.run(give), autograph=False)()
+    count = strategy.num_replicas_in_sync
+    with tf.device("/cpu:0"):
+        parts = [tf.split(tf.cast(all_, own.dtype), count) for all_, own in zip(gathered, values, strict=True)]
+    return [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts, strict=True)]
+
+
+def all_workers(strategy: Any, is_so: bool) -> bool:
+    """Says whether something is so for all workers; all must ask for it at once."""
+    if not strategy.cluster_resolver:
+        return is_so
+    with strategy.scope():
+        count = strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(float(is_so)), axis=None)
+    return int(count) == int(strategy.num_replicas_in_sync)
 
 
 def feed(strategy: Any, batch: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.placed import Placed
 from tfbench.backends.resident_samples import is_own, require_in_memory, too_many_named
-from tfbench.backends.tensorflow import input_pipeline
+from tfbench.backends.tensorflow import gathering, input_pipeline
 from tfbench.backends.tensorflow.memory import explain_exhaustion
 from tfbench.backends.tensorflow.profiled_batches import strategy_of
 from tfbench.datasets.sources.splits import Splits
@@ -52,7 +52,7 @@ def build_resident_training(
             return tf.identity(tensor)
 
     with too_many_named(split, placed, explain_exhaustion):
-        take = input_pipeline.gather_from(split, place)
+        take = gathering.gather_from(split, place)
     build(model, _gather_batch(take, splits, tf.zeros([training.global_batch_size], tf.int64)))
     model.train_function = _compile(model, splits, take, training, strategy_of(placed))
     orders = input_pipeline.build_orders(

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfbench.records.run import ThreadPools
+from tfbench.records.placement import ThreadPools
 
 _INTER_OP = "tf_Compute"  # of a thread of the pool that operations are started on; the others bear no name of their own
 _INTRA_OP_VARIABLE = "TF_NUM_INTRAOP_THREADS"  # which TensorFlow reads where no number is set

@@ -2,17 +2,26 @@
 
 from typing import Any
 
+from tfbench.backends import one_device
 from tfbench.backends.one_device import OneDevice, hide_others, refuse_replicas, require_on
 from tfbench.backends.one_device import resolve as resolve_one
 from tfbench.errors import MeasurementError
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.records.placement import Member
 
 check_replicas = refuse_replicas
 require_as_one = refuse_replicas
 require_possible = hide_others
+lay_out, read_spread, leave = one_device.lay_out, one_device.read_spread, one_device.leave
+gather_figures, tells_exchange, trace_exchange = (
+    one_device.gather_figures,
+    one_device.tells_exchange,
+    one_device.trace_exchange,
+)
+lost_workers_named = one_device.lost_workers_named
 
 
-def resolve(config: DistributionConfig, training: TrainingConfig) -> OneDevice:
+def resolve(config: DistributionConfig, training: TrainingConfig, member: Member | None = None) -> OneDevice:
     """Resolves the device, which Keras computes on unless told otherwise; see the protocol.
 
     Raises:

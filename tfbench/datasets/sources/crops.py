@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tfbench.datasets.sources.order import OF_CROPS, draw_raw
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.records.part import WHOLE, Part
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,16 +32,19 @@ def draw_crops(step: int, spec: DatasetSpec, *, batch_size: int, seed: int) -> C
     )
 
 
-def crop_at_random(images: npt.NDArray[Any], spec: DatasetSpec, seed: int, step: int) -> npt.NDArray[Any]:
+def crop_at_random(
+    images: npt.NDArray[Any], spec: DatasetSpec, seed: int, step: int, part: Part = WHOLE
+) -> npt.NDArray[Any]:
     """Cuts a random part out of each image, and turns one in two left to right, where the data set says so.
 
     A function of the seed and the step alone.
 
     Args:
-        images: (batch, *stored_shape), of any type.
+        images: (batch, *stored_shape), of any type; those of the part.
         spec: Says what is cut and turned.
         seed: Of the training.
         step: Number of the batch.
+        part: Of the batch, that the images are: each is cut as in the whole of it.
 
     Returns:
         (batch, *input_shape).
@@ -48,10 +52,10 @@ def crop_at_random(images: npt.NDArray[Any], spec: DatasetSpec, seed: int, step:
     if not (spec.stored_shape or spec.mirrors):
         return images
     rows, columns = spec.input_shape[:2]
-    drawn = draw_crops(step, spec, batch_size=len(images), seed=seed)
-    taken = drawn.lefts[:, None] + np.arange(columns)
-    taken = np.where(drawn.turned[:, None], taken[:, ::-1], taken)
-    from_top = drawn.tops[:, None] + np.arange(rows)
+    drawn = draw_crops(step, spec, batch_size=len(images) * part.count, seed=seed)
+    taken = part.of(drawn.lefts)[:, None] + np.arange(columns)
+    taken = np.where(part.of(drawn.turned)[:, None], taken[:, ::-1], taken)
+    from_top = part.of(drawn.tops)[:, None] + np.arange(rows)
     cut: npt.NDArray[Any] = images[np.arange(len(images))[:, None, None], from_top[:, :, None], taken[:, None, :]]
     return cut
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfbench.datasets.sources import cache
 from tfbench.datasets.sources.splits import Split, Splits, allocate, is_plausible
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -39,13 +40,33 @@ def load(folder: Path, spec: DatasetSpec) -> Splits:
     Raises:
         DatasetError: A file is damaged, or is not MNIST.
     """
-    npz = folder / NPZ_FILE
-    arrays = _read_npz(npz) if npz.is_file() else {key: _read_pair(folder, *names) for key, names in IDX_FILES.items()}
-    train, test = (
-        _make_split(folder, spec, *arrays[key], count)
-        for key, count in (("train", spec.train_samples), ("test", spec.validation_samples))
+    counts = {"train": spec.train_samples, "test": spec.validation_samples}
+
+    def decode() -> cache.Decoded:
+        npz = folder / NPZ_FILE
+        pairs = (
+            _read_npz(npz) if npz.is_file() else {key: _read_pair(folder, *names) for key, names in IDX_FILES.items()}
+        )
+        return cache.Decoded(
+            splits={key: _make_split(folder, spec, *pairs[key], wanted) for key, wanted in counts.items()}
+        )
+
+    found = cache.load(lambda: _find_origin(folder), decode)
+    return Splits(
+        spec=spec,
+        train=found.splits["train"],
+        validation=found.splits["test"],
+        source=f"publisher's files, {folder}",
+        cache=found.cache,
     )
-    return Splits(spec=spec, train=train, validation=test, source=f"publisher's files, {folder}")
+
+
+def _find_origin(folder: Path) -> cache.Origin | None:
+    """Returns what the arrays are made of; None where files are not packed, which are read faster than checked."""
+    npz = folder / NPZ_FILE
+    found = [npz] if npz.is_file() else [_find_idx(folder, name) for names in IDX_FILES.values() for name in names]
+    files = [path for path in found if path and path.suffix in (".npz", ".gz")]
+    return cache.origin_of("mnist", "publisher's files", folder, files) if len(files) == len(found) else None
 
 
 def _make_split(folder: Path, spec: DatasetSpec, images: Any, labels: Any, wanted: int) -> Split:

@@ -69,6 +69,7 @@ class Splits:
     notes: tuple[str, ...] = ()  # what a reader of the figures must know of the data
     test: Split | RecordSplit | None = None
     mean: npt.NDArray[np.float32] | None = None
+    cache: str = ""  # whether the samples were decoded before, as of `sources/cache.py`; "": they are not kept there
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -83,6 +84,13 @@ def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def copy_aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns the values of an array in memory such as `allocate` gives."""
+    copy = allocate(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def mean_of(inputs: npt.NDArray[Any], spec: DatasetSpec) -> npt.NDArray[np.float32] | None:

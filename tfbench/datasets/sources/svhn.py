@@ -1,13 +1,14 @@
 """SVHN's cropped digits, as their publisher or tensorflow-datasets holds them, split into training and validation."""
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tfbench.datasets.sources import cache
 from tfbench.datasets.sources.splits import Split, allocate
-from tfbench.datasets.sources.tfds import count_samples, describe_source, load_split, open_tfds
+from tfbench.datasets.sources.tfds_arrays import Prepared, load_splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
@@ -31,10 +32,14 @@ class Source(Protocol):
         """Returns a part's name in messages."""
 
     def count(self, part: str) -> int:
-        """Returns how many images a part holds, without loading them."""
+        """Returns how many images a part holds."""
 
     def read(self, part: str) -> tuple[Images, Labels]:
         """Returns images (count, rows, columns, 3), in any layout of memory, and labels 0 to 9."""
+
+    @property
+    def cache(self) -> str:
+        """What came of the cache, for the parts that were read."""
 
 
 def find_source(data_dir: str | None) -> Source:
@@ -53,7 +58,27 @@ def find_source(data_dir: str | None) -> Source:
                     f"Fetch {' and '.join(missing)}, too."
                 )
             return MatFiles(folder)
-    return TfdsParts(open_tfds("svhn_cropped", data_dir, host="http://ufldl.stanford.edu", accepted=_ACCEPTED))
+    return load_prepared("svhn_cropped", data_dir)
+
+
+def load_prepared(name: str, data_dir: str | None) -> Source:
+    """Loads what tensorflow-datasets prepared.
+
+    Raises:
+        DatasetError: It is missing and cannot be fetched, or damaged.
+    """
+    spec = DatasetSpec(
+        input_shape=IMAGE_SHAPE,
+        input_dtype="uint8",
+        target_shape=(),
+        num_classes=10,
+        train_samples=0,
+        validation_samples=0,
+    )
+    counts = dict.fromkeys(FILES)
+    return TfdsParts(
+        load_splits(name, spec, data_dir, counts=counts, host="http://ufldl.stanford.edu", accepted=_ACCEPTED)
+    )
 
 
 def require_counts(source: Source, expected: dict[str, int]) -> None:
@@ -144,36 +169,32 @@ def _choose(labels: Labels, per_class: int, rng: np.random.Generator, where: str
 
 
 class TfdsParts:
-    """The parts as tensorflow-datasets prepared them."""
+    """The parts as tensorflow-datasets prepared them, loaded whole."""
 
-    def __init__(self, builder: Any) -> None:
-        self._builder = builder
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
 
     @property
     def description(self) -> str:
         """Where, for people."""
-        return describe_source(self._builder)
+        return self._prepared.source
+
+    @property
+    def cache(self) -> str:
+        """What came of the cache."""
+        return self._prepared.cache
 
     def where(self, part: str) -> str:
         """Returns a part's name in messages."""
-        return f"{self._builder.data_dir}, split {part}"
+        return f"{self._prepared.folder}, split {part}"
 
     def count(self, part: str) -> int:
         """Returns how many images a part holds."""
-        return count_samples(self._builder, part)
+        return self._prepared.splits[part].num_samples
 
     def read(self, part: str) -> tuple[Images, Labels]:
-        """Loads a part whole."""
-        count = self.count(part)
-        spec = DatasetSpec(
-            input_shape=IMAGE_SHAPE,
-            input_dtype="uint8",
-            target_shape=(),
-            num_classes=10,
-            train_samples=count,
-            validation_samples=0,
-        )
-        split = load_split(self._builder, part, spec)
+        """Returns a part."""
+        split = self._prepared.splits[part]
         return split.inputs, split.targets
 
 
@@ -184,6 +205,7 @@ class MatFiles:
         self._paths = {part: folder / name for part, name in FILES.items()}
         self._folder = folder
         self._counts = {part: _count_images(path) for part, path in self._paths.items()}
+        self._found: set[str] = set()
 
     @property
     def description(self) -> str:
@@ -199,10 +221,28 @@ class MatFiles:
         return self._counts[part]
 
     def read(self, part: str) -> tuple[Images, Labels]:
-        """Loads a file whole; the images are in its own layout, which is the reverse of the usual one."""
+        """Loads a file whole; decoded, images are in its own layout, which is the reverse of the usual one."""
+        path, folder = self._paths[part], self._folder
+
+        def find_origin() -> cache.Origin | None:
+            return cache.origin_of("svhn", "publisher's files", folder, [path], part=part, reader="scipy")
+
+        def decode() -> cache.Decoded:
+            images, labels = self._decode(path)
+            return cache.Decoded(splits={part: Split(inputs=images, targets=labels, num_samples=len(labels))})
+
+        found = cache.load(find_origin, decode)
+        self._found.add(found.cache)
+        return found.splits[part].inputs, found.splits[part].targets
+
+    @property
+    def cache(self) -> str:
+        """What came of the cache."""
+        return "; ".join(sorted(self._found))
+
+    def _decode(self, path: Path) -> tuple[Images, Labels]:
         import scipy.io
 
-        path = self._paths[part]
         try:
             arrays = scipy.io.loadmat(path, variable_names=["X", "y"])
         except Exception as error:  # scipy raises what its parser and zlib do

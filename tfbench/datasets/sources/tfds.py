@@ -1,4 +1,4 @@
-"""Reads a classification data set that tensorflow-datasets has prepared, or has it fetched."""
+"""Opens a classification data set that tensorflow-datasets has prepared, or has it fetched; streams its splits."""
 
 import contextlib
 import os
@@ -12,46 +12,14 @@ from typing import Any
 
 from tfbench.datasets.sources import tfrecords
 from tfbench.datasets.sources.image_files import read_named
-from tfbench.datasets.sources.splits import RecordSplit, Split, Splits, is_plausible, mean_of
+from tfbench.datasets.sources.splits import RecordSplit
 from tfbench.errors import DatasetError
-from tfbench.recipe.dataset_spec import DatasetSpec
 
 REACH_SECONDS = 8  # for the publisher's host to answer anything at all
 NAME_FORM = "NAME or NAME/CONFIG, either with :VERSION, such as imagenet2012:5.1.0"
 
 _NAME = r"[A-Za-z]\w*(/[\w+.-]+)?(:[\d.*]+)?"
 _FEATURES = "tensorflow_datasets.core.features."  # where its own classes are
-
-
-def load_tfds(
-    name: str,
-    spec: DatasetSpec,
-    data_dir: str | None,
-    *,
-    splits: tuple[str, str],
-    host: str,
-    accepted: str | None = None,
-) -> Splits:
-    """Loads two splits of a tfds data set whole, in their stored type.
-
-    Args:
-        name: tfds's name of the data set.
-        spec: What the data must look like; its mean, if it has one, is taken of the training split.
-        data_dir: tfds's folder, or None for its default.
-        splits: Names of the training and of the validation split.
-        host: As of `open_tfds`.
-        accepted: As of `open_tfds`.
-
-    Raises:
-        DatasetError: The folder does not exist, the data is missing and cannot be fetched, or it is damaged.
-    """
-    builder = open_tfds(name, data_dir, host=host, accepted=accepted)
-    for split, wanted in zip(splits, (spec.train_samples, spec.validation_samples), strict=True):
-        require_count(builder, split, wanted, "Remove it and prepare it again.")
-    train, validation = (load_split(builder, split, spec) for split in splits)
-    return Splits(
-        spec=spec, train=train, validation=validation, source=describe_source(builder), mean=mean_of(train.inputs, spec)
-    )
 
 
 def open_tfds(name: str, data_dir: str | None, *, host: str | None, accepted: str | None = None) -> Any:
@@ -165,31 +133,6 @@ def count_classes(builder: Any) -> int:
     return int(label.num_classes)
 
 
-def load_split(builder: Any, split: str, spec: DatasetSpec) -> Split:
-    """Loads a split of images and labels whole, in order.
-
-    Raises:
-        DatasetError: It is damaged, or not what `spec` says.
-    """
-    import tensorflow_datasets as tfds
-
-    where = f"{builder.data_dir}, split {split}"
-    require_features(builder, ("image", "label"))
-    with _damage_told(builder, split):
-        _require_files(builder, split)
-        arrays = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1, shuffle_files=False))
-    loaded = Split(inputs=arrays["image"], targets=arrays["label"], num_samples=len(arrays["image"]))
-    expected = count_samples(builder, split)
-    if loaded.num_samples != expected:
-        raise DatasetError(
-            f"data set {builder.name}: {where}: expected {expected} samples, found {loaded.num_samples}."
-        )
-    problem = is_plausible(loaded, spec)
-    if problem:
-        raise DatasetError(f"data set {builder.name}: {where}: {problem}.")
-    return loaded
-
-
 def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> RecordSplit:
     """Returns a split of images and labels that is read as it is used, never whole.
 
@@ -207,8 +150,8 @@ def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> Reco
         return read_named(name, lambda: decode(contents))
 
     config = tfds.ReadConfig(try_autocache=False, add_tfds_id=True)
-    with _damage_told(builder, split):
-        files = _require_files(builder, split)
+    with damage_told(builder, split):
+        files = require_files(builder, split)
         records = builder.as_dataset(
             split=split, shuffle_files=False, read_config=config, decoders={"image": tfds.decode.SkipDecoding()}
         ).map(lambda record: (record["tfds_id"], record["image"], record["label"]))
@@ -218,10 +161,20 @@ def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> Reco
 
 
 def describe_source(builder: Any) -> str:
-    """Returns where prepared data is, for people."""
-    full_name = builder.info.full_name  # name/version, or name/config/version: folders in tfds's own
-    root = Path(builder.data_dir).parents[full_name.count("/")]
-    return f"tfds {full_name.rpartition('/')[0]} {builder.info.version}, {root}"
+    """Returns what prepared data is and where, for people."""
+    full_name = builder.info.full_name
+    return describe(full_name, Path(builder.data_dir).parents[full_name.count("/")])
+
+
+def describe(full_name: str, root: Path) -> str:
+    """Returns what prepared data is and where, for people.
+
+    Args:
+        full_name: name/version, or name/config/version: folders in tfds's own.
+        root: tfds's own.
+    """
+    name, _, version = full_name.rpartition("/")
+    return f"tfds {name} {version}, {root}"
 
 
 def _require_reachable(host: str, name: str, folder: str, ways_out: str) -> None:
@@ -279,7 +232,7 @@ def _own_features_only() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _damage_told(builder: Any, split: str) -> Iterator[None]:
+def damage_told(builder: Any, split: str) -> Iterator[None]:
     """Turns whatever reading a split raises into a message that names data set, file and remedy.
 
     Raises:
@@ -289,7 +242,7 @@ def _damage_told(builder: Any, split: str) -> Iterator[None]:
         yield
     except Exception as error:  # damaged records surface as TensorFlow errors of several kinds, tfds adds its own
         try:
-            files = _list_files(builder, split)
+            files = list_files(builder, split)
         except ValueError:  # the description has no names for them
             files = ()
         reason = str(error) if isinstance(error, DatasetError) else tfrecords.explain(error, files)
@@ -298,12 +251,18 @@ def _damage_told(builder: Any, split: str) -> Iterator[None]:
         ) from error
 
 
-def _list_files(builder: Any, split: str) -> tuple[str, ...]:
+def list_files(builder: Any, split: str) -> tuple[str, ...]:
+    """Returns the files of records of a split."""
     return tuple(str(path) for path in builder.info.splits[split].filepaths)
 
 
-def _require_files(builder: Any, split: str) -> tuple[str, ...]:
-    files = _list_files(builder, split)
+def require_files(builder: Any, split: str) -> tuple[str, ...]:
+    """Returns the files of records of a split, once they are all there and none is too short for what it should hold.
+
+    Raises:
+        DatasetError: One is not.
+    """
+    files = list_files(builder, split)
     if problem := tfrecords.find_unusable(files, builder.info.splits[split].num_bytes):
         raise DatasetError(problem)
     return files

@@ -6,21 +6,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.energy import energy_parts, energy_per_epoch, has_energy, samples_per_joule
+from tfbench.analysis.comparison.hosts import machine_of
+from tfbench.analysis.comparison.machine_ranking import compare_machines
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
+from tfbench.report.comparison.machines import machines_json
 from tfbench.report.comparison.references import describe_match, name_reference, reference_markdown, references_json
 from tfbench.report.comparison.scaling import scaling_json
 from tfbench.report.comparison.speeds import speed_text, speedup_json, speedup_text
-from tfbench.report.formats import wrap
+from tfbench.report.formats import format_number, wrap
 from tfbench.report.text_table import fits, table_lines
 from tfbench.wording import count, csv_cell, markdown_text
 
 FORMAT_VERSION = 1
 _ARM = "arm"
+_JOULE = "samples/J"
 _FIGURES = (
     *("num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"),
-    *("speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason"),
+    *("speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason", "machine"),
 )
 
 
@@ -92,6 +97,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "judgement": entry.speedup.judgement if entry.speedup else None,
             "suggested": entry.speedup.is_suggested if entry.speedup else None,
             "reason": entry.reason,
+            "machine": machine_of(entry.runs[0]) if entry.runs else None,
         }
         for row in comparison.rows
         for entry in row.entries.values()
@@ -110,7 +116,7 @@ def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:
         setting = [format_value(pair.setting.get(key)) if pair else None for key in comparison.keys]
         sizes = [figures.get("num_parameters"), (comparison.own_settings or {}).get(BATCH_KEY)]
         name = f"published: {name_reference(match.reference)}"
-        yield [*setting, *sizes, name, "PUBLISHED", speed, *[None] * 8, describe_match(match)]
+        yield [*setting, *sizes, name, "PUBLISHED", speed, *[None] * 8, describe_match(match), None]
 
 
 def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
@@ -118,7 +124,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
 
     "estimator" says what the speed of an entry is of those of its runs.
     """
-    scaling = find_scaling(comparison)
+    scaling, machines = find_scaling(comparison), compare_machines(comparison)
     return {
         "format_version": FORMAT_VERSION,
         "recipes": list(comparison.recipes),
@@ -137,6 +143,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
             for row in comparison.rows
         ],
         "scaling": scaling_json(scaling) if scaling else None,
+        "machines": machines_json(machines) if machines else None,  # of several
         "reference": references_json(comparison),
         "verdict": list(verdict),
         "unreadable": dict(comparison.unreadable),  # runs that are left out: id to why
@@ -147,6 +154,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     interval, speedup = entry.interval, entry.speedup
     return {
         "arm": entry.arm,
+        "machine": machine_of(entry.runs[0]) if entry.runs else None,
         "global_batch_size": entry.global_batch_size,
         "outcome": entry.outcome,
         "reason": entry.reason,
@@ -156,6 +164,9 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         else {"low": interval.low, "high": interval.high, "method": interval.method},
         "runs": [{"run_id": run.run_id, "samples_per_second": run.speed} for run in entry.runs],
         "speedup": speedup_json(speedup) if speedup else None,
+        "samples_per_joule": samples_per_joule(entry),
+        "energy_joules_per_epoch": energy_per_epoch(entry),
+        "energy_parts": list(energy_parts(entry)),
         "unequal": [{"name": one.name, "baseline": one.a, "arm": one.b} for one in entry.unequal],
     }
 
@@ -163,14 +174,17 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
 def table_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Returns the table's header and rows as texts; the first columns are `comparison.keys`."""
     baseline, *others = _list_arms(comparison)
-    header = [*map(_short, comparison.keys), "parameters", f"{baseline}, samples/s"]
+    shows_energy = has_energy(comparison)
+    energy = [_JOULE] if shows_energy else []
+    header = [*map(_short, comparison.keys), "parameters", f"{baseline}, samples/s", *energy]
     for arm in others:
-        header += [f"{arm}, samples/s", "speed-up"]
+        header += [f"{arm}, samples/s", "speed-up", *energy]
     rows = []
     for row in comparison.rows:
-        cells = [*_setting_cells(row, comparison), speed_text(row.entries[baseline])]
+        speed, _, *joules = _figures(row.entries[baseline], shows_energy=shows_energy)
+        cells = [*_setting_cells(row, comparison), speed, *joules]
         for arm in others:
-            cells += _figures(row.entries[arm])
+            cells += _figures(row.entries[arm], shows_energy=shows_energy)
         rows.append(cells)
     return header, rows
 
@@ -178,22 +192,34 @@ def table_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
 def _stacked_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Returns the same with a row an arm, the setting in the first of them alone."""
     arms = _list_arms(comparison)
-    header = [*map(_short, comparison.keys), "parameters", _ARM, "samples/s", "speed-up"]
+    shows_energy = has_energy(comparison)
+    energy = [_JOULE] if shows_energy else []
+    header = [*map(_short, comparison.keys), "parameters", _ARM, "samples/s", "speed-up", *energy]
     rows = []
     for row in comparison.rows:
         setting = _setting_cells(row, comparison)
         for arm in arms:
-            rows.append([*(setting if arm == arms[0] else [""] * len(setting)), arm, *_figures(row.entries[arm])])
+            figures = _figures(row.entries[arm], shows_energy=shows_energy)
+            rows.append([*(setting if arm == arms[0] else [""] * len(setting)), arm, *figures])
     return header, rows
 
 
 def _headed_lines(comparison: Comparison, width: int) -> list[str]:
     """Returns lines below headings; an arm whose name leaves no room for its figures has them on the next line."""
     arms = _list_arms(comparison)
-    lines = wrap(f"Samples/s{f', and the speed-up over {arms[0]}' if arms[1:] else ''}", width)
-    figures = {(index, arm): _figures(row.entries[arm]) for index, row in enumerate(comparison.rows) for arm in arms}
-    size = max((len(speed) for speed, _ in figures.values()), default=0)
-    texts = {place: f"{speed:>{size}}  {speedup}".rstrip() for place, (speed, speedup) in figures.items()}
+    shows_energy = has_energy(comparison)
+    energy = f", and {_JOULE}" if shows_energy else ""
+    lines = wrap(f"Samples/s{f', and the speed-up over {arms[0]}' if arms[1:] else ''}{energy}", width)
+    figures = {
+        (index, arm): _figures(row.entries[arm], shows_energy=shows_energy)
+        for index, row in enumerate(comparison.rows)
+        for arm in arms
+    }
+    size = max((len(speed) for speed, *_ in figures.values()), default=0)
+    texts = {
+        place: "  ".join([f"{speed:>{size}}", *filter(None, others)]).rstrip()
+        for place, (speed, *others) in figures.items()
+    }
     label_width = max(map(len, arms))
     usual = _usual_values(comparison)
     lines += wrap(f"Unless said otherwise: {describe_setting(usual)}", width) if usual else []
@@ -231,8 +257,15 @@ def _setting_cells(row: Row, comparison: Comparison) -> list[str]:
     return [*(format_value(row.setting.get(key)) for key in comparison.keys), parameters]
 
 
-def _figures(entry: Entry) -> list[str]:
-    return [speed_text(entry), speedup_text(entry)]
+def _figures(entry: Entry, *, shows_energy: bool) -> list[str]:
+    figures = [speed_text(entry), speedup_text(entry)]
+    return [*figures, _energy_text(entry)] if shows_energy else figures
+
+
+def _energy_text(entry: Entry) -> str:
+    """Returns what a joule trains, and of which parts of the machine that joule is: "31.4 (package)"."""
+    value = samples_per_joule(entry)
+    return "" if value is None else f"{format_number(value)} ({', '.join(energy_parts(entry))})"
 
 
 def _short(key: str) -> str:

@@ -3,13 +3,19 @@
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Entry
-from tfbench.analysis.comparison.scaling import Estimate, Scaling, ScalingPoint
+from tfbench.analysis.comparison.scaling import Estimate, Place, Scaling, ScalingPoint
+from tfbench.records.scaling import Mode
+from tfbench.report.comparison.references import name_reference
 from tfbench.report.comparison.speeds import outcome_word, speed_text, speedup_text
 from tfbench.report.formats import TEXT_WIDTH, wrap
 from tfbench.report.text_table import fitting_lines
 
+PUBLISHED_TITLE = "Published for the recipe, over one device of the same source"
+PUBLISHED_OF = "of other hardware"
 _COLUMNS = (
     "replicas",
+    "devices",
+    "mode",
     "batch",
     "samples/s",
     "expected",
@@ -19,44 +25,97 @@ _COLUMNS = (
     "ideal",
     "lost",
     "gradients",
+    "exchanged",
+    "compiled",
+    "held",
+    "collectives",
     "input",
 )
-_LESS_IMPORTANT = ("input", "gradients", "ideal", "lost", "batch", "expected", "step ms")
+_LESS_IMPORTANT = (
+    "input",
+    "held",
+    "collectives",
+    "gradients",
+    "ideal",
+    "lost",
+    "batch",
+    "expected",
+    "compiled",
+    "step ms",
+    "exchanged",
+)
 _OF_HARDWARE = ("expected", "efficiency", "ideal", "lost")  # columns that say something of hardware that is added
+_MODES: dict[Mode, str] = {
+    "data": "each device has a copy of the network and its part of the batch.",
+    "workers": "each device has a copy of the network, its part of the batch and a process of its own.",
+    "model": "each device has its part of the weights that are cut, and the whole batch, so that what is not cut is "
+    "computed on every one.",
+    "hybrid": "each device has its part of both, so that layers that are cut are computed by all for all samples.",
+}
+_OF_REPLICAS, _OF_MODES = ("replicas", "gradients"), ("devices", "mode", "exchanged", "compiled", "held")
 
 
 def scaling_title(scaling: Scaling) -> str:
     """Returns which kind of scaling it is, and of which batch."""
     samples = f"{scaling.batch_size:,} samples a step"
     if scaling.kind == "weak":
-        return f"Weak scaling: {samples} for each replica, so that the global batch grows with them"
-    return f"Strong scaling: {samples} in every arm, divided among the replicas"
+        what = "replica" if scaling.has_replicas else "device"
+        return f"Weak scaling: {samples} for each {what}, so that the global batch grows with them"
+    shared = ", divided among the replicas" if scaling.has_replicas else ", shared in several modes"
+    return f"Strong scaling: {samples} in every arm{shared}"
 
 
 def scaling_cells(scaling: Scaling) -> tuple[list[str], list[list[str]]]:
-    """Returns header and rows as texts, by number of replicas; where these share cores, nothing is expected of them."""
-    rows = {point.num_replicas: _cells(point) for point in scaling.points}
-    rows |= {count: _missing_cells(count, entry) for count, entry in scaling.missing.items()}
-    header = [name for name in _COLUMNS if not scaling.shares_cores or name not in _OF_HARDWARE]
-    return header, [[rows[count].get(name, "-") for name in header] for count in sorted(rows)]
+    """Returns header and rows as texts, by number of devices and mode; where these share cores, nothing is expected."""
+    rows = {point.place: _cells(point) for point in scaling.points}
+    rows |= {place: _missing_cells(place, entry) for place, entry in scaling.missing.items()}
+    left_out = (_OF_MODES if scaling.has_replicas else _OF_REPLICAS) + (_OF_HARDWARE if scaling.shares_cores else ())
+    if all(point.transfer_share is None for point in scaling.points):
+        left_out += ("collectives",)
+    header = [name for name in _COLUMNS if name not in left_out]
+    ordered = sorted(rows, key=lambda place: place.order)
+    return header, [[rows[place].get(name, "-") for name in header] for place in ordered]
+
+
+def published_cells(scaling: Scaling) -> tuple[list[str], list[list[str]]]:
+    """Returns header and rows of the speed-ups that were published for the recipe."""
+    rows = [
+        [str(one.num_devices), str(one.num_devices), f"{one.speedup:.2f}", name_reference(one.reference)]
+        for one in scaling.published
+    ]
+    return ["devices", "expected", "speed-up", PUBLISHED_OF], rows
 
 
 def scaling_notes(scaling: Scaling) -> list[str]:
     """Returns what must be known to read the table."""
+    one = "replica" if scaling.has_replicas else "device"
     of_hardware = (
-        "Expected: as many times the speed of one replica; efficiency: the share of it that was reached. Ideal: a step "
+        f"Expected: as many times the speed of one {one}; efficiency: the share of it that was reached. Ideal: a step "
         "at that speed, in ms. Lost: ms that one was measured to take beyond it; what they go to is not told apart."
     )
     if scaling.shares_cores:
         of_hardware = (
-            "The replicas share the cores of one processor: none adds hardware, so no speed-up is expected, and "
+            f"The {one}s share the cores of one processor: none adds hardware, so no speed-up is expected, and "
             "nothing here is a statement about more hardware."
         )
+    of_input = "Input: what the input pipeline alone takes, as a share of the step."
+    if any(point.transfer_share is not None for point in scaling.points):
+        of_input += (
+            " Collectives: the share of a step that was spent in them, devices of a process waiting for each other "
+            "included, as traced after the training."
+        )
+    if scaling.has_replicas:
+        return [
+            of_hardware,
+            "Batch: samples of a step for each replica. Step: of all replicas, in ms. Gradients: what replicas "
+            f"exchange in a step, computed, 4 bytes for each weight that is trained. {of_input}",
+        ]
     return [
         of_hardware,
-        "Batch: samples of a step for each replica. Step: of all replicas, in ms. Gradients: what replicas "
-        "exchange in a step, computed, 4 bytes for each weight that is trained. Input: what the input pipeline alone "
-        "takes, as a share of the step.",
+        " ".join(f"Mode {mode}: {_MODES[mode]}" for mode in scaling.modes),
+        "Batch: samples of a step for each device. Exchanged: the results that devices exchange in a step, computed "
+        "from the layout. Compiled: those of the collective operations in the compiled step. Held: weights and the "
+        f"optimizer's variables on a device. {of_input}",
     ]
 
 
@@ -68,10 +127,13 @@ def scaling_lines(scaling: Scaling, width: int, legend: str = "") -> list[str]:
         width: Characters of a line.
         legend: What the signs mean; "": that is said elsewhere.
     """
-    table = fitting_lines(*scaling_cells(scaling), width, drop=_LESS_IMPORTANT)
+    table = fitting_lines(*scaling_cells(scaling), width, left=["mode"], drop=_LESS_IMPORTANT)
     width = min(width, TEXT_WIDTH)
     notes = [*scaling_notes(scaling), *([legend] if legend else [])]
-    return [*table, "", *(line for note in notes for line in wrap(note, width))]
+    lines = [*table, "", *(line for note in notes for line in wrap(note, width))]
+    if scaling.published:
+        lines += ["", PUBLISHED_TITLE, *fitting_lines(*published_cells(scaling), width, left=[PUBLISHED_OF])]
+    return lines
 
 
 def scaling_json(scaling: Scaling) -> dict[str, Any]:
@@ -80,35 +142,63 @@ def scaling_json(scaling: Scaling) -> dict[str, Any]:
         "kind": scaling.kind,
         "batch_size": scaling.batch_size,
         "shares_cores": scaling.shares_cores,
+        "modes": list(scaling.modes),
         "points": [_point_json(point) for point in scaling.points],
         "missing": [
-            {"num_replicas": count, "arm": entry.arm, "outcome": entry.outcome, "reason": entry.reason}
-            for count, entry in sorted(scaling.missing.items())
+            {
+                "num_devices": place.num_devices,
+                "mode": place.mode,
+                "arm": entry.arm,
+                "outcome": entry.outcome,
+                "reason": entry.reason,
+            }
+            for place, entry in sorted(scaling.missing.items(), key=lambda item: item[0].order)
+        ],
+        "published": [
+            {
+                "num_devices": one.num_devices,
+                "expected_speedup": one.num_devices,
+                "speedup": one.speedup,
+                "reference": one.reference,
+            }
+            for one in scaling.published
         ],
     }
 
 
 def _cells(point: ScalingPoint) -> dict[str, str]:
-    is_one = point.num_replicas == 1
-    exchanged, share = point.exchanged_bytes, point.input_share
+    is_one, share = point.mode is None, point.input_share
+    exchanged = "-" if is_one else _mebibytes(point.exchanged_bytes)
     return {
-        "replicas": str(point.num_replicas),
+        "replicas": str(point.num_devices),
+        "devices": str(point.num_devices),
+        "mode": point.mode or "-",
         "batch": f"{point.per_replica_batch_size:,}",
         "samples/s": speed_text(point.entry),
-        "expected": f"{point.num_replicas}",
+        "expected": f"{point.num_devices}",
         "speed-up": "1" if is_one else speedup_text(point.entry),
         "efficiency": "100 %" if is_one else _percent(point.efficiency),
         "step ms": _milliseconds(point.step_seconds),
         "ideal": _milliseconds(point.ideal_step_seconds),
         "lost": "-" if is_one else _milliseconds(point.lost_seconds),
-        "gradients": "-" if exchanged is None or is_one else f"{exchanged / 2**20:.3g} MiB",
+        "gradients": exchanged,
+        "exchanged": exchanged,
+        "compiled": _mebibytes(point.collective_bytes),
+        "held": _mebibytes(point.state_bytes),
+        "collectives": "-" if point.transfer_share is None else f"{100 * point.transfer_share:.0f} %",
         "input": "-" if share is None else f"{100 * share:.0f} %",
     }
 
 
-def _missing_cells(count: int, entry: Entry) -> dict[str, str]:
+def _missing_cells(place: Place, entry: Entry) -> dict[str, str]:
     word = outcome_word(entry) if entry.speed is None else "unequal"
-    return {"replicas": str(count), "samples/s": word, "expected": str(count)}
+    number = str(place.num_devices)
+    named = {"replicas": number, "devices": number, "mode": place.mode or "-"}
+    return named | {"samples/s": word, "expected": number}
+
+
+def _mebibytes(num_bytes: float | None) -> str:
+    return "-" if num_bytes is None else f"{num_bytes / 2**20:.3g} MiB"
 
 
 def _percent(estimate: Estimate | None) -> str:
@@ -125,12 +215,14 @@ def _milliseconds(seconds: float | None) -> str:
 
 def _point_json(point: ScalingPoint) -> dict[str, Any]:
     return {
+        "num_devices": point.num_devices,
+        "mode": point.mode,
         "num_replicas": point.num_replicas,
         "arm": point.entry.arm,
         "global_batch_size": point.global_batch_size,
         "per_replica_batch_size": point.per_replica_batch_size,
         "samples_per_second": point.entry.speed,
-        "expected_speedup": point.num_replicas if point.adds_hardware else None,
+        "expected_speedup": point.num_devices if point.adds_hardware else None,
         "speedup": point.speedup._asdict(),
         "judgement": point.judgement,
         "efficiency": point.efficiency._asdict() if point.efficiency else None,
@@ -138,5 +230,9 @@ def _point_json(point: ScalingPoint) -> dict[str, Any]:
         "ideal_step_seconds": point.ideal_step_seconds,
         "lost_seconds": point.lost_seconds,
         "exchanged_bytes": point.exchanged_bytes,
+        "collective_bytes": point.collective_bytes,
+        "state_bytes": point.state_bytes,
+        "transfer_share": point.transfer_share,
+        "waiting_share": point.waiting_share,
         "input_share": point.input_share,
     }

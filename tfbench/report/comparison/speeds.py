@@ -15,7 +15,7 @@ _MEANINGS = {
     MARKS["no measurable difference"]: "no measurable difference",
     MARKS["too noisy to tell"]: "too noisy to tell",
     SUGGESTED: "a hint only: its own interval excludes 1",
-    MARKS["not judged"]: "one run each: not judged",
+    MARKS["not judged"]: "a single run: not judged",
 }
 _MEANS = "Speeds are geometric means over processes"
 _INTERVALS = "intervals are 95 % for one setting, those of speed-ups by the scatter of all"

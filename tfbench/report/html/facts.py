@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.records.machine import Environment
+from tfbench.records.machine import Environment, Gpu
 from tfbench.report.formats import format_bytes
 from tfbench.wording import count
 
@@ -16,6 +16,17 @@ def group_cautions(runs: Sequence[RunBrief]) -> list[tuple[str, int]]:
         for caution in run.cautions:
             found.setdefault(re.sub(r"\d[\d.,]*", "#", caution), (caution, set()))[1].add(run.run_id)
     return sorted(((caution, len(ids)) for caution, ids in found.values()), key=lambda entry: -entry[1])
+
+
+def describe_gpu(gpu: Gpu) -> str:
+    """Returns a GPU with its memory, driver and power limit, as far as they are known."""
+    parts = [
+        gpu.name,
+        format_bytes(gpu.memory_bytes) if gpu.memory_bytes else "",
+        f"driver {gpu.driver}" if gpu.driver else "",
+        f"limit {gpu.power_limit_watts:g} W" if gpu.power_limit_watts else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
@@ -36,11 +47,7 @@ def describe_environment(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "memory limit", "" if e.memory_limit_bytes is None else format_bytes(e.memory_limit_bytes)
     yield "scheduling", "" if e.niceness is None else f"{e.scheduling_policy}, niceness {e.niceness}"
     for gpu in e.gpus:
-        parts = [
-            format_bytes(gpu.memory_bytes) if gpu.memory_bytes else "",
-            f"driver {gpu.driver}" if gpu.driver else "",
-        ]
-        yield "GPU", ", ".join(part for part in (gpu.name, *parts) if part)
+        yield "GPU", describe_gpu(gpu)
     yield "system", f"{e.os}, Python {e.python}"
     beside = [("CUDA", e.tensorflow_cuda), ("cuDNN", e.tensorflow_cudnn)]
     libraries = [f"{name} {version}" for name, version in beside if version]

@@ -8,19 +8,28 @@ from typing import Any
 from tfbench import __version__
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, arm_of
+from tfbench.analysis.comparison.machine_ranking import MachineComparison, compare_machines
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
+from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, list_cells
 from tfbench.report.commands import fold_command
 from tfbench.report.comparison.comparison import table_cells
 from tfbench.report.comparison.plots import median_ledgers
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_pair, name_reference
-from tfbench.report.comparison.scaling import scaling_cells, scaling_notes, scaling_title
+from tfbench.report.comparison.scaling import (
+    PUBLISHED_TITLE,
+    published_cells,
+    scaling_cells,
+    scaling_notes,
+    scaling_title,
+)
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import format_bytes, format_number, format_speed
 from tfbench.report.html.contents import Image, ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
+from tfbench.report.html.machines import machine_section
 from tfbench.report.html.page import Table, render
 from tfbench.wording import count
 
@@ -34,6 +43,7 @@ def render_report(contents: ReportContents) -> str:
     comparison = contents.comparison
     kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
     ledger = contents.images.get("ledger.png")
+    machines = compare_machines(comparison)
     listed = [(row, run) for row in comparison.rows for entry in row.entries.values() for run in entry.runs]
     return render(
         "report.html.jinja",
@@ -45,11 +55,12 @@ def render_report(contents: ReportContents) -> str:
         plan=list(_describe_plan(contents)),
         speeds=_speeds(comparison),
         legends=list(_legends(comparison)),
+        machines=machine_section(comparison, machines) if machines else None,
         scaling=_scaling(comparison),
         plots=[_embedded(image) for name, image in contents.images.items() if name != "ledger.png"],
         published=_published(comparison),
         num_runs=len(comparison.runs),
-        cautions=_cautions(comparison),
+        cautions=_cautions(comparison, machines),
         failures=_failures(comparison),
         ledger_plot=_embedded(ledger) if ledger else None,
         ledger=_ledger(comparison),
@@ -120,9 +131,10 @@ def _describe_hardware(comparison: Comparison, arm: str) -> str:
     if not runs:
         return "no run of it has a speed"
     names = sorted({", ".join(dict.fromkeys(run.hardware)) or "unknown hardware" for run in runs})
-    replicas = count(int(runs[0].metrics.get("num_replicas") or 1), "replica")
+    has_parts = runs[0].strategy in CUTTING_STRATEGIES
+    placed = count(runs[0].num_devices, "device") if has_parts else count(runs[0].num_replicas, "replica")
     shared = f", {_SHARED_CORES}" if arm in comparison.shares_cores else ""
-    return f"{replicas} on {'; '.join(names)}{shared}"
+    return f"{placed} on {'; '.join(names)}{shared}"
 
 
 def _speeds(comparison: Comparison) -> Table:
@@ -149,8 +161,16 @@ def _scaling(comparison: Comparison) -> dict[str, Any] | None:
     if not scaling:
         return None
     header, rows = scaling_cells(scaling)
-    table = Table(label="speed by number of replicas", header=header, rows=rows, is_stacked=True)
-    return {"title": scaling_title(scaling), "table": table, "notes": scaling_notes(scaling)}
+    text_columns = [place for place, name in enumerate(header) if name == "mode"]
+    table = Table(
+        label="speed by number of devices", header=header, rows=rows, text_columns=text_columns, is_stacked=True
+    )
+    found = {"title": scaling_title(scaling), "table": table, "notes": scaling_notes(scaling), "published": None}
+    if scaling.published:
+        header, rows = published_cells(scaling)
+        published = Table(label="published speed-ups", header=header, rows=rows, text_columns=[len(header) - 1])
+        found |= {"published": published, "published_title": PUBLISHED_TITLE}
+    return found
 
 
 def _speed(samples_per_second: float | None) -> str:
@@ -186,9 +206,10 @@ def _published(comparison: Comparison) -> dict[str, Any] | None:
     }
 
 
-def _cautions(comparison: Comparison) -> list[str]:
+def _cautions(comparison: Comparison, machines: MachineComparison | None) -> list[str]:
     runs = comparison.runs
     cautions = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
+    cautions += machines.cautions if machines else ()
     return cautions + [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
 
 

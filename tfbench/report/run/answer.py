@@ -13,6 +13,7 @@ from tfbench.analysis.run.cost import compute_cost
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.comparison.references import UNITS, describe_match, format_figure, format_ratio, name_reference
 from tfbench.report.formats import format_pairs, format_time, wrap
+from tfbench.report.run.energy import energy_pairs
 from tfbench.report.run.fast import fast_pairs
 from tfbench.report.run.prices import describe_cost
 from tfbench.report.run.tables import bring_it_there, describe_speed, learning_pairs, look_at_it
@@ -41,7 +42,7 @@ def answer_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
         if (first := metrics.get("first_step_seconds")) is not None:
             text += f", first step {format_time(first)}"
         pairs.append(("speed", text))
-    pairs += fast_pairs(result.request, metrics)
+    pairs += [*fast_pairs(result.request, metrics), *energy_pairs(result, metrics)]
     pairs += reversed(learning_pairs(result, metrics))
     if result.status == "FINISHED":
         pairs += [("published", text) for text in _describe_published(result, summary)]

@@ -1,16 +1,16 @@
 """What a run's speed is held against, and where the time of its process went, as lines of plain text."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tfbench.metrics import LEDGER_ENTRIES
-from tfbench.report.formats import format_flops, format_pairs, format_speed, format_time
+from tfbench.report.formats import format_exchange, format_flops, format_pairs, format_speed, format_time
 from tfbench.wording import format_share
 
 _SHOWN_SHARE = 0.005  # of the wall time, from which an entry of the ledger is worth its place in the line
 
 
 def limit_lines(metrics: Mapping[str, float | None], width: int) -> list[str]:
-    """Returns the work done beside the devices' peak, the pipeline's own rate, the others' load and the ledger.
+    """Returns the work done beside the devices' peak, the pipeline's own rate, what devices exchange, and the ledger.
 
     Args:
         metrics: A run's summary; what was not measured is left out.
@@ -29,6 +29,8 @@ def limit_lines(metrics: Mapping[str, float | None], width: int) -> list[str]:
         if (headroom := metrics.get("input_headroom")) is not None:
             text += f", {headroom:.3g} times what the training took"
         pairs.append(("input", text))
+    if parts := list(_describe_exchange(metrics)):
+        pairs.append(("exchange", "; ".join(parts)))
     if (wall := metrics.get("ledger/wall_seconds")) is not None:
         pairs.append(("process", f"{_round(wall)}: {_describe_ledger(metrics, wall)}"))
     return format_pairs(pairs, width)
@@ -37,6 +39,18 @@ def limit_lines(metrics: Mapping[str, float | None], width: int) -> list[str]:
 def ledger_shares(metrics: Mapping[str, float | None]) -> list[tuple[str, float]]:
     """Returns the entries of the ledger in seconds, in the order in which they come, "unaccounted" last."""
     return [(name, metrics.get(f"ledger/{name}_seconds") or 0.0) for name in (*LEDGER_ENTRIES, "unaccounted")]
+
+
+def _describe_exchange(metrics: Mapping[str, float | None]) -> Iterator[str]:
+    """Yields what devices exchange in a step, by the layout and as compiled, and what of a step that takes."""
+    if (computed := metrics.get("exchanged_bytes_per_step")) is not None:
+        yield f"{format_exchange(computed)} a step by the layout"
+    if (compiled := metrics.get("collective_bytes_per_step")) is not None:
+        yield f"{format_exchange(compiled)} in the compiled step"
+    if (share := metrics.get("transfer_share")) is not None:
+        yield f"{format_share(share)} of a traced step in collectives"
+    if waiting := metrics.get("waiting_share"):
+        yield f"{format_share(waiting)} waiting for the slowest worker"
 
 
 def _round(seconds: float) -> str:

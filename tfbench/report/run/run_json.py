@@ -7,6 +7,7 @@ from typing import Any
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.recipe import tables
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.run.energy import energy_json
 from tfbench.report.run.fast import describe_fast
 from tfbench.schema import to_plain
 
@@ -37,11 +38,15 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "strategy": placement.strategy if placement else recipe.distribution.strategy,
         "devices": list(placement.devices) if placement else None,
         "num_replicas": placement.num_replicas if placement else None,
+        "num_workers": placement.num_workers if placement else None,
+        "mesh": dict(placement.mesh) if placement else None,
         "global_batch_size": placement.global_batch_size if placement else recipe.training.global_batch_size,
         "per_replica_batch_size": placement.per_replica_batch_size if placement else None,
         "cross_device_ops": placement.cross_device_ops if placement else None,
         "threads": _plain(placement.threads) if placement else None,
         "replica_check": _plain(result.replica_check),
+        "spread": _plain(result.spread),
+        "exchange_check": _plain(result.exchange_check),
         "num_parameters": result.model.num_parameters if result.model else None,
         "num_trainable_parameters": result.model.num_trainable_parameters if result.model else None,
         "dataset": _describe_dataset(result),
@@ -54,6 +59,7 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         "summary": summary.metrics,
         "fast": describe_fast(result.request, summary.metrics),
         "cost": _describe_cost(result),
+        "energy": energy_json(result),
         "settings": _plain(result.settings),
         "environment": _plain(result.environment),
         "usage": _plain(result.usage),
@@ -89,6 +95,7 @@ def _describe_dataset(result: RunResult) -> dict[str, Any]:
         "synthetic": result.is_synthetic,
         "train_samples": data.train_samples if data else None,
         "validation_samples": data.validation_samples if data else None,
+        "cache": data.cache if data else None,
     }
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from tfbench.analysis.comparison.references import PHASE_FIGURES
 from tfbench.analysis.run.spans import steady_spans
 from tfbench.recipe.abilities import title_of
-from tfbench.recipe.sections import Reference
+from tfbench.recipe.sections import CUTTING_STRATEGIES, Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_speed, format_time, wrap
-from tfbench.report.replicas import describe_replicas
+from tfbench.report.replicas import describe_replicas, name_parts
+from tfbench.report.run.energy import energy_pairs
 from tfbench.report.run.fast import fast_pairs
 from tfbench.wording import command_line, count, store_of, without_secrets
 
@@ -28,13 +29,15 @@ def header_lines(result: RunResult, width: int) -> list[str]:
     if result.model:
         pairs.append(("model", f"{recipe.model.name}, {result.model.num_parameters:,} parameters"))
     if placement := result.placement:
-        replicas = count(placement.num_replicas, "replica")
         backend = recipe.training.backend
         by = "" if backend == "tensorflow" else f" by {title_of(backend)}"
-        pairs.append(("strategy", f"{placement.strategy} on {', '.join(placement.devices)}{by}: {replicas}"))
+        each = f" of each of {placement.num_workers} workers" if placement.num_workers > 1 else ""
+        where = f"{', '.join(placement.devices)}{each}{by}"
+        pairs.append(("strategy", f"{placement.strategy} on {where}: {name_parts(placement)}"))
         batch = f"{placement.global_batch_size:,} samples"
         if placement.num_replicas > 1:
-            batch += f", {placement.per_replica_batch_size:,} a replica"
+            one = "device" if placement.strategy in CUTTING_STRATEGIES else "replica"
+            batch += f", {placement.per_replica_batch_size:,} a {one}"
         pairs.append(("batch", batch))
     if data := result.dataset:
         kind = f"SYNTHETIC, not the real {data.name}" if data.synthetic else data.name
@@ -160,7 +163,7 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
     if text := describe_speed(metrics):
         steps = count(int(metrics.get("steady_steps") or 0), "steady step")
         pairs.append(("speed", f"{text} ({steps} in {format_time(metrics.get('steady_seconds') or 0.0)})"))
-    pairs += fast_pairs(result.request, metrics)
+    pairs += [*fast_pairs(result.request, metrics), *energy_pairs(result, metrics)]
     if (median := metrics.get("step_time_median_seconds")) is not None:
         text = format_time(median)
         for name, label in (("p90", "p90"), ("p99", "p99"), ("mad", "MAD")):
@@ -174,8 +177,9 @@ def summary_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
         if (before := metrics.get("memory_before_model_bytes")) is not None:
             text += f", {format_bytes(before)} before the model was built"
         pairs.append(("peak memory", text))
-    if check := result.replica_check:
-        pairs.append(("replicas", describe_replicas(check)))
+    if (check := result.replica_check) and (placement := result.placement):
+        label = "devices" if placement.strategy in CUTTING_STRATEGIES else "replicas"
+        pairs.append((label, describe_replicas(check, placement)))
     return format_pairs(pairs + learning_pairs(result, metrics), width)
 
 

@@ -50,14 +50,14 @@ class SweepConsole(BriefConsole):
     ) -> None:
         super().__init__("", set(), quiet_stdout=quiet_stdout, server=server, is_tracked=is_tracked, console=console)
         self._plan = plan
-        self._num_runs = len(list_cells(plan))
+        self.num_runs = len(list_cells(plan))
 
     def recall(self, cell: Cell, result: "CellResult", speed: float | None) -> None:
         """Takes in a run that was made before the sweep went on; `speed` in samples per second."""
 
     def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
         """Names the run that is about to be made."""
-        self._label = f"[{num_done + 1}/{self._num_runs}, {format_clock(seconds_left)} left] {self._name(cell)}"
+        self._label = f"[{num_done + 1}/{self.num_runs}, {format_clock(seconds_left)} left] {self._name(cell)}"
 
     def end(self, cell: Cell, result: "CellResult", summary: Summary | None) -> None:
         """Says what became of a run that was not made."""
@@ -115,7 +115,7 @@ class LiveSweepConsole(SweepConsole):
     def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
         """Marks the run that is about to be made."""
         self._label = self._name(cell)
-        self._state = f"run {num_done + 1} of {self._num_runs}"
+        self._state = f"run {num_done + 1} of {self.num_runs}"
         self._ends_at = self._now() + seconds_left
         self._table.begin(cell)
         self.stage("starting")
@@ -210,10 +210,25 @@ class LiveSweepConsole(SweepConsole):
 
 
 def open_sweep_console(
-    plan: SweepPlan, *, quiet_stdout: bool, server: str | None = None, is_tracked: bool = True
+    plan: SweepPlan,
+    *,
+    quiet_stdout: bool,
+    server: str | None = None,
+    is_tracked: bool = True,
+    num_runs: int | None = None,
 ) -> SweepConsole:
-    """Returns what shows a sweep here: a table on a terminal, lines elsewhere."""
+    """Returns what shows a sweep here: a table on a terminal, lines elsewhere.
+
+    Args:
+        plan: Of the sweep.
+        quiet_stdout: As of `SweepConsole`.
+        server: As of `SweepConsole`.
+        is_tracked: As of `SweepConsole`.
+        num_runs: That are made here; None: all.
+    """
     table = LiveSweepConsole(plan, server=server, is_tracked=is_tracked)
-    if table.is_live and not quiet_stdout:
-        return table
-    return SweepConsole(plan, quiet_stdout=quiet_stdout, server=server, is_tracked=is_tracked)
+    console: SweepConsole = table
+    if not table.is_live or quiet_stdout:
+        console = SweepConsole(plan, quiet_stdout=quiet_stdout, server=server, is_tracked=is_tracked)
+    console.num_runs = len(list_cells(plan)) if num_runs is None else num_runs
+    return console

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.machine_ranking import compare_machines
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.scaling import find_scaling_arms
 from tfbench.records.sweep import (
     SweepPlan,
     describe_setting,
@@ -15,10 +17,10 @@ from tfbench.records.sweep import (
     format_value,
     list_cells,
     list_settings,
-    replica_counts,
 )
 from tfbench.report.commands import sweep_command
 from tfbench.report.comparison.comparison import comparison_lines
+from tfbench.report.comparison.machines import machine_lines
 from tfbench.report.comparison.references import reference_lines
 from tfbench.report.comparison.scaling import scaling_lines
 from tfbench.report.comparison.speeds import legend
@@ -47,10 +49,12 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float 
     for variation in plan.variations:
         values = ", ".join(map(format_value, variation.values))
         lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
+    scaling = find_scaling_arms(plan)
     if plan.per_replica_batch_size is not None:
         each = count(plan.per_replica_batch_size, "sample")
-        lines.append(f"  batch     {each} a step for each replica (weak scaling)")
-    elif replica_counts(plan):
+        what = "replica" if scaling and scaling.modes == ("data",) else "device"
+        lines.append(f"  batch     {each} a step for each {what} (weak scaling)")
+    elif scaling:
         batch = count(plan.tables["training"]["global_batch_size"], "sample")
         lines.append(f"  batch     {batch} a step in every arm (strong scaling)")
     lines += [f"  arm       {arm.label}" for arm in plan.arms]
@@ -80,7 +84,7 @@ def taste_lines(plan: SweepPlan, width: int, store: Path | str = DEFAULT_STORE) 
     """Returns what a sweep of very short runs is good for; nothing for others, nor for `tfbench scale`."""
     measurement = plan.tables.get("measurement", {})
     seconds = measurement.get("seconds")
-    if seconds is None or seconds >= _TASTE_SECONDS or replica_counts(plan):
+    if seconds is None or seconds >= _TASTE_SECONDS or find_scaling_arms(plan):
         return []
     on = " on synthetic data" if plan.tables["dataset"].get("data") == "synthetic" else ""
     longer = dataclasses.replace(
@@ -106,6 +110,8 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
     """Returns the table, its legend, the verdict, what speaks against the speeds, and what was published.
 
+    Where runs are of several machines, what each is good for stands below the table.
+
     The table has a row a number of replicas, if it is that in which the arms differ.
 
     Args:
@@ -120,12 +126,14 @@ def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | 
     else:
         table = comparison_lines(comparison, table_width)
         table += ["", *wrap(signs, width)] if signs else []
+    machines = compare_machines(comparison)
     lines = ["", *table]
+    lines += ["", *machine_lines(comparison, machines, table_width)] if machines else []
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:
         lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
     found = merge_cautions([run.speed_cautions for run in comparison.runs])
-    cautions = caution_lines(found[:_MAX_CAUTIONS], width)
+    cautions = caution_lines([*(machines.cautions if machines else ()), *found[:_MAX_CAUTIONS]], width)
     if len(found) > _MAX_CAUTIONS:
         more = count(len(found) - _MAX_CAUTIONS, "more kind")
         cautions.append(f"- and {more} of caution, in fewer runs: `tfbench report` lists all")

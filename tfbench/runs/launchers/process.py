@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -16,8 +17,10 @@ import psutil
 from tfbench.machine import children
 from tfbench.records.journal import request_fields, work_folder
 from tfbench.records.lines import Follower, Record
-from tfbench.records.run import RunRequest
+from tfbench.records.run import RunExit, RunRequest
+from tfbench.runs.machine_watch import MachineWatch
 
+TOKEN_VARIABLE = "TFBENCH_GROUP_TOKEN"  # noqa: S105 - its name: what parents of a group on several machines share
 STOP_SECONDS = 5.0  # for a worker to end by itself once it was asked to
 _STDERR_LINES = 12  # of a crashed worker, to be shown
 _STDERR_BYTES = 2**16
@@ -30,13 +33,29 @@ class Worker:
     standard input is closed, however the parent ends.
     """
 
-    def __init__(self, request: RunRequest, journal_path: Path) -> None:
+    def __init__(
+        self,
+        request: RunRequest,
+        journal_path: Path,
+        *,
+        run_path: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts it.
+
+        Args:
+            request: What it measures.
+            journal_path: What it writes to.
+            run_path: The journal of the run, beside which it gets a folder for a while; None: it is the same.
+            settings: Environment variables of this process alone.
+        """
         self._seconds: float | None = None
         self._follower = Follower(journal_path)
+        self._watch = MachineWatch(journal_path)
         with contextlib.ExitStack() as undone:
-            folder = Path(undone.enter_context(work_folder(journal_path)))
+            folder = Path(undone.enter_context(work_folder(run_path or journal_path)))
             self._stderr = undone.enter_context(tempfile.TemporaryFile(dir=folder))  # has no name to be deleted by
-            self._process = self._start(request, journal_path, folder)
+            self._process = self._start(request, journal_path, folder, settings or {})
             self._pidfd = _open_pidfd(self._process.pid)
             self._kept = undone.pop_all()
 
@@ -47,9 +66,15 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        self._watch.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
         self._kept.close()
+
+    @property
+    def fault(self) -> RunExit | None:
+        """Why the run cannot go on although its process may; None: of one process, its end says all."""
+        return None
 
     @property
     def returncode(self) -> int | None:
@@ -57,6 +82,7 @@ class Worker:
         returncode = self._process.poll()
         if returncode is not None and self._seconds is None:
             self._seconds = (time.perf_counter_ns() - self._launched_ns) * 1e-9
+            self._watch.close()
         return returncode
 
     @property
@@ -77,6 +103,14 @@ class Worker:
         except psutil.Error:
             return 0
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal keeps it from running, until another lets it go on."""
+        try:
+            return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
+        except psutil.Error:
+            return False
+
     def wait(self, seconds: float) -> None:
         """Sleeps until it ends, `seconds` at most."""
         if self._pidfd is None:
@@ -88,7 +122,10 @@ class Worker:
 
     def read(self) -> list[Record]:
         """Returns what was added to the journal since the last call."""
-        return self._follower.read()
+        records = self._follower.read()
+        for record in records:
+            self._watch.take_in(record)
+        return records
 
     def begin(self) -> None:
         """Lets the measurement begin."""
@@ -111,13 +148,18 @@ class Worker:
                 self._process.stdin.close()
         self._process.wait()
 
+    def conclude(self, end: RunExit) -> None:
+        """Takes in how the run ended, of which nobody but the caller has to be told."""
+
     def stderr_tail(self) -> str:
         """Returns the last lines that the process, or the libraries in it, complained with."""
         size = os.fstat(self._stderr.fileno()).st_size
         text = os.pread(self._stderr.fileno(), _STDERR_BYTES, max(0, size - _STDERR_BYTES)).decode(errors="replace")
         return "\n".join(text.strip().splitlines()[-_STDERR_LINES:])
 
-    def _start(self, request: RunRequest, journal_path: Path, folder: Path) -> subprocess.Popen[bytes]:
+    def _start(
+        self, request: RunRequest, journal_path: Path, folder: Path, own: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         """Starts the process; what it needs for as long as it runs is in `folder`."""
         request_path = folder / "request.json"
         fields = {"journal": str(journal_path.absolute()), **request_fields(request)}
@@ -125,7 +167,7 @@ class Worker:
         self._launched_ns = time.perf_counter_ns()
         request_path.write_text(json.dumps(fields | {"launched_ns": self._launched_ns}), encoding="utf-8")
         # AutoGraph leaves files there.
-        settings = worker_variables(request.recipe.training.backend) | {"TMPDIR": str(folder)}
+        settings = worker_variables(request.recipe.training.backend) | {"TMPDIR": str(folder), **own}
         return children.start(
             "tfbench.worker", [str(request_path)], stdin=subprocess.PIPE, output=self._stderr, settings=settings
         )
@@ -151,6 +193,8 @@ def worker_variables(backend: str) -> dict[str, str | None]:
         "KERAS_MAX_STEPS_PER_EPOCH": None,
         "KERAS_TORCH_DEVICE": None,
         "NVIDIA_TF32_OVERRIDE": None,  # training.tensor_float_32 says whether there is any
+        "TF_CONFIG": None,  # who the workers are, each is told by its parent
+        TOKEN_VARIABLE: None,
         "PYTHONUNBUFFERED": "1",
         "TORCHINDUCTOR_CACHE_DIR": None,
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),

@@ -55,7 +55,7 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
     ):
         job(request, request.profile, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
-    note_shared_machine(prepared, journal)
+    note_shared_machine(request, prepared, journal)
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 

@@ -1,0 +1,117 @@
+"""Energy from the counters to the figures, in real processes: a planted processor draws 10 W by the machine's clock."""
+
+import itertools
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fake_power import RaplTree
+from runs import NO_CHECKS, Command, journal_of, of_kind, run, wait_until
+
+RANGE_JOULES = 1e6
+PLANTED = """
+import threading
+import time
+from pathlib import Path
+from tfbench.machine import energy, rapl
+
+WATTS = {{"package-0": 10.0, "package-0 dram": 1.5}}
+latest = threading.local()
+
+class Clock:
+    @staticmethod
+    def monotonic():
+        latest.seconds = time.monotonic()
+        return latest.seconds
+
+def read(self):  # exactly at the time that the reading has: a busy machine may take long between the two
+    return WATTS[self.source.name] * latest.seconds % {range_joules}
+
+energy.time = Clock
+rapl.RaplZone.read = read
+energy.open_zones = lambda root: rapl.open_zones(Path({root!r}))
+"""
+SMALL = ("mnist_hidden100_mlp", "--data", "synthetic", "--global-batch-size", "1000", "--devices", "cpu:0", *NO_CHECKS)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Plants a processor with memory in all processes that have this PYTHONPATH."""
+    tree = RaplTree(tmp_path / "machine", range_joules=RANGE_JOULES)
+    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"), ("intel-rapl:0:1", "dram")):
+        tree.add(zone, name)
+    plant = tmp_path / "plant"
+    plant.mkdir()
+    program = PLANTED.format(root=str(tree.root), range_joules=RANGE_JOULES)
+    (plant / "sitecustomize.py").write_text(program, encoding="utf-8")
+    return os.pathsep.join([str(plant), os.environ.get("PYTHONPATH", "")])
+
+
+def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, path: str) -> None:
+    done = run("run", *SMALL, "--epochs", "4", "--format", "json", cwd=tmp_path, PYTHONPATH=path)
+    assert done.exit_code == 0, done.stderr
+    energy, summary = done.document["energy"], done.document["summary"]
+    assert energy["parts"] == ["package", "dram"]
+    assert energy["problems"] == []
+    assert summary["mean_watts"] == pytest.approx(11.5)
+    assert summary["energy/package_joules"] / summary["energy_joules"] == pytest.approx(10 / 11.5)
+    assert energy["samples"] == (4 * 60 - 10) * 1000
+    assert [epoch["epoch"] for epoch in energy["epochs"]] == [1, 2, 3, 4]
+
+    records = journal_of(tmp_path / "mlruns")
+    moments = [(one["reading"]["moment"], one["reading"]["epoch"]) for one in of_kind(records, "energy")]
+    assert moments == [
+        *(("epoch", 1), ("steady", 1), ("trained", 1), ("end", 1)),
+        *itertools.chain.from_iterable((("epoch", epoch), ("trained", epoch), ("end", epoch)) for epoch in (2, 3, 4)),
+    ]
+    looks = of_kind(records, "machine")  # of the parent
+    assert looks
+    assert records[-1]["kind"] == "exit"
+    first = of_kind(records, "energy")[0]["reading"]
+    for look in looks:
+        elapsed = look["state"]["seconds"] - first["seconds"]
+        grown = look["state"]["joules"]["package-0"] - first["joules"]["package-0"]
+        assert grown == pytest.approx(10 * elapsed)
+    assert list((tmp_path / "mlruns" / "artifacts").rglob("power.png"))
+
+    (journal,) = (tmp_path / "mlruns" / "journals").glob("*.jsonl")
+    exported = tmp_path / "run.jsonl"
+    assert run("export", done.document["run_id"], "--output", str(exported), cwd=tmp_path).exit_code == 0
+    assert exported.read_bytes() == journal.read_bytes()
+    there = tmp_path / "there"
+    there.mkdir()
+    assert run("import", str(exported), cwd=there).exit_code == 0
+    again = run("runs", done.document["run_id"], "--format", "json", cwd=there)
+    assert again.document["energy"] == energy
+
+
+def test_what_was_read_of_a_run_whose_parent_was_killed_is_recovered(tmp_path: Path, path: str) -> None:
+    command = Command("run", *SMALL, "--epochs", "1000", "--no-mlflow", cwd=tmp_path, PYTHONPATH=path)
+    command.wait_for("epoch", count=3)
+    command.wait_for("machine", count=2)
+    worker = command.worker()
+    command.send(signal.SIGKILL)
+    command.wait()
+    wait_until(lambda: not worker.is_running(), "the worker's end")
+    assert run("recover", cwd=tmp_path).exit_code == 0
+    found = run("runs", "@last", "--format", "json", cwd=tmp_path).document
+    assert found["status"] == "KILLED"
+    assert len(found["energy"]["epochs"]) >= 3
+    assert found["summary"]["mean_watts"] == pytest.approx(11.5)
+
+
+def test_a_machine_without_counters_says_so_once_and_an_estimate_is_marked(tmp_path: Path) -> None:
+    plain = run("run", *SMALL, "--epochs", "1", "--estimate-energy", "65", cwd=tmp_path)
+    assert plain.exit_code == 0, plain.stderr
+    assert "ESTIMATE, at 65 W as given, not measured" in plain.stdout
+    document = run("runs", "@last", "--format", "json", cwd=tmp_path).document
+    assert document["summary"]["estimate/energy_joules"] == pytest.approx(65 * document["summary"]["steady_seconds"])
+    if not document["energy"]["sources"]:  # as on a virtual machine
+        assert document["energy"]["problems"][0].startswith("processors: ")
+        assert not [name for name in document["summary"] if name.startswith(("energy", "samples_per_joule"))]
+        assert not [caution for caution in document["cautions"] if "RAPL" in caution]
+    refused = run("run", *SMALL, "--estimate-energy", "0", cwd=tmp_path)
+    assert refused.exit_code == 2
+    assert "cost.estimated_watts: must be" in refused.stderr

@@ -1,0 +1,215 @@
+"""A server does what it is asked, and its answer is lost: nothing is missing then, and nothing is there twice."""
+
+import collections
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builders import build_epoch
+from journals import build_sized_result, make_database, write_journal
+from servers import LossyProxy, MlflowServer
+from sweeps import build_plan
+from tfbench.analysis.run.summary import summarize_run
+from tfbench.errors import TrackingError
+from tfbench.records.run import RunResult, TrackedRun
+from tfbench.records.sweep import SWEEP_TAG
+from tfbench.runs.projection import project
+from tfbench.store.store import Store
+from tfbench.tracking import fields
+from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.tracker import Curve, SweepFigures
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+RESULT = build_sized_result(0)
+CURVE = Curve(name="it's", place=0, over="batch size", points={32: {"samples_per_second": 1.0}}, run_ids=())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    folder = tmp_path_factory.mktemp("server")
+    served = Store(folder / "runs")
+    make_database(served)
+    server = MlflowServer(folder, served.tracking_uri)
+    with contextlib.closing(server):
+        server.start()
+        yield server
+
+
+@pytest.fixture
+def proxy(server: MlflowServer) -> Iterator[LossyProxy]:
+    with contextlib.closing(LossyProxy(server)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "mlruns")
+    write_journal(store, RESULT)
+    return store
+
+
+def track(proxy: LossyProxy, store: Store, experiment: str, result: RunResult = RESULT) -> TrackedRun:
+    return project(result, summarize_run(result), store, MlflowTracker(proxy.uri, experiment, store))
+
+
+def runs_of(server: MlflowServer, experiment: str) -> "list[Run]":
+    from mlflow import MlflowClient
+
+    client = MlflowClient(server.uri)
+    found = client.get_experiment_by_name(experiment)
+    assert found
+    return list(client.search_runs([found.experiment_id]))
+
+
+def require_whole(server: MlflowServer, experiment: str, store: Store, result: RunResult = RESULT) -> None:
+    """Holds the only run of an experiment against what was measured."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(server.uri)
+    (run,) = runs_of(server, experiment)
+    summary = summarize_run(result)
+    for name, value in fields.epoch_metrics(result.epochs[0]).items():
+        history = client.get_metric_history(run.info.run_id, name)
+        assert [point.step for point in history] == [epoch.epoch for epoch in result.epochs], name
+        assert history[0].value == value
+    whole = fields.size_metrics(result) | fields.summary_metrics(result, summary)
+    assert run.data.metrics.items() >= whole.items()
+    assert all(len(client.get_metric_history(run.info.run_id, name)) == 1 for name in whole)
+    assert run.data.params == fields.params(result)
+    assert run.data.tags.items() >= fields.tags(result, summary).items()
+    assert (run.info.status, run.info.end_time) == ("FINISHED", round(1000 * (result.ended_at or 0)))
+    files = server.files / run.info.experiment_id / run.info.run_id / "artifacts"
+    assert (files / "journal.jsonl").read_bytes() == store.journal_path(result.request.run_id).read_bytes()
+    assert {path.name for path in files.iterdir()} >= {"recipe.json", "environment.json", "result.json", "loss.png"}
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "experiments/create",
+        "experiments/set-experiment-tag",
+        "runs/search",
+        "runs/create",
+        "runs/log-batch",
+        "runs/update",
+        "artifacts/journal.jsonl",
+    ],
+)
+def test_an_answer_that_is_lost_costs_nothing(
+    server: MlflowServer, proxy: LossyProxy, store: Store, end: str, number: int
+) -> None:
+    experiment = f"{end.replace('/', '-')} {number}"
+    proxy.lost[end] = number
+    for _ in range(4):
+        with contextlib.suppress(TrackingError):
+            track(proxy, store, experiment)
+            break
+    assert proxy.lost[end] < number
+    require_whole(server, experiment, store)
+    state = store.read_state(RESULT.request.run_id)
+    assert state and state.projected_bytes == store.journal_path(RESULT.request.run_id).stat().st_size
+
+
+def test_a_call_that_arrives_after_its_repetition_leaves_no_second_run(
+    server: MlflowServer, proxy: LossyProxy, store: Store
+) -> None:
+    proxy.late.append("runs/create")
+    track(proxy, store, "late")
+    assert collections.Counter(proxy.asked)["/api/2.0/mlflow/runs/create"] == 2
+    require_whole(server, "late", store)
+
+
+def test_of_two_runs_that_a_killed_client_left_one_is_gone_on_with(
+    server: MlflowServer, proxy: LossyProxy, store: Store
+) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(server.uri)
+    experiment_id = client.create_experiment("twins")
+    twins = [client.create_run(experiment_id, tags={"tfbench.run_id": RESULT.request.run_id}) for _ in range(2)]
+    client.log_param(twins[1].info.run_id, "arm", fields.params(RESULT)["arm"])
+    assert track(proxy, store, "twins").run_id == twins[1].info.run_id
+    require_whole(server, "twins", store)
+
+
+def test_a_second_run_that_came_after_the_client_was_killed_is_gone_after_recover(
+    server: MlflowServer, proxy: LossyProxy, store: Store
+) -> None:
+    from mlflow import MlflowClient
+
+    tracked = MlflowTracker(proxy.uri, "killed", store).update(RESULT, None)
+    MlflowClient(server.uri).create_run(tracked.experiment_id, tags={"tfbench.run_id": RESULT.request.run_id})
+    assert track(proxy, store, "killed") == tracked
+    require_whole(server, "killed", store)
+
+
+def test_a_run_that_its_user_deleted_is_not_made_again(server: MlflowServer, proxy: LossyProxy, store: Store) -> None:
+    from mlflow import MlflowClient
+
+    tracked = track(proxy, store, "deleted")
+    MlflowClient(server.uri).delete_run(tracked.run_id)
+    (store.journals / f"{RESULT.request.run_id}.tracked.json").unlink()
+    assert track(proxy, store, "deleted") == tracked
+    assert not runs_of(server, "deleted")
+
+
+def test_more_values_than_a_call_takes_are_sent_in_several(
+    server: MlflowServer, proxy: LossyProxy, tmp_path: Path
+) -> None:
+    epochs = tuple(build_epoch(epoch=epoch, finished_at=1.7e9 + epoch) for epoch in range(1, 201))
+    result, store = dataclasses.replace(RESULT, epochs=epochs, ended_at=1.7e9 + 300), Store(tmp_path / "long")
+    write_journal(store, result)
+    track(proxy, store, "long", result)
+    require_whole(server, "long", store, result)
+
+
+def test_a_report_and_a_curve_whose_answers_are_lost_are_there_once(
+    server: MlflowServer, proxy: LossyProxy, store: Store
+) -> None:
+    plan = build_plan()
+    result = dataclasses.replace(
+        RESULT, request=dataclasses.replace(RESULT.request, tags={SWEEP_TAG: plan.sweep_id, "tfbench.round": "1"})
+    )
+    track(proxy, store, "reports", result)
+    tracker = MlflowTracker(proxy.uri, "reports", store)
+    proxy.lost["runs/create"] = 1
+    tracker.log_report("report-1", "<p>", {}, created=1.7e9)
+    proxy.lost["runs/create"] = 1
+    tracker.show_sweep(plan, SweepFigures(speedups={}, curves=(CURVE,), verdict=()))
+    found = [(run.info.run_name, run.info.status) for run in runs_of(server, "reports")]
+    assert sorted(found) == sorted(
+        [(CURVE.name, "FINISHED"), ("report-1", "FINISHED"), (fields.run_name(result), "FINISHED")]
+    )
+
+
+def test_clients_that_begin_at_once_share_an_experiment(
+    server: MlflowServer, proxy: LossyProxy, tmp_path: Path
+) -> None:
+    start, failed = threading.Barrier(4), []
+
+    def begin(index: int) -> None:
+        store, result = Store(tmp_path / str(index)), build_sized_result(index)
+        write_journal(store, result)
+        tracker = MlflowTracker(proxy.uri, "shared", store)
+        tracker.prepare()
+        start.wait(60)
+        try:
+            tracker.update(result, summarize_run(result))
+        except TrackingError as error:
+            failed.append(str(error))
+
+    threads = [threading.Thread(target=begin, args=[index]) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(runs_of(server, "shared")) == 4

@@ -1,0 +1,154 @@
+"""Passwords and tokens of a tracking server: used, and found nowhere afterwards, byte for byte."""
+
+import base64
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+import pytest
+
+from journals import make_database
+from runs import NO_CHECKS, Command, Finished
+from servers import LossyProxy, MlflowServer
+from tfbench.store.store import Store
+
+pytestmark = pytest.mark.slow
+
+SECRET, TOKEN = "pass/w0rd-planted", "t0ken-planted"  # the first as its address has it, and as it is
+QUOTED = quote(SECRET, safe="")
+PLANTED = [SECRET, QUOTED, TOKEN, base64.b64encode(f"me:{SECRET}".encode()).decode()]
+RUN = ("run", "sine_lstm", "--epochs", "1", *NO_CHECKS)
+SWEEP = ("sweep", "sine_lstm", "--vary", "training.global_batch_size=16,32", "--arm", "default cpu:0")
+
+
+class Watched:
+    """Runs commands, and keeps all that can be seen of them: what they print, and how their children are called.
+
+    Args:
+        cwd: In which they run.
+        settings: Environment variables.
+    """
+
+    def __init__(self, cwd: Path, **settings: str) -> None:
+        self._cwd, self._settings = cwd, settings
+        self.printed: list[str] = []
+        self.called: set[str] = set()
+
+    def __call__(self, *arguments: str, exit_code: int = 0, **settings: str) -> Finished:
+        command = Command(*arguments, cwd=self._cwd, **self._settings | settings)
+        is_over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=[command.process.pid, is_over])
+        watch.start()
+        try:
+            done = command.wait()
+        finally:
+            is_over.set()
+            watch.join()
+        self.printed += [done.stdout, done.stderr]
+        assert done.exit_code == exit_code, (arguments, done.stdout, done.stderr)
+        return done
+
+    def _watch(self, pid: int, is_over: threading.Event) -> None:
+        while not is_over.is_set():
+            with contextlib.suppress(psutil.Error):
+                command = psutil.Process(pid)
+                for child in command.children(recursive=True):
+                    with contextlib.suppress(psutil.Error):
+                        if (called := child.cmdline()) != command.cmdline():  # as before it is another program
+                            self.called.add(" ".join(called))
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    folder = tmp_path_factory.mktemp("server")
+    make_database(Store(folder / "runs"))
+    server = MlflowServer(folder, Store(folder / "runs").tracking_uri)
+    with contextlib.closing(server):
+        server.start()
+        yield server
+
+
+@contextlib.contextmanager
+def guarded(server: MlflowServer) -> Iterator[LossyProxy]:
+    """Lets nobody through to a server who does not know the password."""
+    with contextlib.closing(LossyProxy(server, f"Basic {PLANTED[-1]}")) as proxy:
+        yield proxy
+
+
+def require_nowhere(*folders: Path) -> None:
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        for secret in PLANTED:
+            assert secret.encode() not in data, path
+
+
+def require_unseen(seen: Watched) -> None:
+    assert any("tfbench.worker" in line for line in seen.called)  # it was looked in time
+    for text in (*seen.printed, *seen.called):
+        for secret in PLANTED:
+            assert secret not in text, text
+
+
+def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_path: Path) -> None:
+    with guarded(server) as proxy:
+        uri = f"http://me:{QUOTED}@127.0.0.1:{proxy.port}"
+        seen = Watched(tmp_path, MLFLOW_TRACKING_URI=uri, MLFLOW_TRACKING_TOKEN=TOKEN)
+        assert seen(*RUN, "--format", "json").document["mlflow"]["tracking_uri"] == uri.replace(QUOTED, "***")
+        seen(*SWEEP, "--repeats", "1", "--set", "measurement.steps=5", *NO_CHECKS)
+        assert "is tracked at" in seen("ui", "--sweep", "@last").stderr
+        seen("report", "--sweep", "@last", "-o", "report.html", "--mlflow")
+        seen("compare", "--sweep", "@last", "--format", "markdown")
+        for command in ("runs", "devices", "recover"):
+            seen(command, "--format", "json")
+        seen("runs", "@last", "--format", "json")
+        seen("show", "--effective", "@last")
+        seen("export", "@last", "-o", "run.jsonl")
+        seen("import", "run.jsonl", "--store", "other", "--tracking-uri", uri)
+        seen(*RUN, MLFLOW_TRACKING_URI=uri.replace(QUOTED, "wr0ng"))  # which the server refuses
+    with contextlib.closing(LossyProxy(server, "nobody")) as proxy:
+        seen(*RUN, "--format", "json", MLFLOW_TRACKING_URI=f"http://me:{QUOTED}@127.0.0.1:{proxy.port}")
+    require_nowhere(tmp_path, server.files.parent)
+    require_unseen(seen)
+
+
+def test_a_dead_server_s_password_is_in_no_note_and_recover_says_how_it_gets_it(
+    server: MlflowServer, tmp_path: Path
+) -> None:
+    with guarded(server) as proxy:
+        port = proxy.port
+    uri = f"http://me:{QUOTED}@127.0.0.1:{port}"  # nobody listens there any more
+    seen = Watched(tmp_path, TFBENCH_SERVER_TIMEOUT="2s", MLFLOW_TRACKING_TOKEN=TOKEN)
+    done = seen(*RUN, "--tracking-uri", uri)
+    assert "The run goes on" in done.stdout
+    unnamed = seen("recover", exit_code=2)
+    assert f"name it with --tracking-uri {uri.replace(QUOTED, '***')}, or in MLFLOW_TRACKING_URI" in unnamed.stdout
+    assert "with the password in place of ***, or without both where MLFLOW_TRACKING_USERNAME" in unnamed.stdout
+    masked = seen("recover", "--tracking-uri", uri.replace(QUOTED, "***"), "--format", "json", exit_code=2)
+    assert "*** stands for a password" in masked.stdout
+    seen("recover", "--tracking-uri", uri, exit_code=2)
+    seen("recover", "--format", "json", exit_code=2, MLFLOW_TRACKING_URI=uri)
+    seen("ui", "--sweep", "@last", exit_code=2)
+    require_nowhere(tmp_path)
+    require_unseen(seen)
+
+
+def test_recover_takes_the_password_from_the_environment(server: MlflowServer, tmp_path: Path) -> None:
+    with guarded(server) as proxy:
+        bare = f"http://127.0.0.1:{proxy.port}"
+        seen = Watched(tmp_path)
+        seen(*RUN, MLFLOW_TRACKING_URI=bare.replace("//", "//me:wr0ng@"))
+        assert "401" in seen("recover", exit_code=2, MLFLOW_TRACKING_URI=bare).stdout
+        done = seen(
+            "recover",
+            MLFLOW_TRACKING_URI=bare,
+            MLFLOW_TRACKING_USERNAME="me",
+            MLFLOW_TRACKING_PASSWORD=SECRET,
+        )
+        assert "recovered  FINISHED" in done.stdout
+    require_nowhere(tmp_path, server.files.parent)
+    require_unseen(seen)

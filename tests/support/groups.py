@@ -1,0 +1,73 @@
+"""Runs over several workers whose processes measure nothing: quick ones, by `fake_workers`."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fake_workers
+from builders import build_environment, build_placement, build_recipe, build_request, build_settings
+from fake_workers import read_journal
+from tfbench.machine import children
+from tfbench.records.journal import plain_fields
+from tfbench.records.members import list_members, member_path
+from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
+from tfbench.runs import session
+from tfbench.runs.launchers.clusters import Place
+from tfbench.runs.limits import RunOutcome
+from tfbench.runs.observer import SilentObserver
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
+
+RUN = "run1"
+Fates = Callable[..., None]  # called with what is to become of which worker: w1="fail"
+
+
+def start_fakes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fates:
+    """Has processes started that measure nothing."""
+    ready = folder / "ready.json"
+    fields = plain_fields(
+        placement=build_placement(strategy="multi_worker"),
+        settings=build_settings(),
+        environment=build_environment(),
+        dataset=DatasetSummary(
+            name="mnist", source="synthetic, seed 0", synthetic=True, train_samples=320, validation_samples=64
+        ),
+        model=ModelSummary(num_parameters=10, num_trainable_parameters=10),
+    )
+    ready.write_text(json.dumps(fields | {"steps_per_epoch": 10}), encoding="utf-8")
+    monkeypatch.setenv(fake_workers.READY, str(ready))
+    monkeypatch.setattr(
+        children, "_command", lambda module, arguments: [sys.executable, "-S", fake_workers.__file__, *arguments]
+    )
+
+    def meet(**fate: str) -> None:
+        monkeypatch.setenv(
+            fake_workers.FATES, json.dumps({name.removeprefix("w"): what for name, what in fate.items()})
+        )
+
+    return meet
+
+
+def ask(num_workers: int | None = 2, **training: Any) -> RunRequest:
+    """Builds the request of a run over several workers."""
+    distribution = {"strategy": "multi_worker", "num_workers": num_workers}
+    training = {"global_batch_size": 24} | training
+    return build_request(run_id=RUN, recipe=build_recipe(distribution=distribution, training=training))
+
+
+def measure(store: Store, request: RunRequest | None = None, place: Place | None = None) -> RunOutcome:
+    """Makes a run."""
+    state = TrackingState(tracking_uri=store.tracking_uri, experiment="test")
+    return session.execute_run(request or ask(), state, store, None, SilentObserver(), place=place)
+
+
+def ends(store: Store, num_workers: int = 2) -> list[tuple[str, str]]:
+    """Returns how all journals say that the run ended."""
+    path = store.journal_path(RUN)
+    assert list(list_members(path)) == list(range(1, num_workers))
+    exits = [read_journal(member_path(path, index))[-1] for index in range(num_workers)]
+    return [(exit_["status"], exit_["reason"]) for exit_ in exits if exit_["kind"] == "exit"]

@@ -1,0 +1,251 @@
+"""Servers as somebody else would run them: MLflow's, and PostgreSQL behind it; killed, started again, and ended."""
+
+import contextlib
+import http.client
+import http.server
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+
+import psutil
+
+from browser import free_port, wait_for
+
+STOP_SECONDS = 20.0
+USER, PASSWORD, DATABASE = "tracking", "pl4nted", "runs"
+
+
+class MlflowServer:
+    """An MLflow server that takes artifacts, too; it runs from `start` to `kill` or `close`.
+
+    Args:
+        folder: Of its files and of what it writes.
+        database: Address of what it keeps runs in.
+        workers: Processes that answer.
+        program: Of MLflow, and arguments beside those made here.
+        settings: Environment variables.
+    """
+
+    def __init__(
+        self, folder: Path, database: str, *, workers: int = 1, program: tuple[str, ...] = (), **settings: str
+    ) -> None:
+        self.port = free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.files = folder / "served"
+        self._folder = folder
+        self._command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), "--workers", str(workers)]
+        self._command += ["--artifacts-destination", str(self.files), *program]
+        self._settings = {
+            "MLFLOW_BACKEND_STORE_URI": database,  # which has a password in it, and is no argument therefore
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            **settings,
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, and waits until it answers."""
+        with (self._folder / "mlflow.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, cwd=self._folder, env=os.environ | self._settings
+            )
+        process = self._process
+        wait_for(lambda: self._answers() or process.poll() is not None, "the MLflow server")
+        assert process.poll() is None, (self._folder / "mlflow.log").read_text()[-2000:]
+
+    def kill(self) -> None:
+        """Kills it with all its processes at once."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends it, if it runs."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        end_family(self._process, number)
+        self._process = None
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.uri}/health", timeout=5):
+            return True
+        return False
+
+
+class LossyProxy:
+    """Stands before an MLflow server and loses answers: the server does what it is asked, and nobody hears of it.
+
+    Args:
+        server: That answers.
+        authorization: The header without which nobody is let in; None: all are.
+    """
+
+    def __init__(self, server: MlflowServer, authorization: str | None = None) -> None:
+        self.lost: dict[str, int] = {}  # by the end of a path: answers that are still to be lost
+        self.late: list[str] = []  # ends of paths whose next call gets no answer, and arrives after the one after it
+        self.asked: list[str] = []
+        proxy, held = self, dict[str, tuple[bytes, dict[str, str]]]()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                path = self.path.partition("?")[0]
+                proxy.asked.append(path)
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                headers = {name: value for name, value in self.headers.items() if name != "Host"}
+                if authorization is not None and self.headers.get("Authorization") != authorization:
+                    self.reply(401, b"You are not authenticated.")
+                    return
+                end = next((end for end in proxy.late if path.endswith(end)), None)
+                if end:
+                    proxy.late.remove(end)
+                    held[path] = body, headers
+                    self.hang_up()
+                    return
+                status, answer = self.forward(body, headers)
+                if path in held:
+                    self.forward(*held.pop(path))
+                end = next((end for end, number in proxy.lost.items() if number and path.endswith(end)), None)
+                if end:
+                    proxy.lost[end] -= 1
+                    self.hang_up()
+                    return
+                self.reply(status, answer)
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
+
+            def forward(self, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+                with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+                    connection.request(self.command, self.path, body, headers)
+                    response = connection.getresponse()
+                    return response.status, response.read()
+
+            def reply(self, status: int, answer: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def hang_up(self) -> None:
+                self.close_connection = True
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._listening.server_port
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._listening.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it; whoever asks then is refused."""
+        self._listening.shutdown()
+        self._listening.server_close()
+        self._thread.join()
+
+
+class Postgres:
+    """A PostgreSQL of its own in a folder; it refuses to run as root, and runs as the user of Debian's package then.
+
+    Args:
+        folder: Of its data, to which that user has a way.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        programs = find_programs()
+        assert programs, "PostgreSQL is not installed"
+        self.port = free_port()
+        self.uri = f"postgresql+psycopg2://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{DATABASE}"
+        self._programs, self._folder = programs, folder
+        self._user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
+        folder.mkdir(mode=0o700)
+        (folder / "password").write_text(PASSWORD)
+        if self._user:
+            for path in (folder, folder / "password"):
+                os.chown(path, self._user.pw_uid, self._user.pw_gid)
+        arguments = ["-D", folder / "data", "-U", USER, "-A", "scram-sha-256", f"--pwfile={folder / 'password'}"]
+        self._run("initdb", *arguments, "-E", "UTF8", "--no-sync")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, and waits until it lets somebody in; makes the database at the first time."""
+        wait_for(self._try_to_start, "PostgreSQL")
+
+    def create(self, database: str) -> str:
+        """Makes another database, and returns its address."""
+        made = self._create(database)
+        assert not made.returncode, made.stderr
+        return self.uri.removesuffix(DATABASE) + database
+
+    def kill(self) -> None:
+        """Kills it with all its processes at once."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends it, if it runs."""
+        self._end(signal.SIGINT)
+
+    def _try_to_start(self) -> bool:
+        """Starts it if it does not run: what a killed one left in memory may keep it from that for a moment."""
+        if self._process is None or self._process.poll() is not None:
+            command = ["-D", self._folder / "data", "-p", str(self.port), "-k", self._folder, "-h", "127.0.0.1"]
+            with (self._folder / "log").open("ab") as log:
+                self._process = subprocess.Popen(
+                    [self._programs / "postgres", *command], stdout=log, stderr=log, **self._identity()
+                )
+        made = self._create(DATABASE)
+        return not made.returncode or "already exists" in made.stderr
+
+    def _create(self, database: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [self._programs / "createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, database],
+            env=os.environ | {"PGPASSWORD": PASSWORD},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        end_family(self._process, number)
+        self._process = None
+
+    def _run(self, program: str, *arguments: object) -> None:
+        command = [str(self._programs / program), *map(str, arguments)]
+        subprocess.run(command, check=True, capture_output=True, **self._identity())
+
+    def _identity(self) -> dict[str, object]:
+        if self._user is None:
+            return {"cwd": self._folder}
+        return {"cwd": self._folder, "user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+
+
+def find_programs() -> Path | None:
+    """Returns the folder of PostgreSQL's programs, the newest of Debian's."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    return folders[-1].parent if folders else None
+
+
+def end_family(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """Sends a signal to a process, and to what it started if that is to kill; kills what does not end."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        for relative in family if number == signal.SIGKILL else family[:1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                relative.send_signal(number)
+        for alive in psutil.wait_procs(family, timeout=STOP_SECONDS)[1]:
+            alive.kill()
+    process.wait()

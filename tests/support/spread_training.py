@@ -1,0 +1,198 @@
+"""Trains a small network on four logical devices of JAX in every way that it can be spread, and prints what came of it.
+
+    KERAS_BACKEND=jax python tests/support/spread_training.py          # some of them
+    KERAS_BACKEND=jax python tests/support/spread_training.py all      # every spread with every optimizer
+
+A process of its own, since JAX takes the number of its devices before its first operation.
+"""
+
+import dataclasses
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfbench import backends
+from tfbench.datasets.sources.splits import Splits
+from tfbench.recipe.files import find_recipe, load_recipe
+from tfbench.recipe.sections import Recipe
+from tfbench.records.placement import Placement
+from tfbench.schema import to_plain
+from tfbench.worker import benchmark, snapshots
+from tfbench.worker.compiled_model import build_compiled_model
+from tfbench.worker.name_counts import names_from, read_name_counts
+from tfbench.worker.process_settings import import_keras, set_process_wide
+
+BATCH, NUM_STEPS = 16, 20
+DEVICES = ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]
+SPREADS: dict[str, dict[str, Any]] = {
+    "one": {"distribution.strategy": "default", "distribution.devices": ["cpu:0"]},
+    "data": {"distribution.strategy": "mirrored"},
+    "model": {"distribution.strategy": "model"},
+    "hybrid": {"distribution.strategy": "hybrid"},
+    "mesh": {"distribution.strategy": "hybrid", "distribution.mesh": {"data": 2, "model": 2}},
+    "rows": {
+        "distribution.strategy": "model",
+        "distribution.layout": [
+            {"variables": "conv2d_1/kernel", "split": "model", "axis": 3},
+            {"variables": "dense/kernel", "split": "model", "axis": 0},
+        ],
+    },
+}
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "sgd": {"name": "sgd", "learning_rate": 0.01},
+    "momentum": {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9},
+    "adam": {"name": "adam"},
+}
+SOME = {"hybrid": ["momentum", "adam"]}  # of the others, momentum
+WITH_DROPOUT = ["data", "hybrid"]
+
+
+def load(spread: str, optimizer: str, **values: Any) -> Recipe:
+    """Loads a small convolutional network, spread like this."""
+    small = {
+        "training.backend": "jax",
+        "training.global_batch_size": BATCH,
+        "training.optimizer": OPTIMIZERS[optimizer],
+        "dataset.data": "synthetic",
+        "distribution.devices": DEVICES,
+        "model.filters": [4, 8],
+        "model.dense_units": 16,
+        "model.dropout_rates": [0.0, 0.0],
+    }
+    return load_recipe(find_recipe("mnist_cnn"), small | SPREADS[spread] | values)
+
+
+class Training:
+    """A model on its devices, and batches for it."""
+
+    def __init__(self, recipe: Recipe, splits: Splits, counts: dict[str, int]) -> None:
+        import keras
+
+        from tfbench.backends.jax import mesh_distribution
+
+        mesh_distribution.set_distribution(None)
+        placing = backends.current().placement
+        keras.utils.set_random_seed(0)
+        placed = placing.resolve(recipe.distribution, recipe.training)
+        self.recipe, self.splits, self.counts = recipe, splits, counts
+        with placed.scope(), names_from(counts):
+            self.model = build_compiled_model(recipe.model, recipe.training, splits.spec)
+            self.placement: Placement = placing.lay_out(placed, recipe.distribution, self.model).placement
+
+    def batches(self, first_step: int = 0) -> Iterator[Any]:
+        """Returns the training's batches."""
+        return backends.current().feeding.build_training_dataset(
+            self.splits, global_batch_size=BATCH, seed=0, first_step=first_step
+        )
+
+    def fit(self, num_steps: int = NUM_STEPS, first_step: int = 0) -> None:
+        """Trains."""
+        self.model.fit(self.batches(first_step), steps_per_epoch=num_steps, epochs=1, shuffle=False, verbose=0)
+
+    def weights(self) -> list[Any]:
+        """Returns the values of all weights."""
+        return [backends.current().variables.to_numpy(variable) for variable in self.model.variables]
+
+    def evaluate(self) -> list[float]:
+        """Returns loss and accuracy of validation samples whose last batches divide by nothing."""
+        few = dataclasses.replace(
+            self.splits.validation,
+            num_samples=37,
+            inputs=self.splits.validation.inputs[:37],
+            targets=self.splits.validation.targets[:37],
+        )
+        splits = dataclasses.replace(self.splits, validation=few)
+        dataset = backends.current().feeding.build_validation_dataset(splits, batch_size=BATCH)
+        return [float(value) for value in self.model.evaluate(dataset, verbose=0)]
+
+    def check(self) -> Any:
+        """Holds a first step against that of one device."""
+        import keras
+
+        def build_one() -> Any:
+            keras.utils.set_random_seed(0)
+            with names_from(self.counts):
+                return build_compiled_model(self.recipe.model, self.recipe.training, self.splits.spec)
+
+        return backends.current().placement.check_replicas(self.model, build_one, self.batches(), self.placement)
+
+
+def farthest(ours: list[Any], theirs: list[Any]) -> float:
+    """Returns the largest difference of any weight."""
+    return max(float(np.abs(one - other).max()) for one, other in zip(ours, theirs, strict=True))
+
+
+def main() -> None:
+    """Prints what each spread and optimizer comes to, beside one device."""
+    is_all = sys.argv[1:] == ["all"]
+    first = load("data", "sgd")
+    backends.current().placement.require_possible(first.distribution, first.training)
+    import_keras(first)
+    set_process_wide(first.training)
+    backends.current().placement.resolve(first.distribution, first.training)  # four devices, for all that follow
+    splits = benchmark.load_data(first.dataset, None, seed=0)
+    counts = read_name_counts()
+
+    def train(spread: str, optimizer: str, **values: Any) -> Training:
+        training = Training(load(spread, optimizer, **values), splits, counts)
+        training.fit()
+        return training
+
+    found: dict[str, Any] = {"spread": {}, "check": {}, "evaluation": {}, "weights": {}, "dropout": {}}
+    ones = {optimizer: train("one", optimizer) for optimizer in (OPTIMIZERS if is_all else ["momentum", "adam"])}
+    dropout = {"model.dropout_rates": [0.25, 0.5]}
+    one_with_dropout = train("one", "momentum", **dropout).weights()
+    found["evaluation"]["one"] = ones["momentum"].evaluate()
+    for spread in list(SPREADS)[1:]:
+        for optimizer in OPTIMIZERS if is_all else SOME.get(spread, ["momentum"]):
+            training = Training(load(spread, optimizer), splits, counts)
+            if optimizer == "momentum":
+                found["check"][spread] = to_plain(training.check())
+                found["spread"][spread] = to_plain(
+                    backends.current().placement.read_spread(training.model, training.batches)
+                )
+            training.fit()
+            found["weights"][f"{spread} {optimizer}"] = farthest(training.weights(), ones[optimizer].weights())
+            if optimizer == "momentum":
+                found["evaluation"][spread] = training.evaluate()
+        if is_all or spread in WITH_DROPOUT:
+            found["dropout"][spread] = farthest(train(spread, "momentum", **dropout).weights(), one_with_dropout)
+    found["resumed"] = _resume(splits, counts, ones["adam"].weights())
+    found["planted"] = to_plain(_plant(splits, counts))
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+def _resume(splits: Splits, counts: dict[str, int], straight: list[Any]) -> dict[str, float]:
+    """Returns how far trainings end from one without a break, that go on from a snapshot of cut weights."""
+    variables = backends.current().variables
+    before = Training(load("hybrid", "adam"), splits, counts)
+    before.fit(NUM_STEPS // 2)
+    distances = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = snapshots.write_snapshot(
+            Path(folder), epoch=1, variables=variables.training_variables(before.model), kept=1
+        )
+        for spread in ("hybrid", "one"):
+            after = Training(load(spread, "adam"), splits, counts)
+            after.model.optimizer.build(after.model.trainable_variables)
+            snapshots.restore_snapshot(path, variables.training_variables(after.model))
+            after.fit(NUM_STEPS // 2, first_step=NUM_STEPS // 2)
+            distances[spread] = farthest(after.weights(), straight)
+    return distances
+
+
+def _plant(splits: Splits, counts: dict[str, int]) -> Any:
+    """Returns the check of a model that multiplies its gradients by two where there are several devices."""
+    training = Training(load("hybrid", "momentum"), splits, counts)
+    compute = training.model.compute_loss
+    training.model.compute_loss = lambda *args, **options: compute(*args, **options) * 2
+    return training.check()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""What a run took of energy, against figures worked out by hand: a GPU of 200 W, a processor of 10 W, memory of 2 W."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from builders import build_placement, build_result, build_settings
+from powered import CARD, DRAM, GPU, PACKAGE, STEPS, TRAINING, WATTS, build_powered_run, show_counters
+from tfbench.analysis.comparison.brief import make_brief
+from tfbench.analysis.run.energy import Energy, describe_parts, find_energy, unwrap
+from tfbench.analysis.run.energy_estimate import estimate_energy
+from tfbench.analysis.run.summary import summarize_run
+from tfbench.analysis.run.watts import epoch_ends, gpu_names, watts_curves
+from tfbench.records.energy import EnergySources, GpuState, MachineState
+from tfbench.records.run import ResumePoint, RunResult
+
+
+def energy_of(result: RunResult) -> Energy:
+    energy = find_energy(result)
+    assert energy is not None
+    return energy
+
+
+def test_ten_watts_are_ten_joules_a_second_of_the_steady_part() -> None:
+    energy = energy_of(build_powered_run(PACKAGE))
+    # Three epochs of 20 s; the warm-up, validation and the time between epochs are not in it.
+    assert energy.joules == pytest.approx(10.0 * 3 * TRAINING)
+    assert energy.seconds == pytest.approx(60.0)
+    assert energy.samples == 3 * STEPS * 32
+    assert energy.parts == ("package",)
+    assert energy.problems == ()
+
+
+def test_an_epoch_takes_its_training_and_its_validation_and_the_first_one_is_left_out() -> None:
+    energy = energy_of(build_powered_run(PACKAGE))
+    # From the second one's beginning to the third one's end: 2 x 25 s and a second between them.
+    assert energy.per_epoch == pytest.approx(10.0 * 51 / 2)
+    assert energy.epochs == {1: pytest.approx(350.0), 2: pytest.approx(250.0), 3: pytest.approx(250.0)}
+    alone = energy_of(build_powered_run(PACKAGE, num_epochs=1))
+    assert alone.per_epoch == pytest.approx(350.0)
+
+
+def test_energy_to_accuracy_counts_from_the_start_to_the_end_of_the_epoch_on_target() -> None:
+    sections = {"expect": {"target_accuracy": 0.94}}
+    result = build_powered_run(PACKAGE, sections=sections)
+    energy = energy_of(result)
+    assert energy.to_accuracy == pytest.approx(10.0 * 61)  # the second epoch: 35 s, a second, 25 s
+    metrics = summarize_run(result).metrics
+    assert metrics["time_to_accuracy_seconds"] == pytest.approx(61.0)
+    assert metrics["energy_to_accuracy_joules"] == pytest.approx(610.0)
+    assert energy_of(build_powered_run(PACKAGE, sections={"expect": {"target_accuracy": 0.99}})).to_accuracy is None
+    resumed = dataclasses.replace(
+        result.request, resume=ResumePoint(run_id="b" * 32, snapshot="s", epochs=(result.epochs[0],))
+    )
+    assert energy_of(dataclasses.replace(result, request=resumed)).to_accuracy is None
+
+
+def test_parts_add_up_and_figures_have_their_names() -> None:
+    result = build_powered_run(CARD, PACKAGE, DRAM, placement=build_placement(devices=("gpu:0",)))
+    metrics = summarize_run(result).metrics
+    assert metrics["energy/gpu_joules"] == pytest.approx(12_000.0)
+    assert metrics["energy/package_joules"] == pytest.approx(600.0)
+    assert metrics["energy/dram_joules"] == pytest.approx(120.0)
+    assert metrics["energy_joules"] == pytest.approx(12_720.0)
+    assert metrics["mean_watts"] == pytest.approx(212.0)
+    assert metrics["samples_per_joule"] == pytest.approx(3 * STEPS * 32 / 12_720)
+    assert metrics["energy_joules_per_epoch"] == pytest.approx(212.0 * 25.5)
+    brief = make_brief(result, summarize_run(result), journal_bytes=0)
+    assert brief.energy_parts == ["gpu", "package", "dram"]
+    assert brief.metrics["energy_joules_per_epoch"] == pytest.approx(212.0 * 25.5)
+
+
+def test_a_counter_that_comes_to_its_end_is_counted_on() -> None:
+    # At 10 W from 7,990 J on, a counter of 8,000 J begins anew after a second.
+    shown = [reading.joules["package-0"] for reading in build_powered_run(PACKAGE).energy_readings]
+    assert sum(after < before for before, after in itertools.pairwise(shown)) == 1
+    first, *_, last = shown
+    assert last < first
+    assert energy_of(build_powered_run(PACKAGE)).epochs[1] == pytest.approx(350.0)
+
+
+def test_readings_between_borders_tell_how_often_a_counter_came_to_its_end() -> None:
+    # 20 s at 1,000 W at most are more than 8,000 J: only looks of the parent in between say that it was less.
+    silent = energy_of(build_powered_run(PACKAGE, looks=False))
+    assert silent.joules is None
+    assert "steady part: a counter could not be read throughout, or began anew" in silent.problems
+
+
+def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WATTS, DRAM.name, 0.0)  # as of a desktop processor, or in a virtual machine
+    result = build_powered_run(PACKAGE, DRAM)
+    energy = energy_of(result)
+    assert (energy.parts, energy.joules) == (("package",), pytest.approx(600.0))
+    assert energy.problems == ("package-0 dram: its counter stood still, so that it counts nothing",)
+    assert "energy/dram_joules" not in summarize_run(result).metrics
+    assert [curve.name for curve in watts_curves(result)] == ["package-0"]
+    alone = build_powered_run(DRAM)
+    assert not [name for name in summarize_run(alone).metrics if "energy" in name or "joule" in name]
+    monkeypatch.setitem(WATTS, GPU, 0.0)
+    divided = energy_of(build_powered_run(CARD, PACKAGE, placement=build_placement(devices=("gpu:0",))))
+    assert divided.metrics() == {}
+    assert divided.problems[-1] == "not all GPUs in use can be read, and the rest alone would say little"
+
+
+@pytest.mark.parametrize(
+    ("points", "range_joules", "counted"),
+    [
+        ([(0.0, 5.0), (1.0, 15.0), (2.0, 30.0)], None, [0.0, 10.0, 25.0]),
+        ([(0.0, 990.0), (0.5, 10.0), (0.9, 30.0)], 1000.0, [0.0, 20.0, 40.0]),
+        # Two processes that write in the other order than they read.
+        ([(0.0, 990.0), (0.5, 989.0), (0.9, 995.0)], 1000.0, [0.0, -1.0, 5.0]),
+        ([(0.0, 5000.0), (1.0, 5010.0), (9.0, 3.0), (10.0, 13.0)], None, [0.0, 10.0, None, None]),
+        ([(0.0, 0.0), (300.0, 10.0)], 262_143.0, [0.0, None]),
+        ([], None, []),
+    ],
+    ids=["grows", "begins anew", "out of order", "was reset", "not read for too long", "never read"],
+)
+def test_a_counter_is_unwrapped(
+    points: list[tuple[float, float]], range_joules: float | None, counted: list[float | None]
+) -> None:
+    found = unwrap(points, range_joules)
+    assert [None if value != value else value for value in found.values()] == counted
+    assert list(found) == [seconds for seconds, _ in points]
+
+
+def test_a_stretch_too_short_for_a_counter_s_resolution_has_no_figure_and_says_why() -> None:
+    # A counter that is renewed every 2 s is off by a tenth over 20 s.
+    coarse = dataclasses.replace(CARD, resolution_seconds=2.0)
+    energy = energy_of(build_powered_run(coarse, placement=build_placement(devices=("gpu:0",))))
+    assert energy.joules is None
+    assert energy.epochs == {}
+    assert energy.per_epoch == pytest.approx(200.0 * 25.5)  # 51 s in one piece
+    assert energy.problems == (
+        "steady part: 60 s in 3 pieces is too short for counters that are renewed every 2 s: 120 s are needed",
+    )
+    assert "samples_per_joule" not in energy.metrics()
+
+
+def test_gpus_that_cannot_be_read_leave_no_figure_of_the_rest() -> None:
+    problem = f"GPU {GPU}: the driver does not count its energy (Not Supported)"
+    energy = energy_of(build_powered_run(PACKAGE, problems=(problem,), placement=build_placement(devices=("gpu:0",))))
+    assert energy.metrics() == {}
+    assert energy.problems == (problem, "not all GPUs in use can be read, and the rest alone would say little")
+
+
+def test_several_workers_have_no_figure_in_common() -> None:
+    energy = energy_of(build_powered_run(PACKAGE, placement=build_placement(num_workers=2)))
+    assert energy.metrics() == {}
+    assert energy.problems[-1].startswith("several workers: each one's journal has the readings of its own machine")
+
+
+def test_a_gpu_that_falls_off_the_bus_within_the_training_leaves_no_figure() -> None:
+    result = build_powered_run(CARD, placement=build_placement(devices=("gpu:0",)))
+    cut = tuple(
+        reading if reading.seconds < 150 else dataclasses.replace(reading, joules={})
+        for reading in result.energy_readings
+    )
+    energy = energy_of(dataclasses.replace(result, energy_readings=cut))
+    assert energy.joules is energy.per_epoch is None
+    assert energy.epochs == {1: pytest.approx(7000.0)}
+    assert "steady part: a counter could not be read throughout, or began anew" in energy.problems
+
+
+def test_an_epoch_that_was_passed_over_is_in_no_figure_of_its_own() -> None:
+    result = build_powered_run(PACKAGE, num_epochs=4)
+    read = tuple(reading for reading in result.energy_readings if reading.epoch != 3)
+    energy = energy_of(dataclasses.replace(result, energy_readings=read))
+    assert energy.joules == pytest.approx(600.0)
+    assert energy.samples == 3 * STEPS * 32
+    assert energy.per_epoch == pytest.approx(10.0 * 77 / 3)  # from the second to the fourth, the third among them
+
+
+def test_an_epoch_on_target_that_was_passed_over_leaves_no_way_to_it_and_says_so() -> None:
+    result = build_powered_run(PACKAGE, sections={"expect": {"target_accuracy": 0.94}})
+    read = tuple(reading for reading in result.energy_readings if reading.epoch != 2)
+    energy = energy_of(dataclasses.replace(result, energy_readings=read))
+    assert energy.to_accuracy is None
+    assert energy.problems == ("to accuracy: epoch 2, which reached it, was passed over by the readings",)
+
+
+def test_nothing_is_known_of_a_run_that_was_not_looked_at_and_nothing_is_nagged() -> None:
+    assert find_energy(build_result()) is None
+    silent = build_result(energy=EnergySources(problems=("processors: no counters",)))
+    assert energy_of(silent).problems == ("processors: no counters",)
+    summary = summarize_run(silent)
+    assert not [name for name in summary.metrics if "energy" in name or "joule" in name]
+    assert not [caution for caution in summary.cautions if "counters" in caution or "energy" in caution]
+
+
+def test_what_figures_are_of_is_said_in_words() -> None:
+    rest = "fans, disks, network and losses of power supplies"
+    assert describe_parts(("gpu",)) == f"GPUs alone, without processor packages, their memory, {rest}"
+    assert describe_parts(("package", "dram")) == f"processor packages and their memory alone, without {rest}"
+    assert describe_parts(("gpu", "package", "dram")).startswith("GPUs, processor packages and their memory alone, ")
+    assert describe_parts(()) == "nothing is measured"
+
+
+def test_an_estimate_is_watts_times_time_under_names_of_its_own() -> None:
+    sections = {"cost": {"estimated_watts": 100.0}, "expect": {"target_accuracy": 0.94}}
+    result = build_powered_run(PACKAGE, sections=sections)
+    assert estimate_energy(result) == {
+        "estimate/energy_joules": pytest.approx(6000.0),
+        "estimate/samples_per_joule": pytest.approx(3 * STEPS * 32 / 6000),
+        "estimate/energy_joules_per_epoch": pytest.approx(2500.0),
+        "estimate/energy_to_accuracy_joules": pytest.approx(6100.0),
+    }
+    metrics = summarize_run(result).metrics
+    assert metrics["energy_joules"] == pytest.approx(600.0)  # measured, beside it
+    unread = build_powered_run(sections=sections)
+    assert make_brief(unread, summarize_run(unread), journal_bytes=0).energy_parts == []
+    assert "energy_joules" not in summarize_run(unread).metrics
+    assert estimate_energy(build_powered_run(PACKAGE)) == {}
+
+
+def test_watts_over_time_are_a_driver_s_own_of_gpus_and_a_counter_s_growth_of_processors() -> None:
+    states = tuple(
+        MachineState(
+            seconds=100.0 + second,
+            gpus={GPU: GpuState(watts=150.0 + second)},
+            joules=show_counters(100.0 + second, (CARD, PACKAGE)),
+        )
+        for second in range(4)
+    )
+    result = build_powered_run(
+        CARD,
+        PACKAGE,
+        placement=build_placement(devices=("gpu:0",)),
+        settings=build_settings(gpu_addresses=("0000:01:00.0", GPU)),
+        machine_states=states,
+    )
+    gpu, package = watts_curves(result)
+    assert (gpu.name, gpu.seconds, gpu.watts) == (GPU, (0.0, 1.0, 2.0, 3.0), (150.0, 151.0, 152.0, 153.0))
+    assert (package.name, package.seconds) == ("package-0", (1.0, 2.0, 3.0))
+    assert package.watts == pytest.approx((10.0, 10.0, 10.0))
+    assert gpu_names(result) == {GPU: "gpu:1"}
+    assert epoch_ends(result) == pytest.approx([35.0, 61.0, 87.0])

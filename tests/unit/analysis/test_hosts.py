@@ -1,0 +1,145 @@
+"""Runs of one arm on several machines: which of them count, and what is said of the others."""
+
+import math
+from typing import Any
+
+import pytest
+
+from floors import no_floor
+from sweeps import TWO_ARMS, build_brief, on_machine
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.hosts import choose_hosts, machine_in, machine_of
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.sweep import Arm
+
+BATCH = "training.global_batch_size"
+DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
+ON_A = Arm(strategy="default", devices=("cpu:0",), machine="a")
+ON_B = Arm(strategy="default", devices=("cpu:0",), machine="b")
+
+
+def of_sweep(
+    speeds: dict[Arm, dict[str, tuple[float, ...]]], batch: int = 32, first_round: int = 1, **environment: Any
+) -> list[RunBrief]:
+    """Builds the runs of a setting: speeds by arm and host, in rounds that count on from one host to the next."""
+    found = []
+    for arm, of_hosts in speeds.items():
+        number = first_round
+        for host, listed in of_hosts.items():
+            for speed in listed:
+                run = build_brief(speed, arm=arm, batch=batch, round_number=number, created=1e9 + number)
+                found.append(on_machine(run, host, **environment))
+                number += 1
+    return found
+
+
+def compared(runs: list[RunBrief], *arms: Arm, **options: Any) -> Comparison:
+    return compare(runs, no_floor, keys=[BATCH], arms=[arm.label for arm in arms or TWO_ARMS], **options)
+
+
+def test_an_arm_names_its_machine_or_none() -> None:
+    assert [machine_in(label) for label in (ON_A.label, DEFAULT, "default gpu:0 backend=jax @a100")] == [
+        "a",
+        "",
+        "a100",
+    ]
+    assert machine_of(on_machine(build_brief(arm=ON_A, round_number=1), "node3")) == "a"
+    assert machine_of(on_machine(build_brief(), "node3")) == "node3"
+
+
+def test_rounds_of_two_machines_are_not_pooled_into_one_speed() -> None:
+    # 100 on one machine and 900 on the other: pooled, their mean would be the speed of neither.
+    one, other = TWO_ARMS
+    runs = of_sweep(
+        {one: {"fast": (100.0, 101.0), "slow": (900.0,)}, other: {"fast": (200.0, 202.0), "slow": (1800.0,)}}
+    )
+    found = compared(runs)
+    entries = found.rows[0].entries
+    assert entries[DEFAULT].speed == pytest.approx(math.sqrt(100 * 101))
+    assert [len(entry.elsewhere) for entry in entries.values()] == [1, 1]
+    speedup = entries[MIRRORED].speedup
+    assert speedup is not None
+    assert (speedup.ratio, speedup.num, speedup.is_paired) == (pytest.approx(2.0), 2, True)
+    (told,) = [text for text in find_verdict(found) if "have no speed in common" in text]
+    assert told == (
+        "2 runs are left out, since runs of two machines have no speed in common: "
+        f"{DEFAULT} for global_batch_size=32 is of fast, without slow; "
+        f"{MIRRORED} for global_batch_size=32 is of fast, without slow."
+    )
+
+
+def test_they_are_not_pooled_where_arms_may_be_unequal_either() -> None:
+    runs = of_sweep({TWO_ARMS[0]: {"fast": (100.0, 101.0), "slow": (900.0,)}})
+    entry = compared(runs, TWO_ARMS[0], allows_unequal=True).rows[0].entries[DEFAULT]
+    assert (len(entry.runs), len(entry.elsewhere)) == (2, 1)
+
+
+def test_arms_are_compared_on_the_machine_that_most_of_them_ran_on() -> None:
+    # The newest run of the one arm is of another machine than all runs of the other.
+    runs = of_sweep({TWO_ARMS[0]: {"x": (100.0,), "y": (50.0, 50.0)}, TWO_ARMS[1]: {"x": (200.0, 201.0, 202.0)}})
+    entries = compared(runs).rows[0].entries
+    assert [entry.host for entry in entries.values()] == ["x", "x"]
+    assert entries[MIRRORED].speedup is not None
+    assert entries[MIRRORED].speedup.ratio == pytest.approx((200 * 201 * 202) ** (1 / 3) / 100)
+
+
+def test_an_arm_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable() -> None:
+    runs = of_sweep({TWO_ARMS[0]: {"x": (100.0, 101.0)}, TWO_ARMS[1]: {"y": (200.0, 201.0)}})
+    found = compared(runs)
+    entry = found.rows[0].entries[MIRRORED]
+    assert (entry.host, entry.speedup, entry.elsewhere) == ("y", None, ())
+    assert [one.name for one in entry.unequal] == ["hostname"]
+    assert any(text.startswith("Speed-ups are within a machine: ") for text in find_verdict(found))
+
+
+def test_each_machine_that_arms_name_has_a_host_of_its_own() -> None:
+    runs = of_sweep({ON_A: {"n1": (1.0, 1.0), "n2": (2.0,)}, ON_B: {"n3": (3.0,), "n2": (4.0,)}})
+    by_arm = {arm.label: [run for run in runs if run.tags["tfbench.arm"] == arm.label] for arm in (ON_A, ON_B)}
+    assert choose_hosts(by_arm) == {ON_A.label: "n1", ON_B.label: "n2"}  # of as many runs, the newer one's
+    assert choose_hosts({DEFAULT: []}) == {DEFAULT: ""}
+
+
+def test_rounds_of_two_machines_do_not_pair() -> None:
+    # Both arms grow by 20 % from round to round, each on its own machine: that is chance, and no drift in common.
+    speeds = (100.0, 120.0, 144.0)
+    runs = of_sweep({ON_A: {"n1": speeds}, ON_B: {"n2": tuple(1.1 * speed for speed in speeds)}})
+    machines = ("hostname",)
+    speedup = compared(runs, ON_A, ON_B, compared=machines).rows[0].entries[ON_B.label].speedup
+    assert speedup is not None
+    assert (speedup.is_paired, speedup.ratio, speedup.judgement) == (
+        False,
+        pytest.approx(1.1),
+        "no measurable difference",
+    )
+    runs = of_sweep({ON_A: {"n1": speeds}, ON_B: {"n1": tuple(1.1 * speed for speed in speeds)}})
+    speedup = compared(runs, ON_A, ON_B).rows[0].entries[ON_B.label].speedup
+    assert speedup is not None
+    assert (speedup.is_paired, speedup.judgement) == (True, "faster")
+
+
+def test_the_scatter_of_one_machine_is_not_that_of_another() -> None:
+    # On the noisy machine runs differ by half, on the quiet one by a thousandth: 2 % there is a difference.
+    noisy = of_sweep({TWO_ARMS[0]: {"noisy": (100.0, 150.0)}, TWO_ARMS[1]: {"noisy": (150.0, 100.0)}})
+    quiet = of_sweep(
+        {TWO_ARMS[0]: {"quiet": (100.0, 100.1, 99.9)}, TWO_ARMS[1]: {"quiet": (102.0, 102.1, 101.9)}}, batch=64
+    )
+    rows = compared(noisy + quiet).rows
+    speedups = [row.entries[MIRRORED].speedup for row in rows]
+    assert [speedup and speedup.judgement for speedup in speedups] == ["no measurable difference", "faster"]
+    assert not any(speedup and speedup.uses_other_settings for speedup in speedups)
+
+
+def test_settings_of_several_machines_are_named() -> None:
+    rows = [
+        of_sweep({TWO_ARMS[0]: {host: (100.0, 101.0)}, TWO_ARMS[1]: {host: (200.0, 201.0)}}, batch=batch)
+        for batch, host in ((32, "n1"), (64, "n2"), (128, "n1"))
+    ]
+    told = find_verdict(compared([run for row in rows for run in row]))
+    assert any(
+        text.startswith(
+            "Settings are of several machines: global_batch_size=32, 128 on n1; global_batch_size=64 on n2."
+        )
+        for text in told
+    )
+    assert not any("several machines" in text for text in find_verdict(compared(rows[0])))

@@ -1,0 +1,174 @@
+"""How training scales by modes of sharing the work: figures, sentences, tables and the plot."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from floors import no_floor
+from sweeps import build_brief, build_plan
+from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.published_scaling import find_published_speedups
+from tfbench.analysis.comparison.scaling import Place, find_scaling
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.scaling import Mode, find_scaling_arms, replica_arms
+from tfbench.records.sweep import Arm, resolve_recipe
+from tfbench.report.comparison.comparison import comparison_json
+from tfbench.report.comparison.plots import plot_comparison
+from tfbench.report.comparison.scaling import scaling_lines
+from tfbench.report.figures import to_png
+
+MODES: tuple[Mode, ...] = ("data", "model", "hybrid")
+MEBIBYTE = 2**20
+SPEEDS = {"alone": 960.0, "data": (1536.0, 1920.0), "model": (1440.0, 1440.0), "hybrid": (1728.0, 2880.0)}
+MOVED = {"mirrored": 8.0, "model": 3.0, "hybrid": 4.5}  # MiB a step
+
+
+def by_modes(
+    speeds: Mapping[str, Any] = SPEEDS,
+    *,
+    kind: str = "gpu",
+    drift: tuple[float, ...] = (1.0, 1.02, 1 / 1.02),
+    **options: Any,
+) -> Comparison:
+    """Compares modes on two and four devices with one, of 96 samples a step."""
+    arms = replica_arms(kind, (1, 2, 4), MODES, "jax")
+    values = [speeds["alone"], *(speeds[mode][place] for place in (0, 1) for mode in MODES)]
+    briefs = []
+    for arm, speed in zip(arms, values, strict=True):
+        for number, factor in enumerate(drift, 1):
+            brief = build_brief(speed * factor, arm=arm, batch=96, round_number=number, parameters=2**21)
+            replicas = 1 if arm.strategy == "model" else len(arm.devices)
+            metrics = {"num_replicas": replicas, "input_headroom": 4.0}
+            if arm.strategy in MOVED:
+                moved = MOVED[arm.strategy] * MEBIBYTE
+                metrics |= {"exchanged_bytes_per_step": moved, "collective_bytes_per_step": moved + MEBIBYTE}
+                metrics |= {"state_bytes_per_device": 16 * MEBIBYTE, "transfer_share": 0.2}
+            briefs.append(
+                dataclasses.replace(
+                    brief, metrics=brief.metrics | metrics, settings=brief.settings | {"training.backend": "jax"}
+                )
+            )
+    return compare(briefs, no_floor, **{"keys": [], "settings": [{}], "compared": ("backend",)} | options)
+
+
+def test_each_mode_is_a_line_over_the_devices_that_are_hardware() -> None:
+    found = find_scaling(by_modes())
+    assert found is not None
+    assert (found.modes, found.kind, found.has_replicas) == (MODES, "strong", False)
+    assert [point.place for point in found.points[:4]] == [Place(1, None), *(Place(2, mode) for mode in MODES)]
+    assert [point.speedup.value for point in found.line("hybrid")] == pytest.approx([1.0, 1.8, 3.0])
+    # Four devices hold one replica in mode model: its batch is whole, and four of them are hardware all the same.
+    model = found.line("model")[-1]
+    assert (model.num_replicas, model.per_replica_batch_size, model.num_devices) == (1, 96, 4)
+    assert model.efficiency is not None
+    assert model.efficiency.value == pytest.approx(1.5 / 4)
+    assert model.ideal_step_seconds == pytest.approx(0.1 / 4)
+    assert [point.exchanged_bytes for point in found.line("model")] == [0.0, 3 * MEBIBYTE, 3 * MEBIBYTE]
+
+
+def test_the_table_and_the_verdict_have_a_row_and_a_sentence_a_mode(golden: Callable[[str, str], None]) -> None:
+    comparison = by_modes()
+    found = find_scaling(comparison)
+    assert found is not None
+    golden("scaling_modes.txt", "\n".join([*scaling_lines(found, 160), "", *find_verdict(comparison), ""]))
+
+
+def test_no_mode_is_called_fastest_whose_interval_another_reaches() -> None:
+    noisy = by_modes(drift=(1.0,))
+    assert not any("fastest mode" in text for text in find_verdict(noisy))  # one run each has no interval
+    near = by_modes(SPEEDS | {"data": (1728.0, 2880.0)})
+    (two, four) = [text for text in find_verdict(near) if "fastest mode" in text]
+    assert two.startswith("On 2 devices the intervals do not tell whether data or hybrid is the fastest mode; model")
+    assert four.endswith(
+        "model exchanges the least: model 3 MiB, hybrid 4.5 MiB, data 8 MiB a step (computed from the layout)."
+    )
+
+
+def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:
+    comparison = by_modes(kind="cpu")
+    found = find_scaling(comparison)
+    assert found is not None
+    header, *_ = scaling_lines(found, 160)
+    assert header.split() == [
+        "devices",
+        "mode",
+        "batch",
+        "samples/s",
+        "speed-up",
+        "step",
+        "ms",
+        "exchanged",
+        "compiled",
+        "held",
+        "collectives",
+        "input",
+    ]
+    said = " ".join([*scaling_lines(found, 160), *find_verdict(comparison)])
+    assert "The devices of mirrored cpu:0,cpu:1 backend=jax, model cpu:0,cpu:1" in said
+    assert "efficien" not in said
+
+
+def test_a_mode_without_a_speed_is_missing_at_its_number() -> None:
+    failure = Failure(setting={}, arm="model gpu:0,gpu:1,gpu:2 backend=jax", outcome="FAILED", reason="does not divide")
+    found = find_scaling(by_modes(failures=[failure]))
+    assert found is not None
+    assert list(found.missing) == [Place(3, "model")]
+    assert comparison_json(by_modes(failures=[failure]), ())["scaling"]["missing"][0]["mode"] == "model"
+
+
+def test_the_plot_has_a_line_a_mode_beside_the_expected_speed_up() -> None:
+    figure, alt = plot_comparison(by_modes())["scaling.png"]
+    speedups, steps = figure.axes
+    lines = {str(line.get_label()): line for line in speedups.get_lines()}
+    styles = {lines[f"{mode}, 95 % interval"].get_linestyle() for mode in MODES}
+    assert len(styles) == 3  # told apart without colour, too
+    assert list(lines["hybrid, 95 % interval"].get_ydata()) == pytest.approx([1.0, 1.8, 3.0])
+    assert [text.get_text() for text in speedups.texts] == [
+        "model 1.50 + (38 %)",
+        "data 2.00 + (50 %)",
+        "hybrid 3.00 + (75 %)",
+    ]
+    assert [tick.get_text() for tick in steps.get_xticklabels()] == ["1", "2", "4"]
+    assert len(steps.patches) == 7
+    assert "2 devices, data: 1.60; 2 devices, model: 1.50; 2 devices, hybrid: 1.80" in alt
+    assert to_png(figure).startswith(b"\x89PNG")
+
+
+REFERENCES = [
+    {
+        "hardware": f"{number} x K",
+        "devices": f"{number} gpu{'s' * (number > 1)}",
+        "source": "a paper",
+        "figures": {"elapsed_seconds": seconds},
+    }
+    for number, seconds in ((1, 98.05), (2, 50.24), (8, 15.68))
+]
+
+
+def test_published_times_of_one_source_give_its_speed_ups() -> None:
+    others = [
+        REFERENCES[1] | {"source": "another"},
+        {"hardware": "x", "devices": "any", "source": "a paper", "figures": {}},
+    ]
+    found = find_published_speedups([*others, *REFERENCES])
+    assert [(one.num_devices, round(one.speedup, 2)) for one in found] == [(2, 1.95), (8, 6.25)]
+
+
+def test_a_plan_of_modes_is_known_by_its_arms_and_keeps_layouts_from_those_that_cut_nothing() -> None:
+    arms = [
+        dataclasses.replace(arm, values=(("training.backend", "jax"),))
+        for arm in replica_arms("cpu", (1, 2), MODES, "jax")
+    ]
+    plan = build_plan(variations=(), arms=tuple(arms))
+    assert [arm.strategy for arm in arms] == ["default", "mirrored", "model", "hybrid"]
+    assert find_scaling_arms(plan) == ("cpu", (1, 2), MODES)
+    assert (
+        find_scaling_arms(build_plan(variations=(), arms=(*arms[:2], Arm(strategy="other", devices=("cpu:0",)))))
+        is None
+    )
+    rule = {"variables": "*/kernel", "split": "model", "axis": 1}
+    plan.tables["distribution"] |= {"strategy": "model", "layout": [rule]}
+    layouts = [len(resolve_recipe(plan, {}, arm).distribution.layout) for arm in arms]
+    assert layouts == [0, 0, 1, 1]

@@ -1,0 +1,77 @@
+"""JAX over several devices: each way to spread a network trains as one device does. `KERAS_BACKEND=jax pytest FILE`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spread_training
+from tfbench.schema import read_json
+
+pytestmark = pytest.mark.skipif(os.environ.get("KERAS_BACKEND") != "jax", reason="JAX alone cuts weights")
+ROUNDING = 5e-7  # of a weight, after 20 steps; seen: 7e-8
+SPREADS = [spread for spread in spread_training.SPREADS if spread != "one"]
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    """What the spreads came to; asked of one process, which imports JAX once."""
+    command = [sys.executable, str(Path(spread_training.__file__))]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    return read_json(done.stdout.splitlines()[-1])
+
+
+def test_every_spread_trains_as_one_device(found: Any) -> None:
+    assert len(found["weights"]) == 6
+    assert {name: value for name, value in found["weights"].items() if not value < ROUNDING} == {}
+
+
+def test_dropout_is_that_of_one_device(found: Any) -> None:
+    assert set(found["dropout"]) == set(spread_training.WITH_DROPOUT)
+    assert all(value < ROUNDING for value in found["dropout"].values())
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_validation_covers_every_sample_once(found: Any, spread: str) -> None:
+    assert found["evaluation"][spread] == pytest.approx(found["evaluation"]["one"], rel=1e-6)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_a_first_step_is_found_to_be_that_of_one_device(found: Any, spread: str) -> None:
+    check = found["check"][spread]
+    assert (check["compared"], check["faults"], check["reason"]) == (["gradients", "update"], [], "")
+    assert check["deviation"] < 1e-5
+
+
+def test_a_step_that_is_not_that_of_one_device_is_a_fault(found: Any) -> None:
+    (fault,) = found["planted"]["faults"]
+    assert fault.startswith("the gradients of the first step differ by up to 0.99")
+
+
+def test_cut_weights_go_on_from_a_snapshot_on_as_many_devices_and_on_one(found: Any) -> None:
+    assert set(found["resumed"]) == {"hybrid", "one"}
+    assert all(value < ROUNDING for value in found["resumed"].values())
+
+
+# Dense 1,152 x 16 is cut into four by its columns, or into two; of the logits 16 x 10, four parts would not divide.
+@pytest.mark.parametrize(
+    ("spread", "kernel", "logits", "output"),
+    [
+        ("data", [1152, 16], [16, 10], [4, 16]),
+        ("model", [1152, 4], [16, 10], [16, 4]),
+        ("hybrid", [1152, 4], [16, 10], [16, 4]),
+        ("mesh", [1152, 8], [16, 5], [8, 8]),
+        ("rows", [288, 16], [16, 10], [16, 16]),
+    ],
+)
+def test_parts_lie_where_the_layout_says(
+    found: Any, spread: str, kernel: list[int], logits: list[int], output: list[int]
+) -> None:
+    parts = {one["name"]: one["part_shape"] for one in found["spread"][spread]["variables"]}
+    outputs = {one["name"]: one["part_shape"] for one in found["spread"][spread]["outputs"]}
+    assert (parts["dense/kernel"], parts["dense_1/kernel"], outputs["dense"]) == (kernel, logits, output)
+    assert len(set(found["spread"][spread]["bytes_per_device"])) == 1

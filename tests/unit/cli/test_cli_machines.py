@@ -1,0 +1,133 @@
+"""`compare` and `report` on runs of several machines, with prices of the user's."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tfbench as from_python
+from builders import build_environment
+from journals import write_journal
+from sweeps import TWO_ARMS, build_cell_result, build_plan, write_sweep
+from tfbench.records.machine import Gpu
+from tfbench.records.settings import MachineSettings
+from tfbench.records.sweep import Arm, CellResult, list_cells
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import new_log
+
+Cli = Callable[..., Any]
+SPEEDS = {"big": 4000.0, "small": 1000.0}
+ENVIRONMENTS = {
+    "big": build_environment(hostname="big", keras="3.13.0", gpus=(Gpu(name="Example GPU", power_limit_watts=400.0),)),
+    "small": build_environment(hostname="small"),
+}
+PRICES = "[machines.big]\nprice_per_hour = 3.6\n\n[machines.small]\nprice_per_hour = 0.36\n"
+
+
+@pytest.fixture
+def settings(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's file, with prices of two machines."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(in_tmp_path / "config"))
+    path = in_tmp_path / "config" / "tfbench" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(PRICES)
+    return path
+
+
+@pytest.fixture
+def store(settings: Path) -> Store:
+    """Runs of one arm on two machines, one of them four times as fast, as they stand in a store after an import."""
+    store, plan = Store(Path("mlruns")), build_plan(arms=TWO_ARMS[:1], num_rounds=3)
+    for place, (host, speed) in enumerate(SPEEDS.items()):
+        for cell in list_cells(plan):
+            result = build_cell_result(
+                plan, cell, speed * (1 + 0.01 * cell.round_number), environment=ENVIRONMENTS[host]
+            )
+            request = dataclasses.replace(result.request, run_id=f"{place}{cell.number:031x}")
+            write_journal(store, dataclasses.replace(result, request=request))
+    return store
+
+
+def test_compare_says_on_which_machine_to_train(tfbench: Cli, store: Store) -> None:
+    done = tfbench("compare", "--all")
+    assert (done.exit_code, done.stderr) == (0, "")
+    text = " ".join(done.stdout.split())
+    assert "Fastest machine: big by default cpu:0 for all 2 settings, 4 times as fast as the next, small." in text
+    # A quarter of the time at ten times the price.
+    cheapest = (
+        "Cheapest machine, by the training steps of an epoch: small by default cpu:0 for all 2 settings, 0.4 times"
+    )
+    assert cheapest in text
+    assert "Keras 3.13.0 on big, 3.12.0 on small." in text
+    assert "No price" not in text and "No energy is known of big and small" in text
+
+
+def test_json_and_python_have_the_same(tfbench: Cli, store: Store) -> None:
+    document = json.loads(tfbench("compare", "--all", "--format", "json").stdout)
+    assert [machine["name"] for machine in document["machines"]["machines"]] == ["big", "small"]
+    assert [one["best"] for one in document["machines"]["rankings"]["epoch_cost"]] == [["small"], ["small"]]
+    prices = {"big": MachineSettings(price_per_hour=3.6), "small": MachineSettings(price_per_hour=0.36)}
+    assert list(from_python.compare(machines=prices, store="mlruns").verdict) == document["verdict"]
+    assert not any("Cheapest" in text for text in from_python.compare(store="mlruns").verdict)
+
+
+def test_the_report_has_a_section_of_machines(tfbench: Cli, store: Store) -> None:
+    done = tfbench("report", "--all", "-o", "report.html", "--no-mlflow")
+    assert done.exit_code == 0, done.stderr
+    text = Path("report.html").read_text()
+    assert "<h2>Machines</h2>" in text and "0.36 USD an hour" in text and "limit 400 W" in text
+
+
+def test_each_recipe_of_a_store_has_its_machines(tfbench: Cli, store: Store) -> None:
+    result = build_cell_result(build_plan(), list_cells(build_plan())[0], 7.0, environment=ENVIRONMENTS["big"])
+    recipe = dataclasses.replace(result.request.recipe, name="other")
+    request = dataclasses.replace(result.request, run_id="f" * 32, recipe=recipe)
+    write_journal(store, dataclasses.replace(result, request=request))
+    text = tfbench("compare", "--all").stdout
+    assert text.count("Machines, by the fastest arm of each") == 1 and "USD" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[machines.big]\nprice = 1\n", "machines.big.price: unknown key. Did you mean 'price_per_hour'?"),
+        ("[machines.big]\nprice_per_hour = 0\n", "machines.big.price_per_hour: must be greater than 0"),
+        ("[machines]\nbig = 3\n", "machines.big: must be a table"),
+        ("[machines.big]\n", "machines.big.price_per_hour: missing."),
+        ('[machines.big]\nprice_per_hour = 1\ncurrency = ""\n', "machines.big.currency"),
+        ("[machine.big]\nprice_per_hour = 1\n", "machine: unknown key. Did you mean 'machines'?"),
+    ],
+)
+def test_prices_that_are_none_are_named(tfbench: Cli, settings: Path, text: str, words: str) -> None:
+    settings.write_text(text)
+    refused = tfbench("runs")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"Error: {settings}: ") and words in refused.stderr
+
+
+def test_a_sweep_whose_arms_name_machines_compares_these(tfbench: Cli, settings: Path) -> None:
+    arms = tuple(Arm(strategy="default", devices=("cpu:0",), machine=host) for host in SPEEDS)
+    store, plan = Store(Path("mlruns")), build_plan(arms=arms, num_rounds=3)
+    with new_log(store, plan) as log:
+        for cell in list_cells(plan):
+            host = arms[cell.arm].machine
+            speed = SPEEDS[host] * (1 + 0.01 * cell.round_number)
+            result = build_cell_result(plan, cell, speed, environment=ENVIRONMENTS[host])
+            write_journal(store, result)
+            log.end(CellResult(cell=cell.number, outcome="FINISHED", run_id=result.request.run_id))
+    document = json.loads(tfbench("compare", "--sweep", "abc", "--format", "json").stdout)
+    small = document["rows"][0]["entries"][1]
+    assert (small["arm"], small["machine"], small["unequal"]) == ("default cpu:0 @small", "small", [])
+    assert small["speedup"]["judgement"] == "slower" and not small["speedup"]["paired"]
+    assert document["verdict"][0].startswith("Fastest machine: big by default cpu:0 for all 2 settings, 4 times")
+    assert any("Keras" in caution for caution in document["machines"]["cautions"])
+
+
+def test_a_sweep_of_one_machine_says_nothing_of_machines(tfbench: Cli, settings: Path) -> None:
+    store = Store(Path("mlruns"))
+    write_sweep(store, build_plan(), lambda cell: 1000.0 * (1 + cell.arm) + cell.round_number)
+    done = tfbench("compare", "--sweep", "abc")
+    assert done.exit_code == 0 and "achine" not in done.stdout

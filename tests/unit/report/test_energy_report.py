@@ -1,0 +1,220 @@
+"""What is shown and tracked of a run's energy: measured figures with what they are of, estimates as what they are."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from matplotlib.figure import Figure
+
+from builders import build_placement, build_recipe, build_request, build_result, build_settings
+from floors import no_floor
+from journals import write_journal
+from powered import CARD, GPU, PACKAGE, build_powered_run, show_counters
+from sweeps import TWO_ARMS, build_brief
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.run.summary import summarize_run
+from tfbench.cli import cli
+from tfbench.records.energy import EnergySources, GpuState, MachineState
+from tfbench.records.journal import read_run
+from tfbench.records.run import RunResult
+from tfbench.report.comparison.comparison import comparison_json, comparison_lines, comparison_markdown
+from tfbench.report.run import power_plot
+from tfbench.report.run.answer import answer_lines
+from tfbench.report.run.energy import energy_json, source_lines
+from tfbench.report.run.run_json import to_json
+from tfbench.report.run.tables import summary_lines
+from tfbench.store.store import Store
+from tfbench.tracking import fields
+
+REASON = "processors: /sys/class/powercap has no counters of energy (RAPL): a virtual machine"
+KEYS = ["training.global_batch_size"]
+
+
+def on_gpu() -> RunResult:
+    """Builds a run on a GPU that was looked at eight times."""
+    states = tuple(
+        MachineState(
+            seconds=100.0 + 10 * look,
+            gpus={GPU: GpuState(watts=150.0 + look, clock_mhz=1980.0 - look, temperature_celsius=60.0 + look)},
+            joules=show_counters(100.0 + 10 * look, (CARD,)),
+        )
+        for look in range(8)
+    )
+    return build_powered_run(
+        CARD,
+        placement=build_placement(devices=("gpu:0",)),
+        settings=build_settings(gpu_addresses=(GPU,)),
+        machine_states=states,
+    )
+
+
+def shown(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+def test_the_figures_are_shown_with_what_they_are_of() -> None:
+    result = on_gpu()
+    for lines in (summary_lines, answer_lines):
+        text = shown(lines(result, summarize_run(result), 120))
+        assert "energy 0.32 samples/J, 5100 J an epoch, 200 W (GPUs alone) " in text
+
+
+def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_why() -> None:
+    result = build_result(energy=EnergySources(problems=(REASON,)))
+    summary = summarize_run(result)
+    assert "energy" not in shown(summary_lines(result, summary, 120))
+    document = to_json(result, summary, None)
+    assert document["energy"] == {
+        "parts": [],
+        "included": "nothing is measured",
+        "sources": [],
+        "joules": None,
+        "joules_by_part": {},
+        "seconds": 0,
+        "samples": 0,
+        "joules_per_epoch": None,
+        "epochs": [],
+        "problems": [REASON],
+        "estimated_watts": None,
+    }
+    assert shown(source_lines(result, 120)) == f"Energy not read {REASON}"
+    assert energy_json(build_result()) is None
+    assert source_lines(build_result(), 120) == []
+
+
+def test_the_json_has_the_sources_and_each_epoch() -> None:
+    result = on_gpu()
+    document = energy_json(result)
+    assert document is not None
+    assert document["parts"] == ["gpu"]
+    assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
+    assert document["joules"] == pytest.approx(12_000.0)
+    assert [epoch["epoch"] for epoch in document["epochs"]] == [1, 2, 3]
+    assert document["epochs"][1]["joules"] == pytest.approx(5000.0)
+    assert shown(source_lines(result, 120)) == f"Energy {GPU} gpu, renewed every 100 ms"
+
+
+def test_an_estimate_is_called_one_wherever_it_stands() -> None:
+    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 1}, cost={"estimated_watts": 65.0})
+    result = build_result(request=build_request(recipe=recipe), energy=EnergySources(problems=(REASON,)))
+    summary = summarize_run(result)
+    text = shown(summary_lines(result, summary, 120))
+    assert "energy ESTIMATE, at 65 W as given, not measured: " in text
+    estimated = {name for name in summary.metrics if "joule" in name}
+    assert estimated
+    assert all(name.startswith("estimate/") for name in estimated)
+    assert to_json(result, summary, None)["energy"]["estimated_watts"] == 65.0
+    assert fields.params(result)["cost.estimated_watts"] == "65.0"
+    assert "cost.estimated_watts" not in fields.params(build_result())
+
+
+def test_show_effective_tells_what_could_be_read(tmp_path: Path) -> None:
+    store = Store(tmp_path / "mlruns")
+    result = build_result(energy=EnergySources(problems=(REASON,)))
+    write_journal(store, result)
+    done = CliRunner().invoke(cli, ["show", "--effective", "@last", "--store", str(store.root)])
+    assert done.exit_code == 0, done.output
+    assert f"Energy not read {REASON}" in shown(done.output.splitlines())
+
+
+def test_a_journal_gives_back_every_reading(tmp_path: Path) -> None:
+    result = on_gpu()
+    found = read_run(write_journal(Store(tmp_path / "mlruns"), result))
+    assert (found.energy, found.energy_readings) == (result.energy, result.energy_readings)
+    assert found.machine_states == result.machine_states
+    assert summarize_run(found).metrics["energy_joules"] == pytest.approx(12_000.0)
+
+
+def test_mlflow_has_the_machine_over_time_under_the_names_of_its_own_system_metrics() -> None:
+    found = fields.machine_metrics(on_gpu())
+    assert len(found) == 8
+    assert found[3] == (
+        30.0,
+        {
+            "system/gpu_0_power_usage_watts": 153.0,
+            "system/gpu_0_clock_mhz": 1977.0,
+            "system/gpu_0_temperature_celsius": 63.0,
+        },
+    )
+    assert fields.machine_metrics(build_result()) == []
+    processor = fields.machine_metrics(build_powered_run(PACKAGE))
+    assert processor[0] == (5.0, {"system/package_0_power_usage_watts": pytest.approx(10.0)})
+
+
+def test_of_a_long_run_mlflow_has_a_part_of_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fields, "MAX_LOOKS", 3)
+    assert [seconds for seconds, _ in fields.machine_metrics(on_gpu())] == [0.0, 30.0, 60.0]
+
+
+def test_the_plot_has_watts_the_ends_of_epochs_and_the_clock_below() -> None:
+    figure = power_plot.plot(on_gpu())
+    assert isinstance(figure, Figure)
+    watts, clock = figure.axes
+    line, *ends = watts.get_lines()
+    assert list(line.get_ydata()) == [150.0 + look for look in range(8)]  # type: ignore[arg-type]
+    assert line.get_label() == "gpu:0"
+    assert [float(end.get_xdata()[0]) for end in ends] == pytest.approx([35.0, 61.0, 87.0])  # type: ignore[index]
+    assert list(clock.get_lines()[0].get_ydata())[:2] == [1980.0, 1979.0]  # type: ignore[arg-type]
+    assert "GPUs alone" in watts.get_title()
+    assert power_plot.plot(build_result()) is None
+
+
+def test_a_processor_has_no_clock_below_its_watts() -> None:
+    figure = power_plot.plot(build_powered_run(PACKAGE))
+    assert figure is not None
+    (axes,) = figure.axes
+    assert axes.get_lines()[0].get_label() == "package-0"
+
+
+def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> RunBrief:
+    figures = {"samples_per_joule": samples_per_joule, "energy_joules_per_epoch": 12.0 if samples_per_joule else None}
+    return dataclasses.replace(brief, metrics=brief.metrics | figures, energy_parts=list(parts))
+
+
+def compared(*figures: tuple[float | None, tuple[str, ...]]) -> Comparison:
+    """Compares two arms in two rounds, each run with what a joule trains and of which parts."""
+    briefs = [
+        powered(build_brief(100.0, arm=arm, round_number=number), *of_run[:1], *of_run[1])
+        for (arm, number), of_run in zip(((arm, number) for arm in TWO_ARMS for number in (1, 2)), figures, strict=True)
+    ]
+    return compare(briefs, no_floor, keys=KEYS)
+
+
+PACKAGES, BOTH = ("package",), ("gpu", "package")
+
+
+def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
+    found = compared((20.0, PACKAGES), (45.0, PACKAGES), (90.0, BOTH), (90.0, BOTH))
+    header, row = comparison_lines(found, 250)
+    assert header.count("samples/J") == 2
+    assert "30 (package)" in row  # the geometric mean
+    assert "90 (gpu, package)" in row
+    assert "| 30 (package) |" in comparison_markdown(found)
+    narrow = "\n".join(comparison_lines(found, 60))
+    assert "90 (gpu, package)" in narrow
+    first, second = comparison_json(found, [])["rows"][0]["entries"]
+    assert first["samples_per_joule"] == pytest.approx(30.0)
+    assert first["energy_joules_per_epoch"] == pytest.approx(12.0)
+    assert (first["energy_parts"], second["energy_parts"]) == (["package"], ["gpu", "package"])
+
+
+@pytest.mark.parametrize(
+    "last", [(None, ()), (90.0, PACKAGES)], ids=["one without a figure", "one of other parts of the machine"]
+)
+def test_a_comparison_of_which_a_run_lacks_it_has_none(last: tuple[float | None, tuple[str, ...]]) -> None:
+    found = compared((20.0, PACKAGES), (45.0, PACKAGES), (90.0, BOTH), last)
+    assert "samples/J" not in "\n".join(comparison_lines(found, 250))
+    entries = comparison_json(found, [])["rows"][0]["entries"]
+    assert entries[1]["samples_per_joule"] is None
+    assert entries[1]["energy_parts"] == []
+
+
+def test_estimates_are_in_no_comparison() -> None:
+    found = compared(*[(None, ())] * 4)
+    estimated = {"estimate/samples_per_joule": 50.0}
+    runs = [dataclasses.replace(run, metrics=run.metrics | estimated) for run in found.runs]
+    again = compare(runs, no_floor, keys=KEYS)
+    assert comparison_lines(again, 250) == comparison_lines(found, 250)
+    assert comparison_json(again, []) == comparison_json(found, [])

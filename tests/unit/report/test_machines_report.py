@@ -1,0 +1,167 @@
+"""The machines of a comparison in a terminal, as JSON, and in the HTML report."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from builders import build_environment
+from floors import no_floor
+from sweeps import TWO_ARMS, build_brief, build_plan, on_machine
+from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.records.machine import Gpu
+from tfbench.records.settings import MachineSettings
+from tfbench.report.comparison.comparison import comparison_csv, comparison_json
+from tfbench.report.formats import format_energy
+from tfbench.report.html.contents import ReportContents
+from tfbench.report.html.facts import describe_gpu
+from tfbench.report.html.report import render_report
+from tfbench.report.sweep.sweep import result_lines
+
+BATCH = "training.global_batch_size"
+GPU = Gpu(name="Example GPU", memory_bytes=80 * 2**30, driver="535.1", power_limit_watts=400.0)
+EVIL = "<script>alert(1)</script>"
+
+
+def compared(hosts: tuple[str, ...] = ("big", "small"), **environment: Any) -> Comparison:
+    """Compares machines of which each has half the speed of the one before; the first has GPUs and a price."""
+    runs = [
+        on_machine(
+            build_brief(2000.0 / 2**place * factor, batch=batch, run_id=f"{batch}-{number}"),
+            host,
+            **({"gpus": (GPU, GPU), "keras": "3.13.0"} | environment if place == 0 else {}),
+        )
+        for place, host in enumerate(hosts)
+        for batch in (32, 64)
+        for number, factor in enumerate((1.0, 1.01, 0.99))
+    ]
+    found = compare(runs, no_floor, keys=[BATCH])
+    return dataclasses.replace(found, machine_settings={hosts[0]: MachineSettings(price_per_hour=3.6, currency="EUR")})
+
+
+def page_of(comparison: Comparison) -> str:
+    return render_report(
+        ReportContents(
+            created=1_700_000_000.0,
+            comparison=comparison,
+            verdict=find_verdict(comparison),
+            plan=build_plan(),
+            images={},
+            environment=build_environment(),
+            differing={},
+            commands=(),
+            recipe_name="test",
+            recipe_toml="",
+            needs_recipe_file=False,
+        )
+    )
+
+
+def test_the_console_has_a_line_a_machine_and_setting_then_what_each_machine_is() -> None:
+    lines = result_lines(compared(), 140)
+    start = lines.index("Machines, by the fastest arm of each")
+    table = [line.replace("± ", "±").replace(" %", "%").split() for line in lines[start + 1 : start + 6]]
+    assert table == [
+        ["global_batch_size", "machine", "best", "arm", "samples/s", "epoch", "epoch", "costs"],
+        ["32", "big", "default", "cpu:0", "2,000", "±2.5%", "30", "s", "0.03", "EUR", "±2.5%"],
+        ["small", "default", "cpu:0", "1,000", "±2.5%", "60", "s"],
+        ["64", "big", "default", "cpu:0", "2,000", "±2.5%", "30", "s", "0.03", "EUR", "±2.5%"],
+        ["small", "default", "cpu:0", "1,000", "±2.5%", "60", "s"],
+    ]
+    told = " ".join(" ".join(lines[start + 6 :]).split())
+    assert told.startswith(
+        "big Example CPU 3000, 8 of 8 logical cores, 16.00 GiB; 2 x Example GPU, 80.00 GiB, driver 535.1, limit 400 W; "
+        "TensorFlow 2.20.0, Keras 3.13.0, Python 3.11.7, tfbench 0.1.0; price 3.6 EUR an hour; 6 runs small Example CPU"
+    )
+    assert "- No price is known of small. In your settings, ~/.config/tfbench/config.toml: [machines.small]" in told
+    assert (
+        "Verdict - Fastest machine: big by default cpu:0 for all 2 settings, 2 times as fast as the next, small."
+        in told
+    )
+    assert told.endswith(
+        "Cautions - machines differ in versions, which may be why their speeds do: "
+        "Keras 3.13.0 on big, 3.12.0 on small."
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_its_lines_keep_to_the_width(width: int) -> None:
+    lines = result_lines(compared(("big.cluster.example.org", "small")), width)
+    assert all(len(line) <= width for line in lines)
+    text = " ".join(" ".join(lines).split())
+    assert "epoch 30 s, epoch costs 0.03 EUR ± 2.5 %" in text or width == 120
+
+
+def test_one_machine_alone_has_no_such_block() -> None:
+    comparison = compared(("big",))
+    assert not any("achine" in line for line in result_lines(comparison, 120))
+    assert comparison_json(comparison, ())["machines"] is None
+    assert "<h2>Machines</h2>" not in page_of(comparison)
+
+
+def test_json_has_machines_best_arms_and_rankings() -> None:
+    comparison = compared()
+    document = comparison_json(comparison, find_verdict(comparison))
+    found = document["machines"]
+    json.dumps(document, allow_nan=False)
+    big, small = found["machines"]
+    assert (big["name"], big["hosts"], big["price_per_hour"], big["currency"]) == ("big", ["big"], 3.6, "EUR")
+    assert (small["price_per_hour"], small["currency"]) == (None, None)
+    assert big["environment"]["gpus"][0]["power_limit_watts"] == 400.0
+    assert big["versions"]["Keras"] == ["3.13.0"]
+    first, second = found["settings"][0]["best_arms"]
+    assert (first["machine"], first["arm"]) == ("big", "default cpu:0 on big")
+    assert first["figures"]["epoch_cost"]["value"] == pytest.approx(0.03, rel=1e-3)
+    assert set(second["figures"]) == {"samples_per_second"}
+    assert [ranking["best"] for ranking in found["rankings"]["samples_per_second"]] == [["big"], ["big"]]
+    assert found["rankings"]["samples_per_second"][0]["ratio"] == pytest.approx(2.0)
+    assert len(found["notes"]) == 2 and len(found["cautions"]) == 1
+    assert [entry["machine"] for entry in document["rows"][0]["entries"]] == ["big", "small"]
+    lines = comparison_csv(comparison).splitlines()
+    assert lines[0].endswith(",reason,machine") and lines[1].endswith(",big")
+
+
+def test_the_page_has_a_section_of_machines() -> None:
+    text = page_of(compared())
+    section = text[text.index("<h2>Machines</h2>") : text.index("<h2>Cautions</h2>")]
+    assert "0.03 EUR ± 2.5 %" in section
+    assert "2 x Example GPU, 80.00 GiB, driver 535.1, limit 400 W" in section
+    assert "3.6 EUR an hour" in section
+    assert "No price is known of small." in section
+    assert text.count("machines differ in versions") == 1
+    assert text.index("Fastest machine: big") < text.index("<h2>What was measured</h2>")
+
+
+def test_names_of_machines_are_escaped() -> None:
+    text = page_of(compared((EVIL, "small"), cpu_model=EVIL))
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") > 10
+
+
+def test_a_gpu_stands_with_its_power_limit() -> None:
+    assert describe_gpu(GPU) == "Example GPU, 80.00 GiB, driver 535.1, limit 400 W"
+    assert describe_gpu(Gpu(name="Other")) == "Other"
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"),
+    [(0.5, "0.5 J"), (812.0, "812 J"), (999.9, "1 kJ"), (65_500.0, "65.5 kJ"), (1.2e6, "1.2 MJ"), (4.5e9, "4,500 MJ")],
+)
+def test_an_energy_has_the_unit_that_suits_it(joules: float, text: str) -> None:
+    assert format_energy(joules) == text
+
+
+def test_arms_of_two_are_still_told_apart_within_a_machine() -> None:
+    runs = [
+        on_machine(build_brief(speed * factor, arm=arm, run_id=str(number)), host)
+        for host in ("big", "small")
+        for arm, speed in zip(TWO_ARMS, (100.0, 200.0), strict=True)
+        for number, factor in enumerate((1.0, 1.01, 0.99))
+    ]
+    comparison = compare(runs, no_floor, baseline="default cpu:0 on big")
+    entries = comparison.rows[0].entries
+    own = entries["mirrored cpu:0,cpu:1 on big"].speedup
+    assert own is not None and own.judgement == "faster"
+    assert entries["mirrored cpu:0,cpu:1 on small"].speedup is None

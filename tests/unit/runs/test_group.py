@@ -1,0 +1,219 @@
+"""Workers on one machine that train together: all begin, and end, together. Their processes measure nothing."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fake_workers import read_journal, wait_for
+from groups import RUN, Fates, ask, ends, measure, start_fakes
+from journals import DEAD
+from tfbench.errors import DeviceError, InterruptedRunError, RecipeError
+from tfbench.recipe.sections import DistributionConfig
+from tfbench.records.lines import encode
+from tfbench.records.machine import Gpu
+from tfbench.records.members import member_path
+from tfbench.runs import recovery, session
+from tfbench.runs.launchers import group, launch, watched
+from tfbench.runs.recovery import RecoveredRun
+from tfbench.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mlruns")
+
+
+@pytest.fixture
+def fates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fates:
+    return start_fakes(monkeypatch, tmp_path)
+
+
+def meanwhile(store: Store, index: int, do: Callable[[int], None]) -> list[int]:
+    """Does something to a worker's process once it trains; returns where the ids of all processes will be."""
+    pids = list[int]()
+
+    def wait_and_do() -> None:
+        paths = [member_path(store.journal_path(RUN), number) for number in range(2)]
+        pids.extend(wait_for(path, "worker")["pid"] for path in paths)
+        wait_for(paths[index], "spans")
+        do(pids[index])
+
+    threading.Thread(target=wait_and_do, daemon=True).start()
+    return pids
+
+
+def test_all_workers_begin_once_all_are_ready_and_their_journals_say_how_the_run_ended(
+    store: Store, fates: Fates
+) -> None:
+    fates(w2="late")
+    outcome = measure(store, ask(3))
+    assert (outcome.result.status, ends(store, 3)) == ("FINISHED", [("FINISHED", "")] * 3)
+    path = store.journal_path(RUN)
+    started = [wait_for(member_path(path, index), "started")["time"] for index in range(3)]
+    assert min(started) >= wait_for(member_path(path, 2), "ready")["time"]
+    requests = [read_journal(member_path(path, index))[0]["request"]["member"] for index in range(3)]
+    assert [member["index"] for member in requests] == [0, 1, 2]
+    assert len({*requests[0]["addresses"]}) == 3
+    assert all(member["addresses"] == requests[0]["addresses"] for member in requests)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_worker_that_is_killed_ends_the_run_and_all_journals_name_it(store: Store, fates: Fates, index: int) -> None:
+    fates(w0="wait", w1="wait")
+    pids = meanwhile(store, index, lambda pid: os.kill(pid, signal.SIGKILL))
+    outcome = measure(store)
+    reason = f"worker {index} of 2 was killed by SIGKILL; the system does this when memory runs out"
+    assert ends(store) == [("KILLED", reason)] * 2
+    assert outcome.result.exit and outcome.result.exit.reason == reason
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert len(list(read_journal(member_path(store.journal_path(RUN), 1 - index)))) > 5  # what the other measured
+
+
+def test_a_run_that_is_stopped_before_its_workers_are_ready_leaves_nothing_though_they_get_ready(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "STOP_SECONDS", 1.0)
+    fates(w0="deaf", w1="deaf")
+
+    def stop() -> None:
+        wait_for(store.journal_path(RUN), "worker")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop, daemon=True).start()
+    with pytest.raises(InterruptedRunError, match="before anything was measured"):
+        measure(store)
+    assert not list(store.root.rglob("*.jsonl"))
+
+
+def test_a_worker_that_a_signal_stops_is_named_and_ended_though_it_hears_nothing(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr(watched, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(session, "STOP_SECONDS", 0.5)
+    fates(w0="hang", w1="wait")
+    pids = meanwhile(store, 1, lambda pid: os.kill(pid, signal.SIGSTOP))
+    measure(store)
+    assert ends(store) == [("KILLED", "worker 1 of 2 does not run: it was stopped by a signal (SIGSTOP)")] * 2
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_a_worker_that_fails_is_named_with_what_it_said(store: Store, fates: Fates) -> None:
+    fates(w0="wait", w1="fail")
+    measure(store)
+    assert ends(store) == [("FAILED", "worker 1 of 2: ValueError: the loss is nowhere")] * 2
+
+
+def test_a_kill_that_others_fail_of_is_the_cause(store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "CAUSE_SECONDS", 30.0)
+    fates(w0="fail", w1="wait")
+
+    def kill_after_the_other(pid: int) -> None:
+        wait_for(store.journal_path(RUN), "failed")
+        os.kill(pid, signal.SIGKILL)
+
+    meanwhile(store, 1, kill_after_the_other)
+    measure(store)
+    assert [end[1].partition(";")[0] for end in ends(store)] == ["worker 1 of 2 was killed by SIGKILL"] * 2
+
+
+def test_workers_that_wait_for_one_another_do_not_do_so_for_ever(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(group, "SILENCE_FACTOR", 1.0)
+    fates(w0="wait", w1="wait")
+    measure(store)
+    assert {status for status, _ in ends(store)} == {"KILLED"}
+    assert all("they wait for one another" in reason for _, reason in ends(store))
+
+
+def test_what_another_worker_refuses_is_refused_and_nothing_is_left(store: Store, fates: Fates) -> None:
+    fates(w1="refuse")
+    with pytest.raises(DeviceError, match="worker 1 of 2: no such device"):
+        measure(store)
+    assert not store.root.exists()
+
+
+def test_without_a_number_of_workers_nothing_is_started(store: Store, fates: Fates) -> None:
+    with pytest.raises(RecipeError, match="--workers N starts them on this machine"):
+        measure(store, ask(None))
+    assert not store.root.exists()
+
+
+def test_a_journal_that_cannot_be_read_any_more_ends_all(store: Store, fates: Fates) -> None:
+    fates(w0="wait", w1="wait")
+
+    def remove(pid: int) -> None:
+        member_path(store.journal_path(RUN), 1).unlink()
+
+    pids = meanwhile(store, 1, remove)
+    end = measure(store).result.exit
+    assert end and end.reason == "worker 1 of 2: its journal cannot be read any more: No such file or directory"
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def visible(config: dict[str, Any], num_workers: int, num_gpus: int) -> list[str | None]:
+    gpus = [Gpu(name="card", uuid=f"GPU-{index}") for index in range(num_gpus)]
+    distribution = DistributionConfig(strategy="multi_worker", **config)
+    return [each.get("CUDA_VISIBLE_DEVICES") for each in launch.divide_gpus(distribution, num_workers, gpus)]
+
+
+def test_each_worker_of_a_machine_has_gpus_of_its_own() -> None:
+    assert visible({"devices": ("gpu:0",)}, 2, 4) == ["GPU-0", "GPU-1"]
+    assert visible({"devices": ("gpu:0", "gpu:1")}, 2, 4) == ["GPU-0,GPU-1", "GPU-2,GPU-3"]
+    assert visible({"devices": ("gpu",)}, 2, 4) == visible({}, 2, 4) == ["GPU-0,GPU-1", "GPU-2,GPU-3"]
+    assert visible({"devices": ("cpu:0",)}, 2, 4) == visible({}, 2, 0) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("devices", "num_workers", "num_gpus", "what"),
+    [
+        (("gpu:0",), 2, 1, r"2 workers with 1 GPU each need 2, and 1 can be seen here. Use fewer workers, or --dev"),
+        (("gpu",), 2, 1, "2 workers with 1 GPU each need 2"),
+        (("gpu",), 2, 3, "3 GPUs do not divide among 2 workers"),
+        (("gpu:0",), 2, 0, "none is seen here"),
+        (("gpu:1",), 1, 2, r"those of each worker count from gpu:0. Received: gpu:1"),
+    ],
+)
+def test_gpus_that_do_not_suffice_are_an_error(
+    devices: tuple[str, ...], num_workers: int, num_gpus: int, what: str
+) -> None:
+    with pytest.raises(DeviceError, match=what):
+        visible({"devices": devices}, num_workers, num_gpus)
+
+
+def test_a_gpu_that_would_stay_idle_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(launch, "read_gpus", lambda: [Gpu(name="card", uuid=f"GPU-{index}") for index in range(4)])
+    launch.require_gpus_in_use(ask(), 4)
+    with pytest.raises(DeviceError, match=r"4 can be seen here for 2 workers. Start one for each \(--workers 4"):
+        launch.require_gpus_in_use(ask(), 2)
+    with pytest.raises(DeviceError, match=r"for 1 worker. Start one for each"):
+        launch.require_gpus_in_use(ask())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    launch.require_gpus_in_use(ask())
+
+
+def test_a_run_whose_parent_was_killed_is_given_its_end_in_all_journals(
+    store: Store, fates: Fates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fates()
+    measure(store)
+    journal = store.journal_path(RUN)
+    for path in (journal, member_path(journal, 1)):  # as if all had ended without a word
+        records = [record for record in read_journal(path) if record["kind"] not in ("finished", "exit")]
+        records[0]["parent"]["pid"] = DEAD["pid"]
+        path.write_bytes(encode(records))
+    done = RecoveredRun(run_id=RUN, outcome="recovered", message="")
+    monkeypatch.setattr(recovery, "project_one", lambda store, result, trackers: done)
+    assert recovery.recover(store, lambda *_: pytest.fail("nothing is tracked")) == [done]
+    ((status, reason), other) = ends(store)
+    assert (status, other) == ("KILLED", (status, reason))
+    assert "ended without a word" in reason

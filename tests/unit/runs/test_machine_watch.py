@@ -1,0 +1,174 @@
+"""The parent's looks at the machine: when they begin and end, what is written, and that nothing is lost by them."""
+
+import errno
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import build_placement, build_result, build_settings
+from fake_power import Card, Clock, FakeNvml, RaplTree, install_nvml
+from runs import wait_until
+from tfbench.machine.energy import EnergyMeter
+from tfbench.records import lines as record_lines
+from tfbench.records.journal import RESERVE_BYTES, Journal, plain_fields, read_records, replay, request_fields
+from tfbench.records.lines import Record
+from tfbench.runs import machine_watch
+from tfbench.runs.machine_watch import MachineWatch, pause_seconds
+
+GPU = "0000:86:00.0"
+STARTED: Record = {"kind": "started", "time": 2.0}
+TRAINED: Record = {"kind": "trained", "time": 3.0}
+
+
+def ready(**placement: Any) -> Record:
+    """Returns the record that says where a run is placed: on the second of the GPUs that it sees."""
+    result = build_result(
+        placement=build_placement(**{"devices": ("gpu:1",)} | placement),
+        settings=build_settings(gpu_addresses=("0000:3b:00.0", GPU)),
+    )
+    names = ("placement", "settings", "environment", "dataset", "model")
+    fields = plain_fields(**{name: getattr(result, name) for name in names})
+    return {"kind": "ready", "time": 1.0, "steps_per_epoch": 20, **fields}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    journal = Journal(tmp_path / f"{'a' * 32}.jsonl")
+    journal.append("request", parent=None, **request_fields(build_result().request))
+    return journal
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_watch, "FIRST_SECONDS", 0.001)
+
+
+def meter_of(root: Path) -> Callable[[Sequence[str]], EnergyMeter]:
+    return lambda addresses: EnergyMeter(addresses, root)
+
+
+def count_looks(path: Path) -> int:
+    return sum(record["kind"] == "machine" for record in read_records(path))
+
+
+def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock = Clock()
+    driver = install_nvml(monkeypatch, FakeNvml(clock, Card("0000:3b:00.0"), Card(GPU, watts=350.0)))
+    watch = MachineWatch(journal.path, meter_of(tmp_path))
+    watch.take_in(ready())
+    assert driver.open == 1
+    assert count_looks(journal.path) == 0
+    watch.take_in(STARTED)
+    wait_until(lambda: count_looks(journal.path) >= 3, "3 looks")
+    watch.take_in(TRAINED)
+    number = count_looks(journal.path)
+    assert driver.open == 0
+    journal.append("exit", status="FINISHED", reason="", worker_seconds=1.0)
+    journal.close()
+    records = read_records(journal.path)
+    assert count_looks(journal.path) == number
+    assert records[-1]["kind"] == "exit"
+    states = replay(records).machine_states
+    assert len(states) == number
+    assert {name for state in states for name in state.gpus} == {GPU}
+    assert states[0].gpus[GPU].watts == 350.0
+    assert [state.seconds for state in states] == sorted(state.seconds for state in states)
+
+
+def test_what_it_writes_beside_a_worker_tears_no_line(journal: Journal, tmp_path: Path) -> None:
+    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0", 5.0)
+    watch = MachineWatch(journal.path, meter_of(tmp_path / "machine"))
+    watch.take_in(ready(devices=("cpu:0",)))
+    watch.take_in(STARTED)
+    for number in range(300):
+        journal.append("note", text=f"{number} " + "x" * 500)
+    wait_until(lambda: count_looks(journal.path) >= 3, "3 looks")
+    watch.close()
+    journal.close()
+    result = replay(read_records(journal.path))
+    assert result.num_unreadable_lines == 0
+    assert [int(note.split()[0]) for note in result.notes] == list(range(300))
+    assert all(state.joules == {"package-0": 5.0} for state in result.machine_states)
+
+
+def test_where_there_is_nothing_to_see_no_thread_is_started(journal: Journal, tmp_path: Path) -> None:
+    before = threading.active_count()
+    watch = MachineWatch(journal.path, meter_of(tmp_path))
+    watch.take_in(ready(devices=("cpu:0",)))
+    watch.take_in(STARTED)
+    assert threading.active_count() == before
+    watch.close()
+    assert count_looks(journal.path) == 0
+
+
+def test_nothing_is_begun_once_it_has_ended(journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    driver = install_nvml(monkeypatch, FakeNvml(Clock(), Card(GPU)))
+    watch = MachineWatch(journal.path, meter_of(tmp_path))
+    watch.close()
+    for record in (ready(), STARTED):  # of a worker that had ended before its journal was read
+        watch.take_in(record)
+    watch.close()
+    assert driver.calls == []
+    assert count_looks(journal.path) == 0
+
+
+def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
+    journal.reserve()
+    tried = list[bytes]()
+
+    def refuse(file: int, lines: bytes) -> None:
+        tried.append(lines)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(record_lines, "append", refuse)
+    watch = MachineWatch(journal.path, meter_of(tmp_path / "machine"))
+    watch.take_in(ready(devices=("cpu:0",)))
+    watch.take_in(STARTED)
+    thread = watch._thread
+    assert thread is not None
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len(tried) == 1
+    assert journal.path.with_suffix(".reserve").stat().st_size == RESERVE_BYTES
+    watch.close()
+
+
+def test_a_driver_that_does_not_answer_keeps_nobody_waiting_and_writes_nothing_late(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(machine_watch, "_PATIENCE_SECONDS", 0.01)
+    RaplTree(tmp_path / "machine").add("intel-rapl:0", "package-0")
+    asked, answers = threading.Event(), threading.Event()
+
+    class Silent(EnergyMeter):
+        def look(self) -> Any:
+            asked.set()
+            assert answers.wait(60)
+            return super().look()
+
+    watch = MachineWatch(journal.path, lambda addresses: Silent(addresses, tmp_path / "machine"))
+    watch.take_in(ready(devices=("cpu:0",)))
+    watch.take_in(STARTED)
+    thread = watch._thread
+    assert thread is not None
+    assert asked.wait(60)
+    watch.close()
+    answers.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert count_looks(journal.path) == 0
+
+
+def test_looks_become_rarer_but_never_so_rare_that_a_counter_may_come_to_its_end_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine_watch, "FIRST_SECONDS", 1.0)
+    assert [pause_seconds(elapsed) for elapsed in (0, 60, 600, 3600, 86400)] == [1.0, 1.0, 1.0, 6.0, 30.0]

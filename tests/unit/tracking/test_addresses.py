@@ -1,0 +1,177 @@
+"""Addresses of servers and databases: refused in words, and without their passwords in notes, messages, tracebacks."""
+
+import json
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+from journals import build_sized_result, write_journal
+from tfbench.errors import TrackingError
+from tfbench.runs.maker import choose_place, open_tracker
+from tfbench.runs.recovery import recover
+from tfbench.store.store import Store
+from tfbench.store.tracking_state import TrackingState
+from tfbench.tracking import mlflow_calls, mlflow_process
+from tfbench.tracking.address import find_named, require_address
+from tfbench.tracking.mlflow_calls import Calls
+from tfbench.tracking.mlflow_tracker import MlflowTracker
+
+SERVER = "https://me:s3cret@mlflow.example/team"
+DATABASE = "postgresql+psycopg2://me:s3cret@127.0.0.1:1/mlflow"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "mlruns")
+    write_journal(store, build_sized_result(0))
+    return store
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        SERVER,
+        DATABASE,
+        "https://t0ken-s3cret@h",
+        "postgresql://h/db?password=s3cret",
+        "postgresql://me.x:12/s3cret@h/db",  # SQLAlchemy takes 12/s3cret for the password
+    ],
+)
+def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
+    (run_id,) = store.run_ids()
+    store.write_state(run_id, TrackingState(tracking_uri=uri, experiment="x"))
+    state = store.read_state(run_id)
+    assert state and "***" in state.tracking_uri
+    assert not [path for path in store.journals.iterdir() if b"s3cret" in path.read_bytes()]
+    assert find_named(state.tracking_uri, ("https://other", None, uri)) == uri
+
+
+def test_recover_takes_the_password_out_of_an_earlier_version_s_note(store: Store) -> None:
+    (run_id,) = store.run_ids()
+    store.write_state(run_id, TrackingState(tracking_uri=SERVER, experiment="x"))
+    note = store.journals / f"{run_id}.tracked.json"
+    note.write_text(note.read_text().replace("***", "s3cret"))
+    asked = []
+
+    def refuse(uri: str, experiment: str) -> MlflowTracker:
+        asked.append(uri)
+        raise TrackingError("down")
+
+    recover(store, refuse)
+    assert asked == [SERVER.replace("s3cret", "***")]
+    assert json.loads(note.read_text())["tracking_uri"] == asked[0]
+    note.write_text(note.read_text().replace("***", "s3cret"))
+    assert b"s3cret" not in (store.drop(run_id) / note.name).read_bytes()
+
+
+@pytest.mark.parametrize("uri", [SERVER, DATABASE])
+def test_the_password_comes_from_the_user_s_call_or_environment(
+    store: Store, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
+    state = TrackingState(tracking_uri=uri.replace("s3cret", "***"), experiment="x")
+    with pytest.raises(TrackingError, match=r"with the password in place of \*\*\*"):
+        open_tracker(state, store)
+    assert open_tracker(state, store, uri)._uri == uri
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert open_tracker(state, store)._uri == uri
+    without = uri.replace("me:s3cret@", "")  # it may be in MLFLOW_TRACKING_PASSWORD, or in PGPASSWORD
+    assert open_tracker(state, store, without)._uri == without
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("https://mlflow.example/?token=s3cret", "must end with the path: MLflow takes a token from MLFLOW_TRACKING_T"),
+        ("https://me:pw#s3cret@mlflow.example", "a password with ?, # or / in it as %3F, %23 or %2F"),
+        ("https://me:***@mlflow.example", r"*** stands for a password, which is shown nowhere. Write it."),
+        ("https://me:s3 cret\"'s3cret@mlflow.example", "must have no spaces, quotes, < or > in it"),
+        ("postgresql://me:<s3cret>@db/mlflow", "must have no spaces, quotes, < or > in it"),
+        ("http://[s3cret", "is none: "),
+        ("http://me:12/s3cret@localhost:5000", "must be like http://USER:PASSWORD@HOST:PORT, the port a number"),
+        ("http://me.x:12/s3cret@localhost:5000", "write :, /, ?, # and @ as %3A, %2F, %3F, %23 and %40"),
+        ("http://me:s3cret", "must be like http://"),
+        ("postgresql+psycopg2://me:s3cret", "must be like postgresql://"),
+        ("postgresql://me:pw@h:s3cret/db", "must be like postgresql://"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_and_its_password_not_shown(
+    store: Store, uri: str, reason: str
+) -> None:
+    for refuse in (
+        lambda: require_address(uri),
+        lambda: choose_place(store, tracking_uri=uri, experiment=None),  # though nothing is tracked
+        lambda: MlflowTracker(uri, "x", store),
+    ):
+        with pytest.raises(TrackingError) as caught:
+            refuse()
+        assert reason in str(caught.value)
+        assert "s3cret" not in str(caught.value).replace("http://[s3cret", "")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "sqlite:////my data/mlflow.db",
+        "https://me:pw@mlflow.example:5000/team/",
+        "http://[::1]:5000",
+        "mysql+pymysql://me:p/w@[::1]:3306/db?unix_socket=/tmp/x",
+        "postgresql:///db?host=/var/run",
+        "mssql+pyodbc:///?odbc_connect=DSN%3Dx",
+        "databricks://profile",
+        "databricks",
+    ],
+)
+def test_addresses_of_all_kinds_are_taken(uri: str) -> None:
+    require_address(uri)
+
+
+def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
+    from mlflow.exceptions import MlflowException
+
+    calls = Calls(SERVER, None, None)
+    calls.set_up()
+    with pytest.raises(TrackingError) as caught, calls.errors("Try again."):
+        try:
+            raise OSError(f"for url {SERVER}")
+        except OSError as error:
+            raise MlflowException("refused") from error
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "MLflow at https://me:***@mlflow.example/team: refused. Try again." in shown
+    assert "s3cret" not in shown
+
+    with pytest.raises(TrackingError) as caught, calls.errors("Try again."):
+        raise MlflowException("refused")
+    assert isinstance(caught.value.__cause__, MlflowException)
+
+
+def test_a_bug_in_mlflow_s_process_is_told_without_a_password(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: MlflowTracker) -> None:
+        raise RuntimeError(f"{self._uri} is odd")
+
+    monkeypatch.setattr(MlflowTracker, "prepare", fail)
+    with Path("/dev/null").open("wb") as nowhere:
+        kind, error = mlflow_process._answer({}, (SERVER, "x", store.root, None), "prepare", (), {}, nowhere)
+    assert (kind, type(error)) == ("raise", RuntimeError)
+    assert "https://me:***@mlflow.example/team is odd" in str(error)
+    assert "s3cret" not in str(error)
+
+
+def test_a_database_without_its_driver_is_refused_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    with pytest.raises(TrackingError) as caught:
+        MlflowTracker(DATABASE, "x", store).prepare()
+    assert str(caught.value) == (
+        "MLflow at postgresql+psycopg2://me:***@127.0.0.1:1/mlflow: the driver psycopg2 is not installed. Install it; "
+        "psycopg2-binary, for one, is that of an address that begins with postgresql+psycopg2://."
+    )
+
+
+def test_a_database_that_is_down_is_asked_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psycopg2")
+    monkeypatch.setattr(mlflow_calls.time, "sleep", lambda seconds: pytest.fail("it was tried again"))
+    with pytest.raises(
+        TrackingError, match=r"MLflow at postgresql\+psycopg2://me:\*\*\*@127.0.0.1:1/mlflow: .*refused"
+    ):
+        MlflowTracker(DATABASE, "x", store).prepare()

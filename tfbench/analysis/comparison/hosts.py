@@ -1,0 +1,53 @@
+"""On which machine runs were made, and which of them count: rounds of two machines are of no common arm."""
+
+from collections.abc import Mapping, Sequence
+
+from tfbench.analysis.comparison.brief import RunBrief
+from tfbench.records.sweep import ARM_TAG
+
+_SIGN = "@"  # before the name of a machine in the label of an arm
+
+
+def host_of(brief: RunBrief) -> str:
+    """Returns the host name of the machine that a run was made on; "" where it never got so far."""
+    return str((brief.equals.get("environment") or {}).get("hostname") or "")
+
+
+def machine_in(label: str) -> str:
+    """Returns the machine that the label of an arm names: "a100" of "default gpu:0 @a100"; "" where it names none."""
+    return next((word.removeprefix(_SIGN) for word in label.split() if word.startswith(_SIGN)), "")
+
+
+def machine_of(brief: RunBrief) -> str:
+    """Returns what the machine of a run is called: as its arm names it, else by its host name."""
+    return machine_in(brief.tags.get(ARM_TAG, "")) or host_of(brief) or "unknown"
+
+
+def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:
+    """Returns for each arm of a setting the host whose runs count.
+
+    Arms are compared within a machine: those that name the same one, or none, get the host that most of them ran on; of
+    several the one with most runs, then that of the newest run. An arm without a run there gets a host of its own.
+
+    Args:
+        runs: Of each arm.
+    """
+    groups: dict[str, list[str]] = {}
+    for arm in runs:
+        groups.setdefault(machine_in(arm), []).append(arm)
+    chosen: dict[str, str] = {}
+    for arms in groups.values():
+        shared = _most_telling([runs[arm] for arm in arms])
+        for arm in arms:
+            is_there = any(host_of(run) == shared for run in runs[arm])
+            chosen[arm] = shared if is_there else _most_telling([runs[arm]])
+    return chosen
+
+
+def _most_telling(arms: Sequence[Sequence[RunBrief]]) -> str:
+    def order(host: str) -> tuple[int, int, float]:
+        own = [[run for run in runs if host_of(run) == host] for runs in arms]
+        newest = max(run.created for runs in own for run in runs)
+        return sum(map(bool, own)), sum(map(len, own)), newest
+
+    return max({host_of(run): None for runs in arms for run in runs}, key=order, default="")

@@ -1,0 +1,139 @@
+"""A mesh of JAX's devices as Keras knows it: where the parts of variables and of batches lie.
+
+Loaded once Keras and JAX are in use.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import keras
+import numpy as np
+from jax.experimental import multihost_utils
+from keras import distribution as keras_distribution
+
+from tfbench.recipe.mesh import Mesh, MeshAxis
+
+_AXES: tuple[MeshAxis, MeshAxis] = ("data", "model")
+Layout = Mapping[str, tuple[MeshAxis | None, ...]]  # from the path of a variable that is cut
+
+
+class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc]  # Keras has no types
+    """Variables whole on every device but for those that a layout cuts, batches cut along the mesh's axis "data".
+
+    Batches are laid on the devices by `put`, not by Keras, which gives every batch of an epoch the parts of its first.
+
+    Args:
+        mesh: Sizes of the axes.
+        devices: JAX's, of all processes; the place on the axis "model" changes fastest.
+        layout: Variables that are cut.
+        outputs: Layers whose outputs are cut, by their path. Unless told, XLA may gather the parts of a layer's weights
+            and compute it as if they were whole.
+    """
+
+    def __init__(self, mesh: Mesh, devices: Sequence[Any], layout: Layout, outputs: Layout) -> None:
+        devices_in_place = keras_distribution.DeviceMesh((mesh.data, mesh.model), _AXES, np.array(devices, object))
+        super().__init__(
+            layout_map=keras_distribution.LayoutMap(devices_in_place), batch_dim_name="data", auto_shard_dataset=False
+        )
+        self.mesh = mesh
+        self._layout, self._outputs = layout, outputs
+
+    def get_variable_layout(self, variable: Any) -> Any:
+        """Returns where the parts of a variable lie."""
+        whole: tuple[MeshAxis | None, ...] = (None,) * len(variable.shape)
+        return self._tensor_layout(self._layout.get(variable.path, whole))
+
+    def get_data_layout(self, shape: Sequence[int]) -> Any:
+        """Returns where the parts of a batch lie; one that does not divide is whole on every device."""
+        first: MeshAxis | None = None if shape[0] % self.mesh.data else "data"
+        return self._tensor_layout((first, *[None] * (len(shape) - 1)))
+
+    def get_tensor_layout(self, path: str) -> Any:
+        """Returns where the parts of a layer's output lie; None: XLA places them."""
+        layer = path.removesuffix("/output")
+        axes = next((axes for name, axes in self._outputs.items() if f"/{layer}".endswith(f"/{name}")), None)
+        return None if axes is None else self._tensor_layout(axes)
+
+    def put(self, rows: Any, num_samples: int) -> Any:
+        """Lays an array of a batch on the devices: in parts, or whole on each where it does not divide.
+
+        Args:
+            rows: This process's part, or all rows of the batch, which then is whole on the devices of other processes.
+            num_samples: Rows of the whole batch.
+        """
+        shape = (num_samples, *rows.shape[1:])
+        is_whole = len(rows) == num_samples and self.num_processes > 1
+        layout = self._tensor_layout((None,) * rows.ndim) if is_whole else self.get_data_layout(shape)
+        return jax.make_array_from_process_local_data(layout.backend_layout, rows, shape)
+
+    def take_over(self, model: Any) -> None:
+        """Lays the variables of a model, compiled without a distribution, on the devices.
+
+        Keras draws initial values on one device anyhow, where they are not by its own initializers; the optimizer's
+        variables, of which there may be twice as many, are made on the devices as their weights lie.
+        """
+        metrics = keras.tree.flatten(model._compile_metrics._user_metrics)  # which the model has from its first step on
+        of_metrics = [variable for metric in metrics for variable in metric.variables]
+        found = [*model.variables, *model.optimizer.variables, *model.metrics_variables, *of_metrics]
+        for variable in {id(one): one for one in found}.values():
+            variable._layout = self.get_variable_layout(variable)
+            variable._direct_assign(variable.value)
+        set_distribution(self)
+
+    def _tensor_layout(self, axes: Sequence[MeshAxis | None]) -> Any:
+        return keras_distribution.TensorLayout(axes, self.device_mesh)
+
+
+def current() -> MeshDistribution | None:
+    """Returns the mesh that a model was laid on; None: there is one device."""
+    found = keras_distribution.distribution()
+    return found if isinstance(found, MeshDistribution) else None
+
+
+def set_distribution(distribution: MeshDistribution | None) -> None:
+    """Makes a mesh, or none, the one that Keras places on."""
+    # Keras would divide what it is given as if it lay on the host, and gives no other way to feed it.
+    from keras.src.backend.jax import distribution_lib
+
+    distribution_lib.distribute_data_input = _as_it_lies
+    keras_distribution.set_distribution(distribution)
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Lets what is built meanwhile be on one device."""
+    before = keras_distribution.distribution()
+    keras_distribution.set_distribution(None)
+    try:
+        yield
+    finally:
+        keras_distribution.set_distribution(before)
+
+
+def gather(value: Any) -> Any:
+    """Returns all of an array that lies in parts on devices, of other processes too, as NumPy's.
+
+    With several processes, each has to ask for the same arrays in the same order.
+    """
+    if not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated:
+        return np.asarray(value)
+    return multihost_utils.process_allgather(value, tiled=True)
+
+
+def gather_figures(figures: Sequence[float]) -> list[list[float]]:
+    """Returns the figures of every process, in their order."""
+    found = multihost_utils.process_allgather(np.array(figures, np.float64).view(np.uint32))
+    return np.array(found).reshape(jax.process_count(), -1).view(np.float64).tolist()
+
+
+def bytes_on(device: Any, arrays: Sequence[Any]) -> int:
+    """Returns how many bytes of arrays lie on a device."""
+    there = (array for array in arrays if device in array.sharding.device_set)
+    return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in there)
+
+
+def _as_it_lies(batch: Any, layout: Any, batch_dim_name: str) -> Any:
+    return batch

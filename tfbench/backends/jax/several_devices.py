@@ -1,0 +1,172 @@
+"""Several of JAX's devices, of one process or of several: what there is, and how a model is laid on them."""
+
+import dataclasses
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tfbench.errors import DeviceError
+from tfbench.machine.hardware import cpu_model
+from tfbench.recipe.devices import Device, find_mesh, parse_devices, require_fitting
+from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
+from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
+from tfbench.records.placement import Member, Placement
+
+_MEETING_SECONDS = 300  # for all workers to be there
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SeveralDevices:
+    """Devices that are ready for a model to be laid on them."""
+
+    placement: Placement
+    mesh: Mesh
+    devices: tuple[Any, ...]  # JAX's, of all workers in their order
+    gpu_names: tuple[str, ...]  # of this worker, as the memory statistics name them
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """The devices of this worker, as this back end's other parts are told them."""
+        return self.gpu_names or self.placement.devices
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns a scope in which a model is built on the host: what is too large for one device, too."""
+        import jax
+
+        scope: AbstractContextManager[Any] = jax.default_device(jax.local_devices(backend="cpu")[0])
+        return scope
+
+
+def resolve(config: DistributionConfig, training: TrainingConfig, member: Member | None) -> SeveralDevices:
+    """Makes the devices ready, and meets the other workers.
+
+    Raises:
+        DeviceError: A device is absent, or the batch does not divide among them.
+    """
+    import jax
+
+    asked = parse_devices(config)
+    if asked and asked[0].kind == "cpu":
+        jax.config.update("jax_num_cpu_devices", 1 + max(device.index for device in asked))
+    if member:
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(
+            member.addresses[0],
+            member.num_workers,
+            member.index,
+            initialization_timeout=_MEETING_SECONDS,
+            coordinator_bind_address=member.addresses[0],  # of no other network
+        )
+    chosen = _choose(asked, config)
+    kind = chosen[0].kind
+    if member:
+        config = dataclasses.replace(config, num_workers=member.num_workers)
+    require_fitting(chosen, config, training)
+    mesh = find_mesh(chosen, config)
+    local = jax.local_devices(backend=kind)
+    # GPUs that were not asked for are hidden, so that those that are seen are numbered from 0.
+    own = [local[device.index if kind == "cpu" else place] for place, device in enumerate(chosen)]
+    places = [local.index(device) for device in own]
+    of_all = [
+        [device for device in jax.devices(kind) if device.process_index == index]
+        for index in range(jax.process_count())
+    ]
+    placement = Placement(
+        strategy=config.strategy,
+        devices=tuple(map(str, chosen)),
+        num_replicas=mesh.data,
+        global_batch_size=training.global_batch_size,
+        per_replica_batch_size=training.global_batch_size // mesh.data,
+        cross_device_ops=None,
+        hardware=tuple(str(device.device_kind) if kind == "gpu" else cpu_model() for device in own),
+        feed="split",
+        num_workers=member.num_workers if member else 1,
+        mesh=mesh.sizes,
+    )
+    return SeveralDevices(
+        placement,
+        mesh,
+        tuple(devices[place] for devices in of_all for place in places),
+        tuple(f"gpu:{place}" for place in places) if kind == "gpu" else (),
+    )
+
+
+def _choose(asked: tuple[Device, ...], config: DistributionConfig) -> tuple[Device, ...]:
+    """Returns the devices of this process: those asked for, or all GPUs, or the processor."""
+    from tfbench.backends.jax.placement import list_gpus
+
+    gpus = list_gpus()
+    if asked and asked[0].index >= 0:
+        if asked[0].kind == "gpu" and len(gpus) < len(asked):
+            raise DeviceError(
+                f"{', '.join(map(str, asked))}: JAX sees {len(gpus)} of them. `tfbench devices` says what there is."
+            )
+        return asked
+    if asked and not gpus:
+        raise DeviceError("gpu: not found. JAX sees none. `tfbench devices` says why.")
+    if gpus:
+        return tuple(Device("gpu", index) for index in range(len(gpus)))
+    if config.strategy in CUTTING_STRATEGIES:
+        raise DeviceError(
+            f"strategy {config.strategy} splits weights over several devices, and there is no GPU. Name logical "
+            "devices of the processor to try it, for example --devices cpu:0,cpu:1."
+        )
+    return (Device("cpu", 0),)
+
+
+def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any) -> SeveralDevices:
+    """Lays the variables of a compiled model on the devices, each whole or in parts as the recipe says.
+
+    Raises:
+        RecipeError: The layout does not fit the network.
+    """
+    from tfbench.backends.jax.mesh_distribution import MeshDistribution
+
+    layout: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
+    cut: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    if config.strategy in CUTTING_STRATEGIES:
+        paths = {name_in(model, variable.path): variable.path for variable in model.variables}
+        shapes = list_shapes(model)
+        cut = lay_out(shapes, config.layout, placed.mesh)
+        layout = {paths[name]: axes for name, axes in cut.items()}
+        outputs = _cut_outputs(model, layout)
+        notes = _notes(shapes, cut, config)
+    MeshDistribution(placed.mesh, placed.devices, layout, outputs).take_over(model)
+    return dataclasses.replace(placed, placement=dataclasses.replace(placed.placement, notes=notes, layout=cut))
+
+
+def _cut_outputs(model: Any, layout: dict[str, Any]) -> dict[str, Any]:
+    """Returns, by a layer's path, how its output is cut if its kernel is by its last axis, that of the outputs."""
+    found = {}
+    for layer in model._flatten_layers():
+        kernel: Any = getattr(layer, "kernel", None)
+        split = layout[kernel.path][-1] if kernel is not None and kernel.path in layout else None
+        if split:
+            rank = len(layer.output.shape)
+            batch = None if split == "data" else "data"
+            found[kernel.path.rpartition("/")[0].removeprefix(f"{model.name}/")] = (batch, *[None] * (rank - 2), split)
+    return found
+
+
+def name_in(model: Any, path: str) -> str:
+    """Returns what a layout calls a variable: its path within the model."""
+    return path.removeprefix(f"{model.name}/")
+
+
+def list_shapes(model: Any) -> list[VariableShape]:
+    """Returns the trainable variables of a model, as layouts are made of them."""
+    kinds = {
+        id(weight): type(layer).__name__ for layer in model._flatten_layers() for weight in layer._trainable_variables
+    }
+    return [
+        VariableShape(name_in(model, weight.path), tuple(weight.shape), kinds.get(id(weight), ""))
+        for weight in model.trainable_variables
+    ]
+
+
+def _notes(shapes: list[VariableShape], cut: dict[str, Any], config: DistributionConfig) -> tuple[str, ...]:
+    whole = [one.name for one in shapes if one.layer_kind == "Dense" and len(one.shape) > 1 and one.name not in cut]
+    if config.layout or not whole:
+        return ()
+    return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)

@@ -1,0 +1,99 @@
+"""Where TensorFlow placed the variables and the first step of a run, beside the devices that were asked for."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from tfbench.errors import MeasurementError
+from tfbench.recipe.devices import HOST
+
+# Operations that a step is made of; on the host they would be a fallback. Its input pipeline has none of them.
+_COMPUTES = re.compile(r"MatMul|Conv|Pool|Einsum|RNN|LSTM|GRU|ResourceApply|BatchNorm|SoftmaxCross|BiasAdd")
+
+
+class DeviceWatch:
+    """Collects the devices that TensorFlow places the nodes of its functions on, from `with` until `stop`."""
+
+    def __enter__(self) -> "DeviceWatch":
+        # TensorFlow publishes no way to ask where an executed function's nodes were placed.
+        from tensorflow.python.eager import context
+
+        context.enable_run_metadata()
+        self._is_watching = True
+        return self
+
+    def stop(self) -> set[tuple[str, str]]:
+        """Stops watching, and returns the full TensorFlow device name and the operation of each node."""
+        from tensorflow.python.eager import context
+
+        metadata = context.export_run_metadata()
+        context.disable_run_metadata()
+        self._is_watching = False
+        graphs = (graph for function in metadata.function_graphs for graph in function.partition_graphs)
+        return {(node.device, node.op) for graph in graphs for node in graph.node if node.device}
+
+    def verify(self, placed: Any, model: Any) -> None:
+        """Stops watching, and verifies the placement; see `verify_placement`."""
+        verify_placement(placed, model, self.stop())
+
+    def __exit__(self, *exception: object) -> None:
+        if self._is_watching:
+            self.stop()
+
+
+def watch() -> DeviceWatch:
+    """Returns what sees where a step runs."""
+    return DeviceWatch()
+
+
+def verify_placement(resolved: Any, model: Any, nodes: Iterable[tuple[str, str]]) -> None:
+    """Compares where the variables live and where the step ran with the devices of the placement.
+
+    Args:
+        resolved: What was resolved before the model was built.
+        model: The model, built.
+        nodes: Device and operation of each node of the executed training step, as of `DeviceWatch.stop`.
+
+    Raises:
+        MeasurementError: Variables or the step are elsewhere.
+    """
+    wanted = set(resolved.placement.devices)
+    variables = {
+        _short(name, resolved)
+        for v in [*model.variables, *model.optimizer.variables]
+        for name in _variable_devices(v.value)
+    }
+    # Random seeds of dropout and the like are integers, which TensorFlow keeps on the host.
+    trainable = [*model.trainable_variables, *(v for v in model.optimizer.variables if "float" in v.dtype and v.shape)]
+    trained = {_short(name, resolved) for v in trainable for name in _variable_devices(v.value)}
+    if trained != wanted or not variables <= wanted | {HOST}:
+        raise MeasurementError(f"variables were placed on {_names(variables)}, asked for was {_names(wanted)}.")
+    stepped: dict[str, set[str]] = {}
+    for name, operation in nodes:
+        stepped.setdefault(_short(name, resolved), set()).add(operation)
+    if not wanted <= stepped.keys() or not stepped.keys() <= wanted | {HOST}:
+        raise MeasurementError(f"the training step ran on {_names(stepped)}, asked for was {_names(wanted)}.")
+    if HOST not in wanted:
+        strayed = {operation for operation in stepped.get(HOST, ()) if _COMPUTES.search(operation)}
+        if strayed:
+            raise MeasurementError(
+                f"{', '.join(sorted(strayed))} of the training step ran on {HOST}, asked for was {_names(wanted)}: "
+                "TensorFlow has no kernel for it there."
+            )
+
+
+def _variable_devices(value: Any) -> list[str]:
+    """Returns the device of a variable, or of each of its copies under a strategy."""
+    return [copy.device for copy in getattr(value, "values", (value,))]
+
+
+def _short(name: str, resolved: Any) -> str:
+    """Turns "/job:localhost/replica:0/task:0/device:GPU:0" into "gpu:2", by the machine's numbering."""
+    tail = name[name.rfind("/device:") :]
+    if resolved.task not in name:
+        return name  # of another worker
+    return str(resolved.logical_names.get(tail, tail.removeprefix("/device:").lower()))
+
+
+def _names(devices: Iterable[str]) -> str:
+    return ", ".join(sorted(devices)) or "no device"

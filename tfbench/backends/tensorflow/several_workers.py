@@ -1,0 +1,193 @@
+"""Several processes that train as one: TensorFlow's strategy for them, and what Keras needs to train under it.
+
+Each process holds all weights, and is one replica: it computes the gradients of its part of each batch, which are added
+up over all. So batch normalisation takes the statistics of a part, dropout draws for each part, and moving statistics
+are each worker's own, by which it also judges its part of a validation. Metrics are added up over all workers whenever
+they are read, which all must do at the same time: at the end of an epoch, and of an evaluation.
+"""
+
+import contextlib
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tfbench.errors import DeviceError, MeasurementError
+from tfbench.recipe.devices import Device
+from tfbench.recipe.sections import DistributionConfig, TrainingConfig
+from tfbench.records.placement import Member
+
+_ABORTED = "Collective ops is aborted by: "  # with which TensorFlow begins what it says of other workers
+_joined: list[Any] = []  # the strategy of this process, once it has met the others
+
+
+def require_fitting(devices: tuple[Device, ...], config: DistributionConfig, training: TrainingConfig) -> None:
+    """Checks what several workers are asked for, beyond what is asked of replicas in one process.
+
+    Raises:
+        DeviceError: They cannot do it.
+    """
+    names = ", ".join(map(str, devices))
+    if len(devices) > 1 or (devices[0].kind == "cpu" and devices[0].index):
+        raise DeviceError(
+            f"strategy multi_worker takes one device a worker on TensorFlow: cpu:0, or a GPU. Received: {names}. "
+            "Start a worker for each."
+        )
+    if config.cross_device_ops not in ("auto", "nccl"):
+        raise DeviceError(
+            f"distribution.cross_device_ops: {config.cross_device_ops} is of several devices in one process. "
+            "Use auto, or nccl between GPUs."
+        )
+    if training.compiler_used == "xla":
+        raise DeviceError(
+            "training.compiler: XLA cannot compile a step over several workers on TensorFlow. Use compiler = "
+            '"graph" with strategy multi_worker.'
+        )
+    if training.precision == "mixed_float16":
+        raise DeviceError(
+            "training.precision: with mixed_float16, Keras lets a worker whose gradients overflow leave out the step "
+            "that the others wait for it in. Use mixed_bfloat16 or float32 with strategy multi_worker."
+        )
+
+
+def join(member: Member, kind: str) -> tuple[Any, str]:
+    """Meets the other workers, for which it waits without end and deaf to signals: whoever started it must kill it.
+
+    Nothing may have used TensorFlow's devices before.
+
+    Args:
+        member: Which of the workers this one is.
+        kind: Of its device, "cpu" or "gpu": the only one that is visible.
+
+    Returns:
+        The strategy, and what its sums are made by.
+
+    Raises:
+        DeviceError: Its own address cannot be listened on.
+    """
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": member.addresses}),
+        task_type="worker",
+        task_id=member.index,
+        num_accelerators={"GPU": 1} if kind == "gpu" else {},
+        rpc_layer="grpc",
+    )
+    by = "nccl" if kind == "gpu" else "ring"
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, by.upper())
+    )
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
+    except tf.errors.UnknownError as error:
+        raise DeviceError(
+            f"worker {member.index}: {member.addresses[member.index]}: cannot be listened on: {error.message}. "
+            "Another process may have taken the port."
+        ) from error
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):  # TensorFlow has put handlers of its own in their place
+            signal.signal(number, signal.getsignal(number))
+    _joined[:] = [strategy]
+    return strategy, by
+
+
+def fit_over_workers(model: Any) -> None:
+    """Lets Keras's `fit`, `evaluate` and `predict` work on a model that was compiled in the scope of several workers.
+
+    Keras would add up over the workers what every step returns, in a way that TensorFlow refuses, and its own loop over
+    the steps of an execution is in a condition that no sum over workers can be in. So what a step returns are the
+    figures of this worker, and the loop is one of our own. A prediction is this worker's, of what it is given.
+    """
+    import tensorflow as tf
+    from keras.src.backend.tensorflow import trainer
+
+    if not hasattr(trainer, "reduce_per_replica"):
+        raise MeasurementError("this version of Keras cannot train over several workers on TensorFlow. Use Keras 3.15.")
+    trainer.reduce_per_replica = lambda values, strategy, reduction: values
+
+    def make_train_function(force: bool = False) -> None:
+        if model.train_function is not None and not force:
+            return
+        num_steps = int(model.steps_per_execution)
+
+        def step(iterator: Any) -> Any:
+            logs = model.distribute_strategy.run(model.train_step, args=(iterator.get_next(),))
+            return tf.nest.map_structure(tf.convert_to_tensor, logs)
+
+        def do_steps(iterator: Any) -> Any:
+            return tf.while_loop(
+                lambda done, _logs: done < num_steps,
+                lambda done, _logs: (done + 1, step(iterator)),
+                (tf.constant(1), step(iterator)),
+                parallel_iterations=1,
+            )[1]
+
+        one_or_more = do_steps if num_steps > 1 else step
+        model.train_function = one_or_more if model.run_eagerly else tf.function(one_or_more, autograph=False)
+
+    model.make_train_function = make_train_function
+
+
+def synchronize() -> bool:
+    """Waits until the device of this worker has finished what it was given; says whether there are other workers.
+
+    TensorFlow's own function would ask for the others' devices, too, and is refused.
+    """
+    import tensorflow as tf
+
+    for strategy in _joined:
+        with tf.device(strategy.extended.worker_devices[0]):
+            tf.raw_ops.SyncDevice()
+    return bool(_joined)
+
+
+def count_devices() -> int:
+    """Returns how many devices this worker has; 0: there are no others. TensorFlow lists the others' devices, too."""
+    return sum(len(strategy.extended.worker_devices) for strategy in _joined)
+
+
+def gather_figures(figures: Sequence[float]) -> list[list[float]]:
+    """Returns the figures of every worker, in their order."""
+    import tensorflow as tf
+
+    for strategy in _joined:
+
+        def gather(own: Any) -> Any:
+            return tf.distribute.get_replica_context().all_gather(own, axis=0)
+
+        rows = strategy.run(gather, args=(tf.constant([figures], tf.float64),))
+        return [list(map(float, row)) for row in strategy.experimental_local_results(rows)[0].numpy()]
+    return [list(figures)]
+
+
+def leave() -> None:
+    """Waits until all workers are done: one that ends stops what the others still do together."""
+    import tensorflow as tf
+
+    for strategy in _joined:
+        with strategy.scope():
+            strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(0.0), axis=None)
+
+
+@contextlib.contextmanager
+def lost_workers_named() -> Iterator[None]:
+    """Turns TensorFlow's error about a worker that has ended, or answers no more, into one that says so.
+
+    Raises:
+        MeasurementError: A worker was lost.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _joined:
+            raise
+        import tensorflow as tf
+
+        reason = re.search(rf"{_ABORTED}(.+)", str(error))
+        if not isinstance(error, tf.errors.OpError) or not (reason or isinstance(error, tf.errors.UnavailableError)):
+            raise
+        raise MeasurementError(
+            "another worker ended, answers no more, or has something else to do: "
+            f"{(reason[1] if reason else error.message).rstrip('.')}. What it says of itself is in its own journal."
+        ) from error

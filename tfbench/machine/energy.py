@@ -1,0 +1,122 @@
+"""Counters of energy of the devices that a run is on, and the state of its GPUs; what cannot be read is said.
+
+Read are the GPUs in use, by NVIDIA's driver, and all processor packages with their memory, by the kernel. Nothing else
+of a machine is: no fans, disks, network cards, power supplies, and no processor of a virtual machine that shows none.
+Nothing is made up for what cannot be read.
+
+A counter says how much it has counted since some moment; so only differences mean anything, and only over stretches
+that are long beside the time after which a counter is renewed. That is for `analysis.run.energy` to judge.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from tfbench.machine.gpu_state import GpuSilentError, WatchedGpu, close_driver, open_driver
+from tfbench.machine.rapl import ROOT, RaplZone, open_zones
+from tfbench.records.energy import EnergyReading, EnergySources, MachineState, Moment
+from tfbench.records.machine import Gpu
+
+
+def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> tuple[str, ...]:
+    """Returns the addresses on the bus of the GPUs that a run is placed on; "" for one whose address is not known.
+
+    Args:
+        devices: Of the placement: "gpu:1", counted among the GPUs that its process sees.
+        visible: Addresses of those, in their order; empty: CUDA did not tell.
+    """
+    numbers = [int(name.partition(":")[2]) for name in devices if name.startswith("gpu:")]
+    return tuple(visible[number] if number < len(visible) else "" for number in numbers)
+
+
+def find_energy_sources(gpus: Sequence[Gpu], root: Path = ROOT) -> EnergySources:
+    """Returns what could be read of a run on all of some GPUs, and why anything else could not.
+
+    Args:
+        gpus: As their driver describes them.
+        root: Where /sys lies.
+    """
+    with EnergyMeter([gpu.bus_id or "" for gpu in gpus], root) as meter:
+        return meter.sources
+
+
+class EnergyMeter:
+    """Reads what there is; made when devices are in use, so that the driver is awake and knows all of them.
+
+    Args:
+        addresses: Of the GPUs in use, as of `addresses_in_use`.
+        root: Where /sys lies.
+    """
+
+    def __init__(self, addresses: Sequence[str], root: Path = ROOT) -> None:
+        self._has_driver = False
+        self._gpus: list[WatchedGpu] = []
+        self._counted: list[WatchedGpu] = []
+        self._zones: list[RaplZone]
+        problems = self._open_gpus(addresses)
+        self._zones, lacking = open_zones(root)
+        self.sources = EnergySources(
+            sources=(*(gpu.source for gpu in self._counted), *(zone.source for zone in self._zones)),
+            problems=(*problems, *lacking),
+        )
+
+    def __enter__(self) -> "EnergyMeter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the driver; nothing can be read any more."""
+        if self._has_driver:
+            self._has_driver = False
+            close_driver()
+
+    @property
+    def watches(self) -> bool:
+        """Whether there is anything to see, of energy or of GPUs."""
+        return bool(self._gpus or self._zones)
+
+    def read(self, moment: Moment, epoch: int) -> EnergyReading:
+        """Returns what the counters show now, at a border of an epoch."""
+        return EnergyReading(moment=moment, epoch=epoch, seconds=time.monotonic(), joules=self._read_joules())
+
+    def look(self) -> MachineState:
+        """Returns what the counters show now, and what the GPUs do."""
+        seconds = time.monotonic()
+        joules = self._read_joules()
+        states = {gpu.address: gpu.read_state() for gpu in self._gpus}
+        found = {address: state for address, state in states.items() if state}
+        return MachineState(seconds=seconds, gpus=found, joules=joules)
+
+    def _read_joules(self) -> dict[str, float]:
+        values = {gpu.address: gpu.read_joules() for gpu in self._counted}
+        values |= {zone.source.name: zone.read() for zone in self._zones}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _open_gpus(self, addresses: Sequence[str]) -> list[str]:
+        """Opens the GPUs that the driver knows, and says why the energy of others is not counted."""
+        if not addresses:
+            return []
+        if problem := open_driver():
+            return [f"GPUs: NVIDIA's driver cannot be asked: {problem}"]
+        self._has_driver = True
+        problems = []
+        for address in dict.fromkeys(addresses):
+            if not address:
+                problems.append("GPUs: CUDA does not tell which of the machine's GPUs are in use")
+                continue
+            try:
+                gpu = WatchedGpu(address)
+            except GpuSilentError as error:
+                problems.append(f"GPU {address}: the driver does not know it: {error}")
+                continue
+            self._gpus.append(gpu)
+            if reason := gpu.why_not_counted():
+                problems.append(f"GPU {address}: {reason}")
+            else:
+                self._counted.append(gpu)
+        return problems

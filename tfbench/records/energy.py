@@ -1,0 +1,72 @@
+"""What is recorded of energy, and of the state of the GPUs while a run trains."""
+
+from typing import Literal
+
+from tfbench.schema import NaturalNumber, schema
+
+Part = Literal["gpu", "package", "dram"]  # "package": of a processor, without the memory beside it
+PARTS: tuple[Part, ...] = ("gpu", "package", "dram")
+
+# When the measuring process reads: as an epoch begins, as the warm-up ends, after the last step of an epoch, and after
+# the validation that follows it.
+Moment = Literal["epoch", "steady", "trained", "end"]
+
+
+@schema
+class EnergySource:
+    """A counter of energy that only grows.
+
+    What it shows is up to `resolution_seconds` old. At `range_joules` it begins anew; None: it does not come to that.
+    """
+
+    name: str  # a GPU's address on the bus; "package-0", "package-0 dram"
+    part: Part
+    resolution_seconds: float
+    range_joules: float | None = None
+
+
+@schema
+class EnergySources:
+    """What can be read on the machine of a measuring process, and why anything else cannot."""
+
+    sources: tuple[EnergySource, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@schema
+class EnergyReading:
+    """What the counters showed at the border of an epoch, or of the steady part: joules by the name of the source.
+
+    A source is missing that could not be read. `seconds` are of the machine's monotonic clock, before the reading.
+    """
+
+    moment: Moment
+    epoch: int
+    seconds: float
+    joules: dict[str, float]
+
+
+@schema
+class GpuState:
+    """What the driver says of a GPU at a moment; None: it does not say."""
+
+    watts: float | None = None
+    clock_mhz: float | None = None  # of the multiprocessors
+    temperature_celsius: float | None = None
+    clock_reasons: NaturalNumber | None = None  # bits, as of `CLOCK_REASONS`
+    power_limit_watts: float | None = None
+    default_power_limit_watts: float | None = None
+    ecc_errors: NaturalNumber | None = None  # corrected or not, since the driver was loaded
+    num_other_processes: NaturalNumber | None = None  # that compute on it
+
+
+@schema
+class MachineState:
+    """What the parent saw beside the training: the GPUs in use by their addresses, and the counters of energy.
+
+    `seconds` are of the machine's monotonic clock, before the reading. A GPU is missing that did not answer.
+    """
+
+    seconds: float
+    gpus: dict[str, GpuState]
+    joules: dict[str, float]

@@ -1,0 +1,89 @@
+"""Where a run takes place: devices, replicas and workers, and whether they train as one."""
+
+import dataclasses
+from typing import Literal
+
+from tfbench.recipe.mesh import MeshAxis
+from tfbench.schema import NaturalNumber, schema
+
+# How batches reach the devices, as `feeding` says; "resident": they are gathered there.
+Feed = Literal["direct", "prefetched", "split", "resident"]
+
+
+@schema
+class ThreadPools:
+    """The threads that TensorFlow was seen to start as it made its devices on the processor.
+
+    Those of one pool split operations ("intra-op"), those of another start them. A process has one of each, whatever
+    the number of logical CPU devices: that of `expected_intra_op_threads`.
+    """
+
+    num_devices: int  # logical CPU devices
+    intra_op_threads: int
+    inter_op_threads: int
+    expected_intra_op_threads: int
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all devices were seen to share one pool."""
+        return self.intra_op_threads == self.expected_intra_op_threads
+
+
+@schema
+class Placement:
+    """Where a run takes place; a run whose variables or first step turn out to be elsewhere fails."""
+
+    strategy: str
+    devices: tuple[str, ...]  # "cpu:0", "gpu:1": TensorFlow's numbering, GPUs in the order of their bus
+    hardware: tuple[str, ...] = ()  # of each device, as its driver or the kernel names it
+    num_replicas: int
+    global_batch_size: int
+    per_replica_batch_size: int
+    cross_device_ops: str | None
+    notes: tuple[str, ...] = ()
+    threads: ThreadPools | None = None  # of a run on the processor
+    feed: Feed | None = None  # None: not recorded
+    num_workers: int = 1  # processes, each with its own `devices`; replicas and batches count those of all
+    mesh: dict[str, int] = dataclasses.field(default_factory=dict)  # of the devices of all workers; {}: no mesh
+    # Of each variable that is cut, which axis of the mesh each of its axes lies along.
+    layout: dict[str, tuple[MeshAxis | None, ...]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of all workers together."""
+        return len(self.devices) * self.num_workers
+
+
+@schema
+class ReplicaCheck:
+    """A first step of several replicas beside that of one, done before the clock started and taken back.
+
+    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
+    it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
+    gradient, or update; None: not compared, for the `reason`, or not finite.
+    """
+
+    num_replicas: int
+    compared: tuple[Literal["sums", "gradients", "update"], ...]
+    rounding: float | None = None  # what two computations of the gradient by one replica differ by
+    weight: str = ""
+    deviation: float | None = None
+    tolerance: float | None = None
+    updated_weight: str = ""
+    update_deviation: float | None = None
+    update_tolerance: float | None = None
+    reason: str = ""  # why only sums were compared, or nothing
+    faults: tuple[str, ...] = ()  # for which the run failed
+
+
+@schema
+class Member:
+    """One of the processes that train together."""
+
+    index: NaturalNumber  # 0: the first, whose journal is the run's
+    addresses: tuple[str, ...]  # HOST:PORT of each, for the framework; the first one's is where they meet
+
+    @property
+    def num_workers(self) -> int:
+        """Processes that train together."""
+        return len(self.addresses)

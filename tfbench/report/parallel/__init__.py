@@ -1,0 +1,1 @@
+"""The ways to spread a network over devices, as text and JSON."""

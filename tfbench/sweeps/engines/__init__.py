@@ -1,0 +1,1 @@
+"""Adapters to schedulers of clusters: a file each."""
