@@ -211,6 +211,8 @@ def make_on_cluster(
     from tfbench.report.sweep.machines_console import open_machines_console
     from tfbench.report.sweep.sweep import plan_lines
     from tfbench.store.briefs import typical_start_seconds
+    from tfbench.store.store import Store
+    from tfbench.store.sweep_log import plan_path
     from tfbench.sweeps.engines.drive import drive
     from tfbench.sweeps.engines.engine import EngineSetting, open_engine
     from tfbench.sweeps.tasks import write_plan_file
@@ -218,8 +220,8 @@ def make_on_cluster(
     root = measuring.store_root.absolute()
     node_store = (cluster.node_store or root.with_name(f"{root.name}-nodes")).absolute()
     options = _read_options(cluster.engine_options)
-    plan_path = root / "sweeps" / f"{plan.sweep_id}.plan.json"
-    setting = EngineSetting(plan=plan, plan_path=plan_path, store_root=root, node_store=node_store, options=options)
+    path = plan_path(Store(root), plan.sweep_id)
+    setting = EngineSetting(plan=plan, plan_path=path, store_root=root, node_store=node_store, options=options)
     engine = open_engine(str(cluster.engine), setting)
     num_left = len(list_cells(plan)) - num_made
     lines = plan_lines(plan, num_left, text_width(), typical_start_seconds(measuring.store))
@@ -228,7 +230,7 @@ def make_on_cluster(
         return ExitCode.DONE
     maker = open_maker(measuring, before)
     with opened as log:
-        write_plan_file(plan, plan_path)
+        write_plan_file(plan, path)
         driven = drive(
             log, maker.store, maker.state, engine, open_machines_console(plan, quiet_stdout=measuring.as_json)
         )

@@ -23,18 +23,23 @@ _THREAD_VARIABLES = (
     "TF_GPU_THREAD_",
     "NPROC",
 )
-# What else frameworks and CUDA read: memory, launches, streams, cuDNN, NCCL, and PyTorch's compiler.
+# What else frameworks, CUDA and the C library read: memory, launches, streams, cuDNN, NCCL, PyTorch's compiler, and the
+# allocator of the processor's memory, which may be another one that is loaded beforehand.
 _FRAMEWORK_VARIABLES = (
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_MODULE_LOADING",
     "CUDNN_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "MALLOC_",
     "NCCL_",
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
     "PYTORCH_NO_CUDA_MEMORY_CACHING",
     "TF_CUDNN_",
     "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TCMALLOC_",
     "TF_GPU_ALLOCATOR",
     "TORCHINDUCTOR_",
     "TORCH_CUDNN_",

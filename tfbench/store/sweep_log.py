@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import DatasetError, NothingBegunError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.journal import Journal
 from tfbench.records.lines import UNREADABLE, Record, read_file
 from tfbench.records.plain_files import open_plain, require_plain
@@ -82,7 +82,7 @@ class SweepLog:
 
 @contextlib.contextmanager
 def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
-    """Opens the record of a new sweep; one that fails for want of data leaves none.
+    """Opens the record of a new sweep; one that fails for want of data, or of a cluster, leaves none.
 
     Raises:
         TrackingError: The store cannot be written to.
@@ -92,8 +92,9 @@ def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
         with opened_record(path) as journal:
             begin_record(journal, plan)
             yield SweepLog(journal, plan)
-    except DatasetError:
+    except (DatasetError, NothingBegunError):
         with contextlib.suppress(OSError):
+            plan_path(store, plan.sweep_id).unlink(missing_ok=True)
             path.unlink()
             path.with_suffix(".lock").unlink()  # the id is new: nobody else waits for it
             for folder in (path.parent, store.root):
@@ -218,6 +219,11 @@ def find_sweep(store: Store, token: str) -> str:
         f"It has: {', '.join(known[:8])}." if known else f"It has none; `{store.command('sweep', 'RECIPE')}` makes one."
     )
     raise UnknownNameError(f"sweep '{token}': not in store {store.root}.{did_you_mean(token, known)} {there}")
+
+
+def plan_path(store: Store, sweep_id: str) -> Path:
+    """Returns where the plan of a sweep that a cluster makes is kept, for its tasks to read."""
+    return require_plain(store.root, _FOLDER, f"{sweep_id}.plan.json")
 
 
 def _path(store: Store, sweep_id: str) -> Path:

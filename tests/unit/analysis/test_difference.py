@@ -123,9 +123,10 @@ def test_names_what_frameworks_were_set_to_in_one_run_and_not_in_the_other() -> 
 
 
 def test_between_back_ends_variables_that_all_frameworks_read_must_be_equal_and_no_others() -> None:
-    variables = "CUDA_LAUNCH_BLOCKING=1 XLA_PYTHON_CLIENT_PREALLOCATE=false"
+    read_by_all = "CUDA_LAUNCH_BLOCKING=1 LD_PRELOAD=/a.so /b.so"
+    variables = f"{read_by_all} XLA_PYTHON_CLIENT_PREALLOCATE=false"
     found = find_unequal(*build_pair(settings=build_settings(backend="jax", framework_variables=variables)))
-    assert [(one.name, one.a, one.b) for one in found] == [("framework_variables", None, "CUDA_LAUNCH_BLOCKING=1")]
+    assert [(one.name, one.a, one.b) for one in found] == [("framework_variables", None, read_by_all)]
 
 
 @pytest.mark.parametrize(

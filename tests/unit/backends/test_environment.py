@@ -79,9 +79,13 @@ def test_variables_that_change_memory_and_launches_are_read() -> None:
         "CUDNN_LOGDEST_DBG": "stderr",
         "CUDNN_FRONTEND_LOG_INFO": "1",
         "CUDA_VISIBLE_DEVICES": "0",
+        "LD_PRELOAD": "/usr/lib/libjemalloc.so.2",
+        "LD_LIBRARY_PATH": "/usr/lib",
+        "MALLOC_CONF": "dirty_decay_ms:-1",
     }
     assert machine_environment.find_framework_variables(variables) == (
-        "NCCL_ALGO=Ring PYTORCH_ALLOC_CONF=expandable_segments:True TF_FORCE_GPU_ALLOW_GROWTH=true "
+        "LD_PRELOAD=/usr/lib/libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1 NCCL_ALGO=Ring "
+        "PYTORCH_ALLOC_CONF=expandable_segments:True TF_FORCE_GPU_ALLOW_GROWTH=true "
         "XLA_CLIENT_MEM_FRACTION=0.5 XLA_PYTHON_CLIENT_PREALLOCATE=false"
     )
 

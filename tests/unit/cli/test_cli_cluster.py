@@ -9,6 +9,7 @@ import pytest
 
 from nodes import FakeCluster, make_task
 from searches import PlantedRuns
+from tfbench.errors import DeviceError
 from tfbench.records.run import RunRequest
 from tfbench.records.tasks import list_tasks
 from tfbench.runs import session
@@ -137,6 +138,25 @@ def test_what_came_of_tasks_is_collected_and_shown(tfbench: Cli, planned: str, i
     assert "Warning: not collected: " in done.stderr
     assert "task 1: its runs on three are compared; 1 made on two are kept, not compared." in done.stderr
     assert "Made on" in done.stderr
+
+
+@pytest.mark.parametrize("step", ["attach", "submit", "poll"])
+def test_a_sweep_that_its_cluster_refuses_leaves_nothing_and_one_that_was_begun_stays(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise DeviceError("no cluster at 'nowhere:1'")
+
+    def open_fake(name: str, setting: engines.EngineSetting) -> FakeCluster:
+        cluster = FakeCluster(setting.node_store, ["one"], setting.plan)
+        monkeypatch.setattr(cluster, step, refuse)
+        return cluster
+
+    monkeypatch.setattr(engines, "open_engine", open_fake)
+    done = tfbench(*SWEEP, "--engine", "ray", "--no-mlflow")
+    assert (done.exit_code, "Error: no cluster at 'nowhere:1'" in done.stderr) == (2, True), done.stderr
+    left = sorted(path.name.partition(".")[2] for path in Path("mlruns/sweeps").glob("*"))
+    assert left == (["jsonl", "lock", "plan.json"] if step == "poll" else [])  # its machines may be at it
 
 
 def test_a_sweep_on_a_cluster_shows_what_its_machines_made_and_what_was_lost(

@@ -1,6 +1,7 @@
 """What must be equal in two runs for their devices or strategies to be compared, and what of it is not."""
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -47,7 +48,8 @@ OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memo
 # What does not keep machines from being compared: that, what their kernels and processors choose, and versions, which
 # are cautions.
 BETWEEN_MACHINES = (*OF_MACHINES, "autogroup_niceness", "tensorflow_onednn", *VERSIONS)
-_READ_BY_ALL = ("CUDA_", "CUDNN_", "NCCL_")  # how variables begin that are none of one framework alone
+# How variables begin that are none of one framework alone.
+_READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
 UNNAMED = {"backend": "tensorflow"}  # what settings mean that do not name it, as older records did not
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
 
@@ -156,7 +158,8 @@ def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
 
 
 def _keep_read_by_all(variables: str | None) -> str | None:
-    return " ".join(word for word in (variables or "").split() if word.startswith(_READ_BY_ALL)) or None
+    each = re.split(r" (?=[A-Z][A-Z0-9_]*=)", variables or "")  # a value may hold spaces
+    return " ".join(one for one in each if one.startswith(_READ_BY_ALL)) or None
 
 
 def _plain(value: object) -> object:

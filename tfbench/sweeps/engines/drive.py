@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tfbench.errors import TfbenchError, TrackingError
+from tfbench.errors import DeviceError, NothingBegunError, TfbenchError, TrackingError
 from tfbench.records.sweep import Cell, CellResult, list_cells
 from tfbench.records.tasks import Task
 from tfbench.runs.stop_signals import StopSignals
@@ -78,7 +78,8 @@ def drive(
         sleep: Waits for so many seconds.
 
     Raises:
-        DeviceError: The cluster refuses the tasks. What was measured until then is collected.
+        NothingBegunError: The cluster cannot be used, or refuses the tasks.
+        DeviceError: The cluster is gone. What was measured until then is collected.
     """
     watch = _Watch(log, store, state, engine, observer)
     was_interrupted = False
@@ -97,10 +98,12 @@ def drive(
         watch.collect(is_over=True)
         if not watch.collector.collected.problems:
             engine.forget()
-    except TfbenchError:
+    except TfbenchError as error:
         with contextlib.suppress(TfbenchError):  # the first one tells more
             engine.cancel()
             watch.collect(is_over=True)
+        if isinstance(error, DeviceError) and not watch.has_begun and not log.found:
+            raise NothingBegunError(str(error)) from error
         raise
     finally:
         observer.stop()
@@ -126,6 +129,7 @@ class _Watch:
         self._log, self._store, self._engine, self._observer = log, store, engine, observer
         self.collector = Collector(log, store, state, is_watched=True)
         self.open: dict[int, Task] = {}  # by number
+        self.has_begun = False  # the cluster took the tasks
         self._tries: dict[int, int] = {}
         self._settling: dict[int, TaskEnd] = {}  # ended, and its results may still come
         self._deadlines: dict[TaskEnd, float] = {}  # until when they may
@@ -146,6 +150,7 @@ class _Watch:
         self._tries = dict.fromkeys(self.open, 1)
         if new := [task for task in unfinished if task.number not in going_on]:
             self._engine.submit(new)
+        self.has_begun = True
 
     def poll(self) -> None:
         """Takes in what happened since the last call."""
