@@ -1,4 +1,4 @@
-"""Holds measuring processes where a test needs them, so that what it does to them comes neither too soon nor too late."""
+"""Holds measuring processes where a test needs them: what it does to them comes neither too soon nor too late."""
 
 import os
 from pathlib import Path
