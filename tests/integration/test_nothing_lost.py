@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holding import hold_workers
+from holding import await_workers, hold_workers
 from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_files, tracked_runs, wait_for_the_end_of
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ SHORT = ("run", "sine_lstm", "--epochs", "2", *NO_CHECKS)
 @pytest.fixture
 def endless(tmp_path: Path) -> Iterator[Command]:
     """A run that trains until it is stopped; two epochs are in its journal."""
-    command = Command(*ENDLESS, cwd=tmp_path)
+    command = Command(*ENDLESS, cwd=tmp_path, **await_workers(tmp_path))
     with ended(command):
         command.wait_for("epoch", count=2)
         yield command

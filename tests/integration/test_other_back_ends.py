@@ -144,7 +144,7 @@ def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(t
     assert "tensorflow is not installed" in missing.stderr
 
 
-# Put in the way of every process; the measuring process of worker 1 naps whenever it has waited for its device: for long
+# Put in the way of every process; the measuring process of worker 1 naps whenever it has waited for its device: longer
 # where that is timed, so that no pause of the other worker takes longer than all of its naps.
 SLOW_WORKER = """
 import json, sys, time
