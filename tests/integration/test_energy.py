@@ -1,6 +1,7 @@
 """Energy from the counters to the figures, in real processes: a planted processor draws 10 W by the machine's clock."""
 
 import itertools
+import math
 import os
 import signal
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fake_power import RaplTree
-from runs import NO_CHECKS, Command, journal_of, of_kind, run, wait_until
+from runs import NO_CHECKS, Command, journal_of, of_kind, run, wait_for_the_end_of
 
 RANGE_JOULES = 1e6
 PLANTED = """
@@ -73,7 +74,8 @@ def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, pat
     for look in looks:
         elapsed = look["state"]["seconds"] - first["seconds"]
         grown = look["state"]["joules"]["package-0"] - first["joules"]["package-0"]
-        assert grown == pytest.approx(10 * elapsed)
+        # The counter comes to its end once a day, and may do so meanwhile.
+        assert math.remainder(grown - 10 * elapsed, RANGE_JOULES) == pytest.approx(0, abs=1e-3)
     assert list((tmp_path / "mlruns" / "artifacts").rglob("power.png"))
 
     (journal,) = (tmp_path / "mlruns" / "journals").glob("*.jsonl")
@@ -94,7 +96,7 @@ def test_what_was_read_of_a_run_whose_parent_was_killed_is_recovered(tmp_path: P
     worker = command.worker()
     command.send(signal.SIGKILL)
     command.wait()
-    wait_until(lambda: not worker.is_running(), "the worker's end")
+    wait_for_the_end_of(worker)
     assert run("recover", cwd=tmp_path).exit_code == 0
     found = run("runs", "@last", "--format", "json", cwd=tmp_path).document
     assert found["status"] == "KILLED"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holding import hold_workers
 from runs import NO_CHECKS, Command, run, wait_until
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
@@ -79,7 +80,7 @@ def test_a_network_with_a_loop_of_its_own_keeps_its_samples_on_the_host(tmp_path
 
 def test_a_stop_while_settings_are_tried_ends_the_command_and_keeps_what_was_measured(tmp_path: Path) -> None:
     small = ("run", "mnist_mlp", "--data", "synthetic", "--set", "model.hidden_units=[8]", "--no-mlflow")
-    command = Command(*small, "--fast", *NO_CHECKS, cwd=tmp_path)
+    command = Command(*small, "--fast", *NO_CHECKS, cwd=tmp_path, **hold_workers(tmp_path, "ready", run=2))
     wait_until(lambda: "trial 1, as it is: " in command.stderr, "the first trial")
     command.send(signal.SIGINT)
     done = command.wait()

@@ -10,19 +10,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_files, tracked_runs, wait_until
+from holding import await_workers, hold_workers
+from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_files, tracked_runs, wait_for_the_end_of
 
 pytestmark = pytest.mark.slow
 
 ENDLESS = ("run", "sine_lstm", "--epochs", "1000000")
 SHORT = ("run", "sine_lstm", "--epochs", "2", *NO_CHECKS)
-ORPHAN_SECONDS = 2.0  # a worker may outlive its parent by so much; a busy machine is given twice that
 
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Iterator[Command]:
     """A run that trains until it is stopped; two epochs are in its journal."""
-    command = Command(*ENDLESS, cwd=tmp_path)
+    command = Command(*ENDLESS, cwd=tmp_path, **await_workers(tmp_path))
     with ended(command):
         command.wait_for("epoch", count=2)
         yield command
@@ -38,12 +38,6 @@ def ended(command: Command) -> Iterator[None]:
             for process in [*psutil.Process(command.process.pid).children(recursive=True), command.process]:
                 process.kill()
         command.process.wait()
-
-
-def wait_for_the_end_of(worker: psutil.Process, seconds: float = 2 * ORPHAN_SECONDS) -> None:
-    wait_until(
-        lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "the worker has ended", seconds
-    )
 
 
 def epochs_in(store: Path) -> list[int]:
@@ -120,10 +114,12 @@ def test_a_run_that_is_stopped_keeps_its_epochs(endless: Command) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_stopped_before_it_is_ready_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    command = Command(*SHORT, "--format", "json", cwd=tmp_path, is_first=True)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    held = hold_workers(tmp_path, "ready")
+    command = Command(*SHORT, "--format", "json", cwd=folder, is_first=True, **held)
     with ended(command):
         worker = command.worker()
-        assert not of_kind(command.journal(), "ready")
         command.send(number)
         done = command.wait()
     assert done.exit_code == 130
@@ -131,15 +127,13 @@ def test_a_run_that_is_stopped_before_it_is_ready_leaves_nothing(tmp_path: Path,
     assert f"Error: interrupted by {number.name} before anything was measured" in done.stderr
     assert "Traceback" not in done.stderr
     wait_for_the_end_of(worker)
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())
 
 
 def test_a_worker_that_crashes_before_it_is_ready_is_a_recorded_result(tmp_path: Path) -> None:
-    command = Command(*SHORT, "--format", "json", cwd=tmp_path)
+    command = Command(*SHORT, "--format", "json", cwd=tmp_path, **hold_workers(tmp_path, "ready"))
     with ended(command):
-        worker = command.worker()
-        assert not of_kind(command.journal(), "ready")
-        worker.kill()
+        command.worker().kill()
         done = command.wait()
     assert done.exit_code == 1
     assert done.document["status"] == "KILLED"
@@ -180,9 +174,9 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_measured(tmp_path: Path) ->
 
 def test_a_server_that_is_down_costs_one_warning_and_no_figure(tmp_path: Path) -> None:
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
+        unused.bind(("127.0.0.1", 0))  # nobody listens there, nor can until the end
         uri = f"http://127.0.0.1:{unused.getsockname()[1]}"
-    done = run(*SHORT, "--format", "json", "--tracking-uri", uri, cwd=tmp_path)
+        done = run(*SHORT, "--format", "json", "--tracking-uri", uri, cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     assert done.stderr.count("warning: ") == 1
     assert uri in done.stderr
@@ -194,8 +188,8 @@ def test_a_server_that_is_down_costs_one_warning_and_no_figure(tmp_path: Path) -
 
 
 def test_a_database_that_is_deleted_under_a_run_is_made_anew_by_recover(endless: Command, tmp_path: Path) -> None:
-    for path in endless.store.glob("mlflow.db*"):
-        path.unlink()
+    for path in list(endless.store.glob("mlflow.db*")):
+        path.unlink(missing_ok=True)  # the run removes some of them by itself
     shutil.rmtree(endless.store / "artifacts", ignore_errors=True)
     count = len(epochs_in(endless.store))
     endless.wait_for("epoch", count=count + 20)
@@ -227,7 +221,8 @@ def test_a_database_that_is_locked_does_not_stop_a_run(endless: Command, tmp_pat
 
 def test_a_store_that_is_deleted_under_a_run_ends_it_with_a_message(endless: Command) -> None:
     worker = endless.worker()
-    shutil.rmtree(endless.store)
+    gone = endless.store.rename(endless.store.with_name("gone"))  # at once: the run goes on writing into it
+    shutil.rmtree(gone, ignore_errors=True)
     done = endless.wait()
     assert done.exit_code == 1
     assert "Error: " in done.stderr

@@ -144,7 +144,8 @@ def test_files_of_the_publisher_need_no_tensorflow_and_what_tfds_prepared_does(t
     assert "tensorflow is not installed" in missing.stderr
 
 
-# Put in the way of every process; the measuring process of worker 1 naps whenever it has waited for its device.
+# Put in the way of every process; the measuring process of worker 1 naps whenever it has waited for its device: longer
+# where that is timed, so that no pause of the other worker takes longer than all of its naps.
 SLOW_WORKER = """
 import json, sys, time
 if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
@@ -153,13 +154,17 @@ if sys.orig_argv[-2:-1] == ["tfbench.worker"]:
     if member.get("index") == 1:
         from tfbench.backends.jax import placement
 
-        synchronize = placement.synchronize
+        synchronize, trace_exchange, seconds = placement.synchronize, placement.trace_exchange, [0.05]
 
         def synchronize_and_nap():
             synchronize()
-            time.sleep(0.05)
+            time.sleep(seconds[-1])
 
-        placement.synchronize = synchronize_and_nap
+        def trace_longer_naps(run):
+            seconds.append(0.5)
+            return trace_exchange(run)
+
+        placement.synchronize, placement.trace_exchange = synchronize_and_nap, trace_longer_naps
 """
 
 

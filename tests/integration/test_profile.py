@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runs import Command, of_kind, run, tracked_files, tracked_runs
+from runs import Command, of_kind, run, tracked_files, tracked_runs, wait_for_the_end_of
 
 SMALL = ("mnist_mlp", "--data", "synthetic", "--set", "model.hidden_units=[8]", "--global-batch-size", "2000")
 
@@ -59,7 +59,7 @@ def test_a_profile_that_was_killed_is_recovered_with_its_rounds(in_tmp_path: Pat
     worker = command.worker()
     command.send(signal.SIGKILL)
     command.wait()
-    worker.wait(30)
+    wait_for_the_end_of(worker)
     assert run("recover", cwd=in_tmp_path).exit_code == 0
     (tracked,) = tracked_runs(in_tmp_path / "mlruns")
     assert tracked.info.status == "KILLED"

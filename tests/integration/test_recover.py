@@ -19,7 +19,7 @@ from tfbench.errors import TfbenchError, TrackingError
 from tfbench.records.journal import read_records, replay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.run import plots
-from tfbench.runs import journal_import
+from tfbench.runs import journal_import, recovery
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.store.store import Store
@@ -166,7 +166,10 @@ def test_a_run_that_still_runs_is_left_alone(store: Store, tracker: FakeTracker)
     assert tracker.finished == {}
 
 
-def test_a_run_that_is_just_starting_is_left_alone(store: Store, tracker: FakeTracker) -> None:
+def test_a_run_that_is_just_starting_is_left_alone(
+    store: Store, tracker: FakeTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "FIRST_RECORD_SECONDS", 3600.0)  # this test may be kept waiting
     path = store.create_journal(run_id_of(0))
     path.write_bytes(b'{"kind":"requ')
     assert recover_with(store, tracker)[run_id_of(0)].outcome == "left"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from runs import Command, Finished, journal_of, of_kind, run, tracked_runs
+from holding import hold_workers
+from runs import Command, Finished, journal_of, of_kind, run, tracked_runs, wait_for_the_end_of
 
 pytestmark = pytest.mark.slow
 
@@ -68,12 +69,13 @@ def test_later_epochs_of_a_killed_and_resumed_run_are_those_of_an_uninterrupted_
     expected = losses(whole.document["epochs"])
     assert len(set(expected)) == 4
 
-    command = Command("run", "small.toml", *placement, cwd=tmp_path)
+    held = hold_workers(tmp_path, "snapshot", count=3)  # it would be over soon
+    command = Command("run", "small.toml", *placement, cwd=tmp_path, **held)
     command.wait_for("snapshot", count=2)
     worker = command.worker()
     os.kill(command.process.pid, signal.SIGKILL)
     worker.kill()
-    worker.wait(30)
+    wait_for_the_end_of(worker)
     command.wait()
     (killed,) = [path.stem for path in (tmp_path / "mlruns/journals").glob("*.jsonl")]
 

@@ -142,9 +142,12 @@ def test_the_ledger_adds_up_to_the_time_of_the_process(plain: Done, mirrored: Do
         assert sum(ledger.values()) == pytest.approx(wall)
         assert wall == of_kind(done.journal, "exit")[0]["worker_seconds"]
         assert min(ledger.values()) >= 0
-        in_epochs = sum(epoch["epoch_seconds"] for epoch in done.document["epochs"])
+        epochs = done.document["epochs"]
         parts = sum(ledger[f"ledger/{part}_seconds"] for part in ("first_step", "warmup", "steady"))
-        assert parts == pytest.approx(in_epochs, rel=0.01)  # the same readings of the clock, microseconds apart
+        # Spans begin after the parts of the ledger do and end before; how long that takes, the machine says.
+        assert sum(epoch["epoch_seconds"] for epoch in epochs) <= parts + 1e-6
+        validating = sum(epoch["validation_seconds"] or 0.0 for epoch in epochs)
+        assert parts + validating <= epochs[-1]["elapsed_seconds"] + 1e-6
 
 
 def test_a_run_is_held_against_its_input_pipeline_and_the_peak_of_its_devices(plain: Done) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -116,12 +117,16 @@ def test_what_lets_a_user_in_is_used_and_kept_nowhere(server: MlflowServer, tmp_
     require_unseen(seen)
 
 
-def test_a_dead_server_s_password_is_in_no_note_and_recover_says_how_it_gets_it(
-    server: MlflowServer, tmp_path: Path
-) -> None:
-    with guarded(server) as proxy:
-        port = proxy.port
-    uri = f"http://me:{QUOTED}@127.0.0.1:{port}"  # nobody listens there any more
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """A port that nobody listens on, nor can meanwhile."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
+
+
+def test_a_dead_server_s_password_is_in_no_note_and_recover_says_how_it_gets_it(tmp_path: Path, dead_port: int) -> None:
+    uri = f"http://me:{QUOTED}@127.0.0.1:{dead_port}"
     seen = Watched(tmp_path, TFBENCH_SERVER_TIMEOUT="2s", MLFLOW_TRACKING_TOKEN=TOKEN)
     done = seen(*RUN, "--tracking-uri", uri)
     assert "The run goes on" in done.stdout

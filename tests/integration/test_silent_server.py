@@ -107,7 +107,7 @@ def test_a_recovery_that_waits_is_ended_by_sigterm_with_a_word_and_a_code_of_its
     server: socket.socket, address: str, in_tmp_path: Path
 ) -> None:
     server.settimeout(DEADLINE_SECONDS)
-    command = Command("recover", "--tracking-uri", address, cwd=in_tmp_path)
+    command = Command("recover", "--tracking-uri", address, cwd=in_tmp_path, TFBENCH_SERVER_TIMEOUT="1h")
     connection, _ = server.accept()
     command.send(signal.SIGTERM)
     done = command.wait()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holding import hold_workers
 from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_runs, wait_until
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, read_sweep
@@ -26,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the store of a sweep that was killed in its second run, and then gone on with."""
     folder = tmp_path_factory.mktemp("sweep")
     store = Store(folder / "mlruns")
-    command = Command(*SWEEP, cwd=folder)
+    command = Command(*SWEEP, cwd=folder, **hold_workers(folder, "ready", run=2))
 
     def second_has_begun() -> bool:
         assert command.process.poll() is None, command.stderr

@@ -107,8 +107,10 @@ class Command:
         """Waits until the journal holds `count` records of a kind, and returns them."""
 
         def are_there() -> bool:
-            assert self.process.poll() is None, self.stdout + self.stderr
-            return len(of_kind(self.journal(), kind)) >= count
+            has_ended = self.process.poll() is not None  # before reading: what it wrote last counts, too
+            found = len(of_kind(self.journal(), kind)) >= count
+            assert found or not has_ended, self.stdout + self.stderr
+            return found
 
         wait_until(are_there, f"{count} x {kind}")
         return of_kind(self.journal(), kind)
@@ -117,6 +119,18 @@ class Command:
         """Returns its measuring process."""
         (record,) = self.wait_for("worker")
         return psutil.Process(record["pid"])
+
+
+def wait_for_the_end_of(process: psutil.Process) -> None:
+    """Waits for the end of a process that may be no child of this one: nobody may ask for its exit code then."""
+
+    def has_ended() -> bool:
+        try:
+            return not process.is_running() or bool(process.status() == psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return True
+
+    wait_until(has_ended, f"the end of process {process.pid}")
 
 
 def run(*arguments: str, cwd: Path, is_first: bool = False, **environment: str) -> Finished:

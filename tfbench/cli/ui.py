@@ -121,12 +121,11 @@ def _serve(store: "Store", place: Place, view: "View", experiment_id: str, opens
     from tfbench.tracking import server
 
     host, port = server.normal_host(place[0]), place[1]
-    chosen = server.choose_port(port, host)
     try:
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
         with contextlib.ExitStack() as stack:
             with waiting("waiting for MLflow"):
-                process = stack.enter_context(server.serve(store, chosen, host))
+                process, chosen = stack.enter_context(server.serve_on(store, port, host))
             url = view.url(f"http://{server.public_name(host)}:{chosen}", experiment_id)
             click.echo(url)
             echo_lines(_describe_way(host, chosen), err=True)

@@ -75,6 +75,28 @@ def public_name(host: str) -> str:
 
 
 @contextlib.contextmanager
+def serve_on(store: Store, wanted: int | None, host: str = HOST) -> "Iterator[tuple[subprocess.Popen[bytes], int]]":
+    """Runs MLflow's server as `serve` does, on the port that `choose_port` returns, which is given, too.
+
+    A server takes seconds until it listens: where somebody else took the port meanwhile, the next one is taken.
+
+    Raises:
+        TrackingError: As of either.
+    """
+    with contextlib.ExitStack() as stack:
+        while True:
+            port = choose_port(wanted, host)
+            try:
+                process = stack.enter_context(serve(store, port, host))
+            except TrackingError:
+                if wanted is not None or _is_free(port, host):
+                    raise
+            else:
+                break
+        yield process, port
+
+
+@contextlib.contextmanager
 def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Popen[bytes]]":
     """Runs MLflow's server on a store for as long as the context lasts; it answers when the context begins.
 

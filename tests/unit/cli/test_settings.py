@@ -20,7 +20,10 @@ def settings(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_setting_counts_unless_an_option_is_given(tfbench: Cli, settings: Path) -> None:
+def test_a_setting_counts_unless_an_option_is_given(
+    tfbench: Cli, settings: Path, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(in_tmp_path / "home"))  # whoever tests may have such a store
     assert tfbench("runs").stdout.startswith("Store mlruns holds no runs.")
     settings.write_text('store = "~/bench"\n')
     assert tfbench("runs").stdout.startswith(f"Store {Path.home()}/bench holds no runs.")

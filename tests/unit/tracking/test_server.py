@@ -1,8 +1,14 @@
+import contextlib
 import errno
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tfbench.errors import TrackingError
+from tfbench.store.store import Store
 from tfbench.tracking import server
 
 
@@ -35,3 +41,33 @@ def test_all_addresses_have_several_names(host: str) -> None:
 def test_a_machine_is_asked_for_by_its_names_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.socket, "gethostname", lambda: "BENCH-1")
     assert {"bench-1", "localhost", "127.0.0.1"} <= set(server._own_names("0.0.0.0"))
+
+
+def test_where_somebody_takes_the_port_before_the_server_does_the_next_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextlib.contextmanager
+    def serve(store: Store, port: int, host: str) -> Iterator[Any]:
+        tried.append(port)
+        if len(tried) < 3:
+            raise TrackingError("did not start")
+        yield "process"
+
+    tried: list[int] = []
+    monkeypatch.setattr(server, "serve", serve)
+    store = Store(Path("mlruns"))
+    with socket.socket() as holder:
+        holder.bind((server.HOST, 0))
+        holder.listen()
+        taken = holder.getsockname()[1]
+        # Found free, and taken by then; the third is free until the end.
+        ports = iter([taken, taken, 7000])
+        monkeypatch.setattr(server, "choose_port", lambda wanted, host: wanted or next(ports))
+        with server.serve_on(store, None) as (process, port):
+            assert (process, port, tried) == ("process", 7000, [taken, taken, 7000])
+        tried.clear()
+        with pytest.raises(TrackingError, match="did not start"), server.serve_on(store, taken):
+            pytest.fail("another port than the one that is wanted")
+    monkeypatch.setattr(server, "choose_port", lambda *_: taken)  # which is free now: something else is wrong
+    with pytest.raises(TrackingError, match="did not start"), server.serve_on(store, None):
+        pytest.fail("it does not start")
