@@ -253,6 +253,20 @@ def test_who_does_not_come_is_named(address: str, monkeypatch: pytest.MonkeyPatc
         meeting.attend(place(address, 1), ask(), "", is_stopped=lambda: True, tell=lambda text: None)
 
 
+def test_what_a_slow_disk_holds_is_read_before_anybody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[str]()
+
+    def connect(*_: Any) -> Connection:
+        done.append("connected")
+        raise WorkersError("nobody is there")
+
+    monkeypatch.setattr(meeting, "_find_version", lambda package: done.append(f"read {package}") or "1.0")
+    monkeypatch.setattr(meeting, "_connect", connect)
+    with pytest.raises(WorkersError, match="nobody is there"):
+        meeting.attend(place("x:1", 1), ask(), "", is_stopped=lambda: False, tell=lambda text: None)
+    assert done == ["read keras", "read tensorflow", "connected"]
+
+
 def test_a_coordinator_that_cannot_be_listened_at_is_an_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(connection.split_address(address)), pytest.raises(WorkersError, match="somebody listens"):
         gather(address)
