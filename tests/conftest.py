@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import signal
 import socket
 import sys
 from collections import Counter
@@ -21,6 +22,11 @@ if not any(argument.startswith("--hypothesis-profile") for argument in sys.argv)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+# They say that a process is one of several, or which repository is meant, to what a launcher, or a hook of git, starts.
+_SURROUNDINGS = ("GIT_", "OMPI_", "PMI_", "SLURM_")
+_PLACES = ("JOB_COMPLETION_INDEX", "RANK", "TF_CONFIG", "WORLD_SIZE")
+_SETTINGS = ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS", *_PLACES)
 
 _FIGURES = ("epochs lost", "runs unreadable", "untrue statuses", "tracebacks", "processes left", "temporaries left")
 
@@ -80,12 +86,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes away the variables that change what tfbench does."""
     for name in list(os.environ):
-        if name.startswith(("MLFLOW_", "TFBENCH_")) or name in ("TFDS_DATA_DIR", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS"):
+        if name.startswith(("MLFLOW_", "TFBENCH_", *_SURROUNDINGS)) or name in _SETTINGS:
             monkeypatch.delenv(name)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
     monkeypatch.setenv("TFBENCH_CACHE_DIR", "/nowhere")
     monkeypatch.setenv("TFBENCH_CACHE_SIZE", "0")
+
+
+@pytest.fixture(autouse=True)
+def heard_signals() -> None:
+    """Lets tests hear Ctrl-C: a shell has what it starts in the background ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -45,11 +45,16 @@ def wait_for(condition: Callable[[], T | None], what: str) -> T:
     raise AssertionError(f"waited {DEADLINE_SECONDS:.0f} s in vain for {what}")
 
 
+_held: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """Returns a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Returns a port that nobody listens on, and that no other process is given until this one ends."""
+    held = socket.socket()
+    _held.append(held)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that sets it, too, may listen
+    held.bind(("127.0.0.1", 0))
+    return int(held.getsockname()[1])
 
 
 class Browser:

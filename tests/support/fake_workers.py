@@ -28,12 +28,16 @@ def main() -> None:
             record = {"kind": kind, "time": time.time(), **fields}
             journal.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
 
-        signal.signal(signal.SIGTERM, signal.SIG_IGN if fate in ("hang", "deaf") else signal.SIG_DFL)
+        requests = list[int]()  # to end
+        deaf = {"hang": signal.SIG_IGN, "deaf": lambda number, _: requests.append(number)}
+        signal.signal(signal.SIGTERM, deaf.get(fate, signal.SIG_DFL))
         write("worker", pid=os.getpid(), created=time.time())
         if fate == "refuse":
             write("refused", error={"type": "DeviceError", "message": "no such device", "traceback": ""})
             sys.exit(2)
-        for _ in range(10 if fate in ("late", "deaf") else 0):
+        for _ in range(10 if fate == "late" else 0):
+            _follow_parent(STEP_SECONDS)
+        while fate == "deaf" and not requests:  # it gets ready all the same, once it was asked to end
             _follow_parent(STEP_SECONDS)
         write("ready", **json.loads(Path(os.environ[READY]).read_text(encoding="utf-8")))
         if not os.read(0, 1):

@@ -47,12 +47,13 @@ def _is_alive(pid: int, created: float, boot: float) -> bool:
     """Compares times since the machine's start, which stay the same when the clock is set."""
     import psutil
 
+    now_booted = psutil.boot_time()  # first: earlier versions of psutil reckon from what they last read
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        difference = (process.create_time() - psutil.boot_time()) - (created - boot)
+        difference = (process.create_time() - now_booted) - (created - boot)
     except psutil.Error:
         return False
-    was_restarted = psutil.boot_time() > created
+    was_restarted = now_booted > created
     return not was_restarted and abs(difference) < CLOCK_TOLERANCE_SECONDS

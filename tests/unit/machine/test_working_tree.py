@@ -25,9 +25,10 @@ NAMED = (
 
 
 @pytest.fixture(autouse=True)
-def no_settings_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_settings_of_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))  # temporary files may lie in a tree, too
 
 
 def git(*arguments: str, folder: Path) -> str:

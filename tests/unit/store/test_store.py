@@ -12,6 +12,7 @@ from journals import DEAD, build_sized_result, this_process, write_journal
 from tfbench.errors import TrackingError, UnknownNameError
 from tfbench.records.journal import Journal, read_records, request_fields
 from tfbench.records.run import TrackedRun
+from tfbench.runs.launchers.launch import describe_this_process
 from tfbench.store.liveness import is_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -224,6 +225,22 @@ def test_a_clock_that_was_set_does_not_make_a_run_seem_dead(monkeypatch: pytest.
     parent = this_process()
     monkeypatch.setattr(psutil, "boot_time", lambda: parent["boot"] - 3)
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: parent["created"] - 3)
+    assert is_running([{"kind": "request", "parent": parent}]) is True
+
+
+def test_nor_does_one_that_was_set_before_the_run_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As earlier versions of psutil reckon a process's start: from the boot time that was last read."""
+    last_read, age = [psutil.boot_time()], psutil.Process().create_time() - psutil.boot_time()
+    booted = last_read[0] + 3
+
+    def read() -> float:
+        last_read.append(booted)
+        return booted
+
+    monkeypatch.setattr(psutil, "boot_time", read)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: last_read[-1] + age)
+    parent = describe_this_process()
+    last_read.append(booted - 3)
     assert is_running([{"kind": "request", "parent": parent}]) is True
 
 

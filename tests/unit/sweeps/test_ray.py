@@ -338,6 +338,13 @@ time.sleep(60)
 """
 
 
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # since it was looked at
+        return True
+
+
 def test_a_bound_command_has_the_given_environment_alone_and_ends_with_who_started_it(in_tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(children.__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen([sys.executable, "-c", BOUND], env=environment) as starter:
@@ -348,4 +355,4 @@ def test_a_bound_command_has_the_given_environment_alone_and_ends_with_who_start
             assert set(command.environ()) <= {"PATH", "PYTHONSAFEPATH", "LC_CTYPE"}
         finally:
             starter.kill()
-    wait_until(lambda: not command.is_running() or command.status() == psutil.STATUS_ZOMBIE, "its end")
+    wait_until(lambda: has_ended(command), "its end")

@@ -149,11 +149,12 @@ def start_member(
 
 def describe_this_process() -> dict[str, Any]:
     """Returns what a journal says of the process that tracks a run."""
+    boot = psutil.boot_time()  # first: earlier versions of psutil reckon from what they last read
     return {
         "pid": os.getpid(),
         "created": psutil.Process().create_time(),
         "host": platform.node(),
-        "boot": psutil.boot_time(),
+        "boot": boot,
     }
 
 

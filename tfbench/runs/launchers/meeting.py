@@ -128,10 +128,11 @@ def attend(
         WorkersError: Nobody was there in time, or this worker does not fit to the others.
         InterruptedRunError: A stop was asked for.
     """
+    about = _describe(place, request)  # before the first worker's parent waits for it: a disk may be slow to say
     connection = _connect(place, is_stopped, tell)
     try:
         meet = _wait(connection, "meet", is_stopped, MEET_SECONDS)
-        own = introduce(place, request, host=connection.own_host)
+        own = Introduction(address=find_free_addresses(connection.own_host, 1)[0], **about)
         theirs, ours = str(meet.get("nonce")), secrets.token_hex(16)
         proof = _prove(token, "other", theirs, ours)
         connection.send("hello", nonce=ours, proof=proof, introduction=to_plain(own))
@@ -148,17 +149,7 @@ def attend(
 
 def introduce(place: Place, request: RunRequest, *, host: str) -> Introduction:
     """Says who this parent is; `host` is the address that others reach this machine by."""
-    backend = request.recipe.training.backend
-    return Introduction(
-        index=place.index,
-        num_workers=place.num_workers,
-        host=platform.node(),
-        pid=os.getpid(),
-        address=find_free_addresses(host, 1)[0],
-        versions={"tfbench": __version__, "keras": _find_version("keras"), backend: _find_version(backend)},
-        recipe=tables.to_tables(request.recipe),
-        resumed_from=request.resume.run_id if request.resume else "",
-    )
+    return Introduction(address=find_free_addresses(host, 1)[0], **_describe(place, request))
 
 
 def find_difference(first: Introduction, other: Introduction) -> str:
@@ -178,6 +169,20 @@ def find_difference(first: Introduction, other: Introduction) -> str:
     ]
     more = f"; and {len(found) - _SHOWN_DIFFERENCES} more" if len(found) > _SHOWN_DIFFERENCES else ""
     return "; ".join(found[:_SHOWN_DIFFERENCES]) + more
+
+
+def _describe(place: Place, request: RunRequest) -> dict[str, Any]:
+    """Returns what an introduction says but for the address, which is known once there is a connection."""
+    backend = request.recipe.training.backend
+    return {
+        "index": place.index,
+        "num_workers": place.num_workers,
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "versions": {"tfbench": __version__, "keras": _find_version("keras"), backend: _find_version(backend)},
+        "recipe": tables.to_tables(request.recipe),
+        "resumed_from": request.resume.run_id if request.resume else "",
+    }
 
 
 def _accept(
