@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import types
@@ -239,6 +240,22 @@ def test_a_cluster_that_cannot_make_the_tasks_is_refused(ray: FakeRay, in_tmp_pa
         open_engine(in_tmp_path).attach(tasks)
     with pytest.raises(RecipeError, match="--engine-option nodes: must be address"):
         open_engine(in_tmp_path, nodes="3")
+
+
+def test_an_address_is_asked_before_ray_waits_for_it(ray: FakeRay, in_tmp_path: Path) -> None:
+    ray.util = types.SimpleNamespace(get_node_ip_address=lambda: "127.0.0.2")  # type: ignore[attr-defined]
+    with socket.socket() as listening, socket.socket() as deaf:
+        listening.bind(("127.0.0.2", 0))
+        deaf.bind(("", 0))
+        listening.listen()
+        addresses = [listening.getsockname()[1], deaf.getsockname()[1]]
+        engine = open_engine(in_tmp_path, address=f"localhost:{addresses[0]}")  # in its place Ray takes the machine's
+        engine.attach(list_tasks(PLAN))
+        engine.close()
+        ray.is_up = True
+        message = rf"no cluster at '127\.0\.0\.1:{addresses[1]}': Connection refused\. Start one"
+        with pytest.raises(DeviceError, match=message):
+            open_engine(in_tmp_path, address=f"127.0.0.1:{addresses[1]}").attach(list_tasks(PLAN))
 
 
 def test_nodes_that_are_one_machine_are_told(ray: FakeRay, in_tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,6 +27,9 @@ MIRROR = "collected"  # the folder of the sweep's store for what came back
 _OPTIONS = ("address",)
 _RESERVED = (RESOURCE, "CPU", "GPU", "memory", "object_store_memory")  # resources that stand for no kind of machine
 _SHARE = 1e-3  # of a resource that stands for a kind of machine, which tasks do not use up
+_ANSWER_SECONDS = 10.0  # for a cluster's first machine to take a connection
+_TRIES = "3"  # of Ray's own to reach a cluster that it has found, each of 40 s where nobody answers; 20 without
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")  # in whose place Ray takes this machine's address
 _CANCEL_SECONDS = 30.0  # for runs to end once they were asked to
 _PATIENCE_SECONDS = 60.0  # for a machine to come up where none is left
 
@@ -144,16 +148,18 @@ class RayEngine:
         self._silenced.close()
 
     def _connect(self) -> None:
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", _TRIES)  # read as Ray is imported
         import ray
 
         heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         address = self._setting.options.get("address") or os.environ.get("RAY_ADDRESS") or "auto"
         try:
+            _require_answer(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
-            first = str(error).strip().partition("\n")[0]
+            first = str(error).strip().partition("\n")[0].rstrip(".")
             raise DeviceError(
-                f"--engine ray: no cluster at '{address}': {first} Start one on the first machine with `ray start "
+                f"--engine ray: no cluster at '{address}': {first}. Start one on the first machine with `ray start "
                 f"--head {_wanted()}`, or name it: --engine-option address=HOST:6379."
             ) from error
         finally:
@@ -228,6 +234,28 @@ class RayEngine:
 
         names = {RESOURCE, machine} - {""}
         return [node for node in ray.nodes() if node["Alive"] and names <= node["Resources"].keys()]
+
+
+def _require_answer(address: str) -> None:
+    """Connects to an address HOST:PORT once; Ray itself would try one that is wrong for minutes.
+
+    Raises:
+        ConnectionError: Nobody answers there.
+    """
+    import ray
+
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
+        return
+    host = host.strip("[]")
+    for each in (host, *([ray.util.get_node_ip_address()] if host in _LOOPBACK else [])):
+        try:
+            socket.create_connection((each, int(port)), _ANSWER_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            why = error
+        else:
+            return
+    raise ConnectionError(getattr(why, "strerror", None) or str(why))
 
 
 def end_of(task: int, machine: str, exit_code: int, last_words: str) -> TaskEnd:
