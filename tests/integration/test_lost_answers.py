@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builders import build_epoch
-from journals import build_sized_result, make_database, write_journal
-from servers import LossyProxy, MlflowServer
+from journals import build_sized_result, write_journal
+from servers import LossyProxy, MlflowServer, serving
 from sweeps import build_plan
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
@@ -33,12 +33,7 @@ CURVE = Curve(name="it's", place=0, over="batch size", points={32: {"samples_per
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
-    folder = tmp_path_factory.mktemp("server")
-    served = Store(folder / "runs")
-    make_database(served)
-    server = MlflowServer(folder, served.tracking_uri)
-    with contextlib.closing(server):
-        server.start()
+    with serving(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 

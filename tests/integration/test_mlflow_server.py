@@ -1,11 +1,10 @@
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from journals import build_sized_result, make_database, write_journal
-from servers import MlflowServer
+from journals import build_sized_result, write_journal
+from servers import MlflowServer, serving
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.runs import projection
@@ -15,12 +14,7 @@ from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[MlflowServer]:
-    """A server of its own database and files, as somebody else would run it."""
-    served = Store(tmp_path / "server")
-    make_database(served)
-    server = MlflowServer(tmp_path, served.tracking_uri)
-    with contextlib.closing(server):
-        server.start()
+    with serving(tmp_path) as server:
         yield server
 
 

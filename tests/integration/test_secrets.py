@@ -12,10 +12,8 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from journals import make_database
 from runs import NO_CHECKS, Command, Finished
-from servers import LossyProxy, MlflowServer
-from tfbench.store.store import Store
+from servers import LossyProxy, MlflowServer, serving
 
 pytestmark = pytest.mark.slow
 
@@ -66,11 +64,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
-    folder = tmp_path_factory.mktemp("server")
-    make_database(Store(folder / "runs"))
-    server = MlflowServer(folder, Store(folder / "runs").tracking_uri)
-    with contextlib.closing(server):
-        server.start()
+    with serving(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 

@@ -16,7 +16,7 @@ from tfbench.records.sweep import Cell, CellResult, SweepPlan
 from tfbench.records.tasks import Task, list_tasks
 from tfbench.store.store import Store
 from tfbench.store.task_log import opened_task
-from tfbench.sweeps.engines.engine import TaskEnd
+from tfbench.sweeps.engines.engine import EngineSetting, TaskEnd
 from tfbench.sweeps.sweep import cell_request
 
 # What comes of a run: its speed, or its outcome and why; "begun" alone: it has no end.
@@ -64,6 +64,17 @@ def make_task(
     """Leaves in a machine's store what it leaves of a task, or of its first runs; returns their ids."""
     cells = list_tasks(plan)[task].cells[:num_runs]
     return [make_cell(store, plan, task, machine, cell, fate(cell), **fields) for cell in cells]
+
+
+def engine_setting(folder: Path, plan: SweepPlan, options: dict[str, str]) -> EngineSetting:
+    """Returns what an adapter is told, with all that it keeps in one folder."""
+    return EngineSetting(
+        plan=plan,
+        plan_path=folder / "plan.json",
+        store_root=folder / "mlruns",
+        node_store=folder / "nodes",
+        options=options,
+    )
 
 
 class FakeCluster:

@@ -11,11 +11,14 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 from browser import free_port, wait_for
+from journals import make_database
+from tfbench.store.store import Store
 
 STOP_SECONDS = 20.0
 USER, PASSWORD, DATABASE = "tracking", "pl4nted", "runs"
@@ -77,6 +80,16 @@ class MlflowServer:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.uri}/health", timeout=5):
             return True
         return False
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[MlflowServer]:
+    """Yields a server that runs, with a database and files of its own in a folder, as somebody else would run it."""
+    served = Store(folder / "server")
+    make_database(served)
+    with contextlib.closing(MlflowServer(folder, served.tracking_uri)) as server:
+        server.start()
+        yield server
 
 
 class LossyProxy:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from nodes import make_task
+from nodes import engine_setting, make_task
 from runs import wait_until
 from sweeps import TWO_ARMS, build_plan
 from tfbench.errors import DeviceError, RecipeError, TrackingError
@@ -132,14 +132,7 @@ def engine(ray: FakeRay, in_tmp_path: Path) -> Iterator[RayEngine]:
 
 
 def open_engine(folder: Path, **options: str) -> RayEngine:
-    setting = EngineSetting(
-        plan=PLAN,
-        plan_path=folder / "plan.json",
-        store_root=folder / "mlruns",
-        node_store=folder / "nodes",
-        options=options,
-    )
-    return RayEngine(setting)
+    return RayEngine(engine_setting(folder, PLAN, options))
 
 
 def test_each_task_has_a_node_for_itself_and_no_second_try_of_ray(engine: RayEngine, ray: FakeRay) -> None:

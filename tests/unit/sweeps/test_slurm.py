@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes import engine_setting
 from sweeps import TWO_ARMS, build_plan
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.records.tasks import list_tasks
@@ -32,14 +33,7 @@ def folder(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def open_engine(folder: Path, **options: str) -> SlurmEngine:
-    setting = EngineSetting(
-        plan=PLAN,
-        plan_path=folder / "plan.json",
-        store_root=folder / "mlruns",
-        node_store=folder / "nodes",
-        options=options,
-    )
-    return SlurmEngine(setting)
+    return SlurmEngine(engine_setting(folder, PLAN, options))
 
 
 def calls(folder: Path, name: str) -> list[str]:
