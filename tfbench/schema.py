@@ -36,6 +36,8 @@ Rate = Annotated[Number, pydantic.Field(gt=0, le=1e3)]
 Fraction = Annotated[Number, pydantic.Field(ge=0, lt=1)]
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=2000)]
 Currency = Annotated[Text, pydantic.Field(max_length=8)]
+# Of a run or a sweep; becomes a file name.
+Id = Annotated[str, pydantic.Field(strict=True, pattern=r"^[A-Za-z0-9]{1,64}$")]
 # Becomes a file name, an option of a scheduler and the name of its resource; "": none is named.
 MachineName = Annotated[str, pydantic.Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?$")]
 

@@ -12,7 +12,7 @@ from tfbench.records.part import WHOLE, Part
 from tfbench.records.placement import Member, Placement, ReplicaCheck
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.spread import ExchangeCheck, Spread
-from tfbench.schema import NaturalNumber, Number, schema
+from tfbench.schema import Id, NaturalNumber, Number, schema
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
@@ -145,7 +145,7 @@ class EpochRecord:
 class ResumePoint:
     """The snapshot that a run goes on from, and what its predecessor had reached there."""
 
-    run_id: str
+    run_id: Id
     snapshot: str  # file
     epochs: tuple[EpochRecord, ...]
 
@@ -154,7 +154,7 @@ class ResumePoint:
 class RunRequest:
     """One run to be measured in a process of its own."""
 
-    run_id: str
+    run_id: Id
     name: str
     created: float  # seconds since 1970, UTC
     recipe: Recipe

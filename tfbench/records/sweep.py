@@ -11,7 +11,7 @@ from tfbench.recipe.jit_compile import RecipeKeys, read_variation
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
-from tfbench.schema import ByteCount, MachineName, PositiveNumber, RoundCount, Text, build, schema
+from tfbench.schema import ByteCount, Id, MachineName, PositiveNumber, RoundCount, Text, build, schema
 from tfbench.wording import shorten
 
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
@@ -79,7 +79,7 @@ class SweepPlan:
     names; without, arms have the same one.
     """
 
-    sweep_id: str
+    sweep_id: Id
     created: float  # seconds since 1970, UTC
     recipe_name: str
     tables: dict[str, Any]
@@ -257,7 +257,7 @@ class CellResult:
 
     cell: int
     outcome: Outcome
-    run_id: str | None = None
+    run_id: Id | None = None
     reason: str = ""
     seconds: float = 0.0  # that the whole run took
     machine: MachineName = ""  # that made it, of several; "": the one where the sweep is made

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfbench.errors import RecipeError, TrackingError
-from tfbench.records.plain_files import require_plain
+from tfbench.records.plain_files import read_plain, require_plain
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.store import Store
@@ -19,7 +19,7 @@ def save_kept(store: Store, folder: str, name: str, measured: object) -> Path:
     Raises:
         TrackingError: The store cannot be written to.
     """
-    path = require_plain(store.root, folder, f"{name}.json")
+    path = require_plain(store.folder(folder), f"{name}.json")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(to_plain(measured), indent=2))
@@ -30,12 +30,11 @@ def save_kept(store: Store, folder: str, name: str, measured: object) -> Path:
 
 def read_kept(store: Store, folder: str, kind: type[T]) -> dict[Path, T | None]:
     """Returns what the files of a folder of the store hold, by path; None: a file is damaged, or is a link."""
-    return {path: _read(path, kind) for path in sorted((store.root / folder).glob("*.json"))}
+    return {path: _read(path, kind) for path in sorted(store.folder(folder).glob("*.json"))}
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        require_plain(path.parent.parent, path.parent.name, path.name)
-        return build(kind, read_json(path.read_bytes()), path.name)
-    except (OSError, ValueError, RecipeError, TrackingError):
+        return build(kind, read_json(read_plain(path)), path.name)
+    except (OSError, ValueError, RecipeError):
         return None

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import TrackingError, UnknownNameError, did_you_mean
+from tfbench.errors import RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records import members
 from tfbench.records.journal import files_folder
 from tfbench.records.lines import parse
 from tfbench.records.plain_files import require_plain
+from tfbench.schema import Id, build_fields
 from tfbench.store import tracking_state
 from tfbench.store.locks import locked
 from tfbench.store.tracking_state import TrackingState
@@ -26,10 +27,9 @@ SHOWN_CANDIDATES = 8
 _BESIDE = (".jsonl", ".brief.json", ".tracked.json", ".reserve", ".files")  # what there is of a run
 _DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", "artifacts")
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it becomes a file name, and may come from a foreign file
-_STATE_ENDING = "tracked.json"
+_STATE_ENDING, _LOCK_ENDING = "tracked.json", "lock"
 _LEFTOVER = re.compile(
-    r"(.+?)\.(reserve|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
+    r"(.+?)\.(reserve|lock|tracked\.json|(?:(?:jsonl|brief\.json|tracked\.json)\.)?\w+\.part|part|\w+\.work)"
 )
 
 
@@ -63,8 +63,16 @@ class Store:
 
     @property
     def journals(self) -> Path:
-        """The folder of the journals."""
-        return self.root / "journals"
+        """The folder of the journals; raises as `folder` does."""
+        return self.folder("journals")
+
+    def folder(self, name: str) -> Path:
+        """Returns a folder of the store, which may not be there yet.
+
+        Raises:
+            TrackingError: It leads out of the store.
+        """
+        return require_plain(self.root, name)
 
     @property
     def tracking_uri(self) -> str:
@@ -77,9 +85,11 @@ class Store:
         Raises:
             TrackingError: The id cannot be a file name, or what there is of the run is no file but a link.
         """
-        if not _RUN_ID.fullmatch(run_id):
-            raise TrackingError(f"run id {run_id!r}: must be letters, digits and '_.-', 128 at most.")
-        folder = require_plain(self.root, self.journals.name)
+        try:
+            build_fields({"run_id": Id}, {"run_id": run_id}, "journal")
+        except RecipeError as error:
+            raise TrackingError(f"run id {run_id!r}: must be letters and digits, 64 at most.") from error
+        folder = self.journals
         for ending in _BESIDE:
             require_plain(folder, f"{run_id}{ending}")
         return folder / f"{run_id}.jsonl"
@@ -140,7 +150,7 @@ class Store:
         paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
         with contextlib.suppress(OSError):  # of what cannot be read, which is moved all the same
             self.forget_password(run_id)
-        folder = require_plain(self.root, "dropped")
+        folder = self.folder("dropped")
         folder.mkdir(exist_ok=True)
         target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
         for path in paths:
@@ -238,19 +248,20 @@ class Store:
 
     def remove_leftovers(self, dead_run_ids: set[str]) -> None:
         """Removes space that runs set aside and what they left half written, where a run is over or has no journal."""
-        known = set(self.run_ids())
-        for path, match in self._leftovers():
-            if match[1] not in known or (match[1] in dead_run_ids and match[2] != _STATE_ENDING):
-                _remove(path)
-        for folder in self.journals.glob("*.files"):
+        leftovers, folders = self._leftovers(), list(self.journals.glob("*.files"))
+        known = set(self.run_ids())  # later: a run has its journal before all else but its lock
+        for path, match in leftovers:
+            if (match[1] not in known and match[2] != _LOCK_ENDING) or (
+                match[1] in dead_run_ids and match[2] != _STATE_ENDING
+            ):
+                self._remove(path)
+        for folder in folders:
             if folder.stem not in known:
                 if not any(folder.glob(f"{members.FOLDER}/*.jsonl")):  # of a run that another machine's store has
-                    _remove(folder)
+                    self._remove(folder)
             elif folder.stem in dead_run_ids:  # half-written snapshots and models
-                for parent in (folder, folder / "snapshots"):
-                    if not folder.is_symlink() and not parent.is_symlink():
-                        for part in parent.glob("*.part"):
-                            _remove(part)
+                for part in (*folder.glob("*.part"), *folder.glob("snapshots/*.part")):
+                    self._remove(part)
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -264,7 +275,8 @@ class Store:
 
     def _files_of(self, run_id: str) -> tuple[Path, ...]:
         path = self.journal_path(run_id)
-        return path, path.with_suffix(".reserve"), path.with_suffix(".brief.json"), self._state_path(run_id)
+        endings = (".reserve", ".brief.json", f".{_LOCK_ENDING}")
+        return path, *(path.with_suffix(ending) for ending in endings), self._state_path(run_id)
 
     def _leftovers(self) -> list[tuple[Path, re.Match[str]]]:
         paths = list(self.journals.glob("*"))
@@ -289,18 +301,19 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TrackingError):
             return None
 
+    def _remove(self, path: Path) -> None:
+        """Removes a file, a folder, or a link itself; nothing to which a link leads out of the store."""
+        if not path.parent.resolve().is_relative_to(self.root.resolve()):
+            return
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
     def _remove_empty_folders(self) -> None:
         for folder in (self.journals, self.root):
             with contextlib.suppress(OSError):  # not empty, or not there
                 folder.rmdir()
-
-
-def _remove(path: Path) -> None:
-    """Removes a file, a folder, or a link itself."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _is_meant(head: RunHead, token: str) -> bool:

@@ -192,14 +192,14 @@ def count_unreadable_lines(store: Store, sweep_id: str) -> int:
 def remove_leftovers(store: Store) -> None:
     """Removes what sweeps that were killed left beside their records; one that a process is at is left alone."""
     for folder in (_FOLDER, TASKS_FOLDER):
-        for leftover in (store.root / folder).glob("*.reserve"):
+        for leftover in store.folder(folder).glob("*.reserve"):
             with contextlib.suppress(TrackingError, OSError), _locked(leftover.with_suffix(".jsonl")):
                 leftover.unlink()
 
 
 def list_sweeps(store: Store) -> list[str]:
     """Returns the ids of a store's sweeps, newest first."""
-    paths = sorted((store.root / _FOLDER).glob("*.jsonl"), key=lambda path: path.lstat().st_mtime, reverse=True)
+    paths = sorted(store.folder(_FOLDER).glob("*.jsonl"), key=lambda path: path.lstat().st_mtime, reverse=True)
     return [path.stem for path in paths]
 
 
@@ -307,6 +307,8 @@ def read_record(path: Path) -> tuple[SweepPlan, list[CellResult]]:
         if version != FORMAT_VERSION:
             raise ValueError(f"format {version} is not known to this version of tfbench")
         plan = read_plan(records[0].get("plan"))
+        if plan.sweep_id != path.name.partition(".")[0]:  # of a task's record, the number of the task comes next
+            raise ValueError(f"it is of sweep {plan.sweep_id}")
         ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]
     except (RecipeError, ValueError) as error:
         raise TrackingError(f"{path}: is no record of a sweep: {error}") from error

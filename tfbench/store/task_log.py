@@ -17,7 +17,7 @@ from tfbench.errors import InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.lines import read_file
 from tfbench.records.plain_files import open_plain, require_plain
 from tfbench.records.sweep import CellResult, SweepPlan
-from tfbench.schema import Integer, MachineName, build_fields
+from tfbench.schema import Id, Integer, MachineName, build_fields
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import TASKS_FOLDER, SweepLog, begin_record, opened_record, read_record
 
@@ -75,7 +75,7 @@ def list_task_paths(store: Store, sweep_id: str) -> list[Path]:
     Raises:
         TrackingError: One of them is no file but a link.
     """
-    paths = sorted((store.root / TASKS_FOLDER).glob(f"{sweep_id}.*.jsonl"))
+    paths = sorted(store.folder(TASKS_FOLDER).glob(f"{sweep_id}.*.jsonl"))
     return [require_plain(store.root, TASKS_FOLDER, path.name) for path in paths]
 
 
@@ -91,7 +91,7 @@ def read_task(path: Path) -> TaskRecord:
     try:
         head = build_fields(types, records[0], "plan")
         begun = [
-            build_fields({"cell": Integer, "run_id": str}, record, "begun")
+            build_fields({"cell": Integer, "run_id": Id}, record, "begun")
             for record in records
             if record["kind"] == "begun"
         ]

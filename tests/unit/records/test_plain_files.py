@@ -14,6 +14,7 @@ from tfbench.analysis.run.summary import summarize
 from tfbench.cli import _store
 from tfbench.errors import TrackingError
 from tfbench.records.journal import Journal, files_folder
+from tfbench.records.plain_files import require_plain
 from tfbench.runs.recovery import recover
 from tfbench.runs.requests import resumed_request
 from tfbench.runs.run_files import write_files
@@ -63,6 +64,41 @@ def test_a_folder_of_journals_that_is_a_link_is_refused(store: Store, tmp_path: 
     store.journals.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(TrackingError, match=f"mlruns/journals: {LINK}"):
         store.journal_path(RUN)
+
+
+@pytest.mark.parametrize("folder", ["journals", "sweeps", "tasks", "noise"])
+def test_what_a_folder_that_is_a_link_leads_to_is_not_tidied_up(store: Store, tmp_path: Path, folder: str) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    for name in ("film.part", "x.reserve", "x.lock", "x.jsonl"):
+        (others / name).touch()
+    for name in ("x.a1.work", "x.files"):
+        (others / name).mkdir()
+    if folder == "journals":
+        store.journals.rename(tmp_path / "away")
+    (store.root / folder).symlink_to(others)
+    before = sorted(others.iterdir())
+    with pytest.raises(TrackingError, match=f"mlruns/{folder}: {LINK}"):
+        store.folder(folder)
+    if folder in ("journals", "sweeps", "tasks"):
+        with pytest.raises(TrackingError, match=f"mlruns/{folder}: {LINK}"):
+            recover(store, no_tracker)
+    assert sorted(others.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../x", "/etc", "a/b"])
+def test_a_name_that_leads_to_another_place_is_none_of_a_file(store: Store, name: str) -> None:
+    with pytest.raises(TrackingError, match="cannot name a file"):
+        require_plain(store.root, name)
+
+
+@pytest.mark.parametrize("sweep_id", ["../../x", "/x", "..", "", "other"])
+def test_a_sweep_whose_id_is_not_its_files_name_is_refused(store: Store, sweep_id: str) -> None:
+    write_sweep(store, build_plan(), lambda cell: 1000.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.write_text(path.read_text().replace('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"'))
+    with pytest.raises(TrackingError, match="is no record of a sweep"):
+        read_sweep(store, "abc")
 
 
 def test_a_pipe_is_refused_for_whom_it_would_let_wait_for_ever(store: Store) -> None:

@@ -8,7 +8,6 @@ import io
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -181,13 +180,9 @@ def _open_own(path: Path) -> io.BufferedReader:
     Raises:
         OSError: It is a link, or none of that, or cannot be read.
     """
-
-    def open_(name: str, flags: int) -> int:
-        return open_plain(name, flags | os.O_NONBLOCK)  # which does not wait for who writes to a pipe
-
-    file = open(path, "rb", opener=open_)  # noqa: SIM115 - closed by the caller
+    file = open(path, "rb", opener=open_plain)  # noqa: SIM115 - closed by the caller
     found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         file.close()
         raise PermissionError(errno.EPERM, "it would not be the user's own file", str(path))
     return file
