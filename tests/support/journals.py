@@ -1,34 +1,32 @@
 """Journals for tests, written record by record as a parent and its worker write them; and stores to put them in."""
 
+import contextlib
 import dataclasses
 import functools
 import math
-import os
-import socket
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span
 from tfbench.records.journal import Journal, plain_fields, request_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult
+from tfbench.store.liveness import held
 from tfbench.store.store import Store
 
-DEAD = {"pid": 2**22 + 1, "created": 1_700_000_000.0, "boot": 1_600_000_000.0, "host": socket.gethostname()}
+DEAD_PID = 2**22 + 1
+_HELD = contextlib.ExitStack()  # until the tests end
 
 
-def this_process() -> dict[str, Any]:
-    """Returns what a journal says of a parent that is alive: this one."""
-    process = psutil.Process()
-    return {
-        "pid": os.getpid(),
-        "created": process.create_time(),
-        "boot": psutil.boot_time(),
-        "host": socket.gethostname(),
-    }
+def hold(path: Path) -> None:
+    """Makes the run of a journal one that goes on: this process holds its lock."""
+    _HELD.enter_context(held(path))
+
+
+def begin_elsewhere(path: Path) -> None:
+    """Makes the run of a journal one that another host began, and whose lock is not seen to be held."""
+    path.with_suffix(".lock").write_text("elsewhere")
 
 
 def make_database(store: Store) -> None:
@@ -46,13 +44,11 @@ def _migrated_database() -> bytes:
         return mlflow_tracker.make_template(Path(folder), Path(folder)).read_bytes()
 
 
-def write_journal(
-    store: Store, result: RunResult, *, without: Collection[str] = (), parent: dict[str, Any] | None = None
-) -> Path:
+def write_journal(store: Store, result: RunResult, *, without: Collection[str] = ()) -> Path:
     """Writes the journal from which a result is rebuilt, leaving out records of some kinds."""
     path = store.create_journal(result.request.run_id)
     journal = Journal(path)
-    for kind, fields in _records(result, parent or DEAD):
+    for kind, fields in _records(result):
         if kind not in without:
             journal.append(kind, **fields)
     journal.close()
@@ -99,14 +95,14 @@ def build_sized_result(index: int, **fields: Any) -> RunResult:
     return build_result(**values | fields)
 
 
-def _records(result: RunResult, parent: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _records(result: RunResult) -> list[tuple[str, dict[str, Any]]]:
     ready = plain_fields(
         **{name: getattr(result, name) for name in ("placement", "settings", "environment", "dataset", "model")}
     )
     spans = [[span.epoch, span.first_step, span.last_step, span.seconds] for span in result.spans]
     return [
-        ("request", request_fields(result.request) | {"parent": parent}),
-        ("worker", {"pid": DEAD["pid"], "created": DEAD["created"]}),
+        ("request", request_fields(result.request)),
+        ("worker", {"pid": DEAD_PID}),
         ("ready", ready | {"steps_per_epoch": result.steps_per_epoch}),
         *([("energy_sources", plain_fields(energy=result.energy))] if result.energy else []),
         ("started", {"time": result.started_at}),

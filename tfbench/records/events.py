@@ -25,23 +25,21 @@ from tfbench.records.run import (
     EpochRecord,
     Evaluation,
     ModelSummary,
-    Parent,
     Predictions,
     Status,
     WorkerError,
 )
 from tfbench.records.spread import ExchangeCheck, Spread
-from tfbench.schema import NaturalNumber, NonNegativeNumber, Number, build_fields
+from tfbench.schema import NaturalNumber, NonNegativeNumber, build_fields
 
 Span = tuple[NaturalNumber, NaturalNumber, NaturalNumber, NonNegativeNumber]  # epoch, first and last step, seconds
 
 
 @event_of("request")
 class Requested(Recorded):
-    """The first record: what is to be measured, and by whom. `request` is read by `journal.read_request`."""
+    """The first record: what is to be measured. `request` is read by `journal.read_request`."""
 
     request: dict[str, Any]
-    parent: Parent | None
 
 
 @event_of("worker")
@@ -49,7 +47,6 @@ class WorkerStarted(Recorded):
     """The measuring process is there."""
 
     pid: NaturalNumber
-    created: Number
 
 
 @event_of("stage")

@@ -12,7 +12,7 @@ from tfbench.records.part import WHOLE, Part
 from tfbench.records.placement import Member, Placement, ReplicaCheck
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.spread import ExchangeCheck, Spread
-from tfbench.schema import Id, NaturalNumber, Number, schema
+from tfbench.schema import Id, schema
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
@@ -179,16 +179,6 @@ class RunExit:
     status: Status
     reason: str = ""
     worker_seconds: float | None = None  # from before the measuring process was started to its end
-
-
-@schema
-class Parent:
-    """The process that tracks a run; times in seconds since 1970."""
-
-    pid: NaturalNumber
-    created: Number
-    host: str
-    boot: Number
 
 
 @schema

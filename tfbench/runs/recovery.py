@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -29,7 +28,6 @@ from tfbench.wording import without_secrets
 _RESULTS = frozenset(
     {events.Ready, events.SpansMeasured, events.EpochEnded, events.Failed, events.Exited, events.Unreadable}
 )
-FIRST_RECORD_SECONDS = 10.0  # for a run that begins to write its first record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +77,7 @@ def recover(
             return found
         over = {entry.run_id for entry in found if entry.outcome in ("recovered", "failed")}
         others = store.runs_with_leftovers() - {entry.run_id for entry in found}
-        store.remove_leftovers(over | {run_id for run_id in others if not _may_be_running(store, run_id)})
+        store.remove_leftovers(over | {run_id for run_id in others if not _is_running(store, run_id)})
     return found
 
 
@@ -138,10 +136,10 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None
         if b"\n" not in path.read_bytes() and not files_folder(path).exists():
-            return _discard_unless_new(store, run_id)
+            return _discard_unless_begun(store, run_id)
         records = read_records(path)
         result = read_run(path, records)  # before anything is taken from a record
-        reason_to_wait = _why_wait(records)
+        reason_to_wait = _why_wait(path, records)
         if reason_to_wait:
             return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
         if not _is_kept(records):
@@ -186,16 +184,13 @@ def _find_dropped(store: Store, token: str) -> str:
     if len(found) != 1:
         how_many = f"{len(found)} runs begin with it. Use more of an id" if found else "no run's id begins with it"
         raise UnknownNameError(f"run '{token}': {how_many}. Store: {store.root}.")
-    if _may_be_running(store, found[0]):
+    if _is_running(store, found[0]):
         raise StillRunningError(f"run {found[0]} is still running. Wait for its end, or stop it (Ctrl-C) first.")
     return found[0]
 
 
-def _may_be_running(store: Store, run_id: str) -> bool:
-    try:
-        return is_running(read_records(store.journal_path(run_id))) is True
-    except Exception:  # anything may be in a file; of one that is damaged it is not asked
-        return False
+def _is_running(store: Store, run_id: str) -> bool:
+    return is_running(store.journals / f"{run_id}.jsonl") is True
 
 
 def _is_kept(records: Sequence[Record]) -> bool:
@@ -220,16 +215,16 @@ def project_one(store: Store, result: RunResult, trackers: Trackers) -> Recovere
     return RecoveredRun(run_id=run_id, outcome="recovered", message=message, tracked=tracked)
 
 
-def _why_wait(records: Sequence[Record]) -> str:
-    if not may_be_running(records):
-        return ""
-    if is_running(records):
+def _why_wait(path: Path, records: Sequence[Record]) -> str:
+    if is_running(path):
         return "it is still running"
-    return f"it may still be running on {records[0]['parent']['host']}; recover it there, or in an hour"
+    if may_be_running(path, records):
+        return "it may still be running on another machine; recover it there, or in an hour"
+    return ""
 
 
-def _discard_unless_new(store: Store, run_id: str) -> RecoveredRun:
-    if time.time() - store.journal_path(run_id).stat().st_mtime < FIRST_RECORD_SECONDS:
+def _discard_unless_begun(store: Store, run_id: str) -> RecoveredRun:
+    if is_running(store.journal_path(run_id)) is not False:
         return RecoveredRun(run_id=run_id, outcome="left", message="it is just starting")
     store.discard(run_id)
     return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")

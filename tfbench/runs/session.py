@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs.endings import describe_exit
 from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.launchers.group import Group
-from tfbench.runs.launchers.launch import Launch, describe_this_process, prepare
+from tfbench.runs.launchers.launch import Launch, prepare
 from tfbench.runs.launchers.process import STOP_SECONDS, Worker
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
@@ -29,6 +29,7 @@ from tfbench.runs.projection import project
 from tfbench.runs.run_files import list_files
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.briefs import write_brief
+from tfbench.store.liveness import held
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.tracker import Tracker
@@ -66,9 +67,9 @@ def execute_run(
     with (
         StopSignals() as stop,
         prepare(request, place, is_stopped=lambda: stop.received is not None, tell=observer.stage) as launch,
+        _opened_journal(launch.request, state, store) as journal,
     ):
         request = launch.request
-        journal = _open_journal(request, state, store)
         with _start_worker(launch, journal.path, store) as worker:
             run = _Run(request, tracker, observer, worker, stop, limits)
             refusal = run.follow()
@@ -78,17 +79,21 @@ def execute_run(
         raise refusal
 
 
-def _open_journal(request: RunRequest, state: TrackingState, store: Store) -> Journal:
+@contextlib.contextmanager
+def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> Iterator[Journal]:
+    """Begins a run's journal, and holds the run's lock until all of it is stored."""
     path = store.create_journal(request.run_id)
-    try:
-        journal = Journal(path)
-        journal.reserve()
-        journal.append("request", parent=describe_this_process(), **request_fields(request))
-        store.write_state(request.run_id, state)
-    except OSError as error:
-        store.discard(request.run_id)
-        raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-    return journal
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(held(path))
+            journal = Journal(path)
+            journal.reserve()
+            journal.append("request", **request_fields(request))
+            store.write_state(request.run_id, state)
+        except OSError as error:
+            store.discard(request.run_id)
+            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
+        yield journal
 
 
 def _start_worker(launch: Launch, journal_path: Path, store: Store) -> Worker | Group:
@@ -160,6 +165,7 @@ class _Run:
         try:
             with contextlib.suppress(DiskFullError):  # written all the same
                 journal.append("exit", **record)
+            journal.sync()
             journal.close()
             for added in self._worker.read():  # a line that the worker was at when it was killed, and the end
                 self._replay.apply(added)

@@ -76,7 +76,7 @@ def read_stored(store: Store, token: str) -> Run:
     journal = store.journal_path(run_id)
     records = read_records(journal)
     result, state = read_run(journal, records), store.read_state(run_id)
-    if not (result.exit or may_be_running(records)):
+    if not (result.exit or may_be_running(journal, records)):
         result = dataclasses.replace(result, exit=deduce_exit(result))
     return Run(result=result, summary=summarize_run(result), tracked=state.run if state else None, journal=journal)
 
@@ -93,7 +93,7 @@ def read_predecessor(store: Store, token: str) -> tuple[RunResult, Path]:
     journal = store.journal_path(run_id)
     records = read_records(journal)
     result = read_run(journal, records)
-    if is_running(records):
+    if is_running(journal):
         raise StillRunningError(f"run {run_id} is still running. Wait for its end, or stop it (Ctrl-C) first.")
     return result, journal
 

@@ -1,59 +1,66 @@
-"""Whether a run is still going on, told from the processes that its journal names."""
+"""Whether a run is still going on: the process that tracks it holds a lock until the run is stored."""
 
-import socket
+import contextlib
+import fcntl
+import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from tfbench.records.events import Exited, WorkerStarted, class_of
+from tfbench.records.events import Exited, class_of
 from tfbench.records.lines import Record, last_time
+from tfbench.records.plain_files import open_plain
 
 SILENT_SECONDS = 3600.0  # a run on another host that has written nothing for so long is over
-CLOCK_TOLERANCE_SECONDS = 1.0  # the kernel counts a process's start in ticks of 10 ms; the rest is rounding
 
 
-def is_running(records: Sequence[Record]) -> bool | None:
-    """Says whether the process that tracks a run, or the one that measures it, is still there.
+@contextlib.contextmanager
+def held(journal_path: Path) -> Iterator[None]:
+    """Holds the lock of a run, which the kernel takes back from a process that is killed.
 
-    Args:
-        records: A journal from its beginning; its first record may hold `parent` with pid, created, boot (seconds since
-            1970) and host, and a record "worker" pid and created.
+    Processes that this one starts do not get it: a run lasts as long as the process that tracks it, and a measuring
+    process that lost that one ends by itself.
+
+    Raises:
+        OSError: The file cannot be made or locked.
+    """
+    path = _lock_path(journal_path)
+    with open(path, "w", encoding="utf-8", opener=open_plain) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(platform.node())
+        file.flush()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def is_running(journal_path: Path) -> bool | None:
+    """Says whether a process holds the lock of a run.
 
     Returns:
-        None where it cannot be known, since the run was started on another host.
+        None where it cannot be known: nobody is seen to hold it, and another host, which may be cut off, began the run.
     """
-    parent = records[0].get("parent")
-    if not parent:
+    try:
+        with open(_lock_path(journal_path), encoding="utf-8", opener=open_plain) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False if file.read() in ("", platform.node()) else None
+    except FileNotFoundError:
         return False
-    if parent["host"] != socket.gethostname():
+    except BlockingIOError:
+        return True
+    except (OSError, ValueError):
         return None
-    processes = [parent, *(record for record in records if class_of(record) is WorkerStarted)]
-    return any(_is_alive(process["pid"], process["created"], parent["boot"]) for process in processes)
 
 
-def may_be_running(records: Sequence[Record]) -> bool:
-    """Says whether a run is still there as far as can be known: one on another host, by its journal, which it writes.
-
-    Args:
-        records: As of `is_running`.
-    """
-    running = is_running(records)
+def may_be_running(journal_path: Path, records: Sequence[Record]) -> bool:
+    """Says whether a run is still there as far as can be known; of one on another host, its journal tells."""
+    running = is_running(journal_path)
     if running is not None:
         return running
     has_end = any(class_of(record) is Exited for record in records)
     return not has_end and time.time() - last_time(records) < SILENT_SECONDS
 
 
-def _is_alive(pid: int, created: float, boot: float) -> bool:
-    """Compares times since the machine's start, which stay the same when the clock is set."""
-    import psutil
-
-    now_booted = psutil.boot_time()  # first: earlier versions of psutil reckon from what they last read
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        difference = (process.create_time() - now_booted) - (created - boot)
-    except psutil.Error:
-        return False
-    was_restarted = now_booted > created
-    return not was_restarted and abs(difference) < CLOCK_TOLERANCE_SECONDS
+def _lock_path(journal_path: Path) -> Path:
+    return journal_path.with_suffix(".lock")

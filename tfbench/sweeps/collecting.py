@@ -136,7 +136,7 @@ class Collector:
             if not path.exists():
                 return  # nothing was measured
             records = read_records(path)
-            if not (loss or is_over) and (self._is_watched or may_be_running(records)):
+            if not (loss or is_over) and (self._is_watched or may_be_running(path, records)):
                 self.collected.under_way[f"run {run_id} (task {record.task} on {record.machine})"] = None
                 return
             if read_run(path, records).placement is not None:

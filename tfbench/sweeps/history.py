@@ -51,7 +51,7 @@ def _open_run(store: Store, run_id: str) -> tuple[str, HistoryEntry]:
         result = read_run(journal, records)
     except TrackingError as error:
         return "", HistoryEntry(kind="run", id=run_id, status="UNREADABLE", reason=str(error))
-    request, goes_on = result.request, may_be_running(records)
+    request, goes_on = result.request, may_be_running(journal, records)
     placed = request.recipe.distribution
     return request.tags.get(SWEEP_TAG, ""), HistoryEntry(
         kind="profile" if request.profile else "run",

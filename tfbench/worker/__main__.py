@@ -55,11 +55,9 @@ def _run(record: dict[str, Any], journal: Journal, ledger: Ledger, start: thread
         start.wait()
 
     try:
-        import psutil
-
         from tfbench import backends
 
-        journal.append("worker", pid=os.getpid(), created=psutil.Process().create_time())
+        journal.append("worker", pid=os.getpid())
         request = read_request(record)
         if request.profile:
             from tfbench.worker.profile.job import run_profile as measure

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from journals import build_sized_result, this_process, write_journal
+from journals import begin_elsewhere, build_sized_result, hold, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.records.sweep import list_cells
 from tfbench.store import liveness
@@ -21,7 +21,14 @@ OLD = 1_600_000_000.0
 
 
 def write_run(
-    store: Store, index: int, *, created: float, tags: dict[str, str], recipe: str = "mnist_mlp", **options: Any
+    store: Store,
+    index: int,
+    *,
+    created: float,
+    tags: dict[str, str],
+    recipe: str = "mnist_mlp",
+    without: tuple[str, ...] = (),
+    at: Callable[[Path], None] = lambda path: None,
 ) -> str:
     result = build_sized_result(index)
     request = dataclasses.replace(
@@ -31,7 +38,7 @@ def write_run(
         tags=tags,
         recipe=dataclasses.replace(result.request.recipe, name=recipe),
     )
-    write_journal(store, dataclasses.replace(result, request=request), **options)
+    at(write_journal(store, dataclasses.replace(result, request=request), without=without))
     return request.run_id
 
 
@@ -46,7 +53,7 @@ def store(in_tmp_path: Path) -> Store:
         tags = {"tfbench.group": "cafe", "tfbench.arm": arm, "tfbench.round": "1"}
         write_run(store, index, created=OLD + index, tags=tags)
     write_run(store, 6, created=OLD + 6, tags={}, without=("exit", "finished"))
-    write_run(store, 7, created=OLD + 7, tags={}, without=("exit", "finished"), parent=this_process())
+    write_run(store, 7, created=OLD + 7, tags={}, without=("exit", "finished"), at=hold)
     (store.journals / "8888.jsonl").write_text("nothing\n" * 3)
     plan = build_plan(num_rounds=1)
     write_sweep(store, plan, lambda cell: "out of memory" if cell.number == 3 else 1000.0)
@@ -96,7 +103,7 @@ def test_a_sweep_without_all_of_its_runs_is_incomplete(tfbench: Cli, store: Stor
 
 def test_a_run_that_a_sweep_is_making_is_no_entry_of_its_own(tfbench: Cli, store: Store) -> None:
     tags = {"tfbench.sweep": build_plan().sweep_id}
-    write_run(store, 10, created=OLD, tags=tags, without=("exit", "finished"), parent=this_process())
+    write_run(store, 10, created=OLD, tags=tags, without=("exit", "finished"), at=hold)
     write_run(store, 11, created=OLD, tags=tags, without=("exit", "finished"))
     entries = read(tfbench("runs", "--format", "json"))
     assert [(entry["kind"], entry["status"]) for entry in entries if entry["id"][0] in "ab"] == [("sweep", "RUNNING")]
@@ -171,8 +178,7 @@ def test_one_run_has_the_status_that_it_has_in_the_list(tfbench: Cli, store: Sto
 def test_a_run_on_another_host_is_under_way_until_it_was_silent_for_long(
     tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parent = this_process() | {"host": "elsewhere"}
-    write_run(store, 12, created=OLD, tags={}, without=("exit", "finished"), parent=parent)
+    write_run(store, 12, created=OLD, tags={}, without=("exit", "finished"), at=begin_elsewhere)
     assert statuses(tfbench)["c" * 32] == "RUNNING"
     monkeypatch.setattr(liveness, "SILENT_SECONDS", 0.0)
     assert statuses(tfbench)["c" * 32] == "KILLED"

@@ -12,7 +12,6 @@ import pytest
 
 from fake_workers import read_journal, wait_for
 from groups import RUN, Fates, ask, ends, measure, start_fakes
-from journals import DEAD
 from tfbench.errors import DeviceError, InterruptedRunError, RecipeError
 from tfbench.recipe.sections import DistributionConfig
 from tfbench.records.lines import encode
@@ -211,7 +210,6 @@ def test_a_run_whose_parent_was_killed_is_given_its_end_in_all_journals(
     journal = store.journal_path(RUN)
     for path in (journal, member_path(journal, 1)):  # as if all had ended without a word
         records = [record for record in read_journal(path) if record["kind"] not in ("finished", "exit")]
-        records[0]["parent"]["pid"] = DEAD["pid"]
         path.write_bytes(encode(records))
     done = RecoveredRun(run_id=RUN, outcome="recovered", message="")
     monkeypatch.setattr(recovery, "project_one", lambda store, result, trackers: done)

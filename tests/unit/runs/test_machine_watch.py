@@ -38,7 +38,7 @@ def ready(**placement: Any) -> Record:
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     journal = Journal(tmp_path / f"{'a' * 32}.jsonl")
-    journal.append("request", parent=None, **request_fields(build_result().request))
+    journal.append("request", **request_fields(build_result().request))
     return journal
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tfbench
-from journals import build_sized_result, this_process, write_journal
+from journals import build_sized_result, hold, write_journal
 from tfbench.errors import StillRunningError, UnknownNameError
 from tfbench.report.run.brief_console import BriefConsole
 from tfbench.report.run.console import RunConsole
@@ -65,7 +65,7 @@ def test_stored_runs_are_compared_as_the_command_does(store: Store) -> None:
 
 def test_a_run_that_is_under_way_is_not_gone_on_with(in_tmp_path: Path) -> None:
     result = build_sized_result(0)
-    write_journal(Store(Path("mlruns")), result, without=("exit", "finished"), parent=this_process())
+    hold(write_journal(Store(Path("mlruns")), result, without=("exit", "finished")))
     with pytest.raises(StillRunningError, match="is still running"):
         tfbench.resume(result.request.run_id)
 

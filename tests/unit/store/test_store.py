@@ -2,18 +2,19 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from builders import build_request
-from journals import DEAD, build_sized_result, this_process, write_journal
+from journals import begin_elsewhere, build_sized_result, write_journal
 from tfbench.errors import TrackingError, UnknownNameError
-from tfbench.records.journal import Journal, read_records, request_fields
+from tfbench.records.journal import Journal, request_fields
 from tfbench.records.run import TrackedRun
-from tfbench.runs.launchers.launch import describe_this_process
-from tfbench.store.liveness import is_running
+from tfbench.store.liveness import held, is_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 
@@ -193,60 +194,46 @@ def test_leftovers_of_dead_runs_are_removed_and_those_of_others_kept(tmp_path: P
     assert not orphan.exists()
 
 
-def test_a_run_whose_parent_is_alive_is_running(tmp_path: Path) -> None:
-    path = write_journal(Store(tmp_path), build_sized_result(0), parent=this_process())
-    assert is_running(read_records(path)) is True
-
-
-def test_a_run_whose_worker_is_alive_is_running() -> None:
-    me = this_process()
-    worker = {"kind": "worker", "pid": me["pid"], "created": me["created"]}
-    assert is_running([{"kind": "request", "parent": DEAD | {"boot": me["boot"]}}, worker]) is True
-
-
-def test_a_run_whose_processes_are_gone_is_not_running(tmp_path: Path) -> None:
+def test_a_run_goes_on_while_its_lock_is_held_by_whatever_process(tmp_path: Path) -> None:
     path = write_journal(Store(tmp_path), build_sized_result(0))
-    assert is_running(read_records(path)) is False
+    assert is_running(path) is False
+    with held(path):
+        assert is_running(path) is True
+    assert is_running(path) is False
+    assert not path.with_suffix(".lock").exists()
 
 
-def test_another_process_with_the_same_number_is_not_taken_for_the_run() -> None:
-    parent = this_process()
-    assert is_running([{"kind": "request", "parent": parent | {"created": parent["created"] - 100}}]) is False
+def test_the_lock_of_a_run_goes_with_the_process_that_tracks_it_and_not_with_what_that_started(tmp_path: Path) -> None:
+    path = write_journal(Store(tmp_path), build_sized_result(0))
+    code = f"""
+import pathlib, subprocess, sys
+from tfbench.store.liveness import held
+with held(pathlib.Path({str(path)!r})):
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    print(child.pid, flush=True)
+    sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout
+        child = psutil.Process(int(holder.stdout.readline()))
+        assert is_running(path) is True
+        holder.kill()
+        holder.wait()
+        assert (is_running(path), child.is_running()) == (False, True)
+        child.kill()
 
 
-def test_a_process_started_before_the_machine_was_restarted_is_not_running() -> None:
-    day = 86_400.0
-    parent = this_process()
-    earlier = parent | {"created": parent["created"] - 365 * day, "boot": parent["boot"] - 365 * day}
-    assert is_running([{"kind": "request", "parent": earlier}]) is False
+def test_of_a_run_that_another_host_began_it_cannot_be_known(tmp_path: Path) -> None:
+    path = write_journal(Store(tmp_path), build_sized_result(0))
+    begin_elsewhere(path)
+    assert is_running(path) is None
 
 
-def test_a_clock_that_was_set_does_not_make_a_run_seem_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    parent = this_process()
-    monkeypatch.setattr(psutil, "boot_time", lambda: parent["boot"] - 3)
-    monkeypatch.setattr(psutil.Process, "create_time", lambda self: parent["created"] - 3)
-    assert is_running([{"kind": "request", "parent": parent}]) is True
-
-
-def test_nor_does_one_that_was_set_before_the_run_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As earlier versions of psutil reckon a process's start: from the boot time that was last read."""
-    last_read, age = [psutil.boot_time()], psutil.Process().create_time() - psutil.boot_time()
-    booted = last_read[0] + 3
-
-    def read() -> float:
-        last_read.append(booted)
-        return booted
-
-    monkeypatch.setattr(psutil, "boot_time", read)
-    monkeypatch.setattr(psutil.Process, "create_time", lambda self: last_read[-1] + age)
-    parent = describe_this_process()
-    last_read.append(booted - 3)
-    assert is_running([{"kind": "request", "parent": parent}]) is True
-
-
-def test_of_a_run_on_another_host_it_cannot_be_known() -> None:
-    assert is_running([{"kind": "request", "parent": this_process() | {"host": "elsewhere"}}]) is None
-
-
-def test_a_run_without_a_parent_is_not_running() -> None:
-    assert is_running([{"kind": "request"}]) is False
+def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = write_journal(Store(tmp_path), build_sized_result(0))
+    os.mkfifo(path.with_suffix(".lock"))
+    assert is_running(path) is None
+    with pytest.raises(OSError, match=r"regular file|No such device"), held(path):
+        pass

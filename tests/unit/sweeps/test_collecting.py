@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from journals import this_process
+from journals import hold
 from nodes import make_cell, make_task, speed_of
 from sweeps import build_plan
 from tfbench.errors import TrackingError
@@ -146,8 +146,7 @@ def test_a_run_that_was_taken_for_lost_and_ended_all_the_same_counts_for_nothing
 def test_a_run_that_may_still_go_on_is_left_where_it_is(store: Store) -> None:
     (run_id,) = make_task(node(store, "one"), PLAN, 0, "one", lambda cell: ("begun", ""), num_runs=1)
     path = node(store, "one").journal_path(run_id)
-    first, *rest = path.read_text().splitlines(keepends=True)
-    path.write_text(json.dumps(json.loads(first) | {"parent": this_process()}) + "\n" + "".join(rest))
+    hold(path)
     found = collect(store, "one", is_over=False)
     assert (found.imported, list(found.under_way)) == ([], [f"run {run_id} (task 0 on one)"])
     assert collect(store, "one", is_over=True).imported == [run_id]

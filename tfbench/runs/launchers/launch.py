@@ -3,12 +3,8 @@
 import contextlib
 import dataclasses
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import psutil
 
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.machine.gpus import choose_visible, read_gpus
@@ -141,21 +137,10 @@ def start_member(
     if member.index:
         path.parent.mkdir(parents=True, exist_ok=True)
         journal = Journal(path)
-        journal.append("request", parent=describe_this_process(), **request_fields(request))
+        journal.append("request", **request_fields(request))
         journal.close()
     worker = Worker(request, path, run_path=run_path, settings=settings)
     return WatchedWorker(request, worker, path, describe_member(member, host))
-
-
-def describe_this_process() -> dict[str, Any]:
-    """Returns what a journal says of the process that tracks a run."""
-    boot = psutil.boot_time()  # first: earlier versions of psutil reckon from what they last read
-    return {
-        "pid": os.getpid(),
-        "created": psutil.Process().create_time(),
-        "host": platform.node(),
-        "boot": boot,
-    }
 
 
 def divide_gpus(config: DistributionConfig, num_workers: int, gpus: Sequence[Gpu]) -> list[dict[str, str]]:
