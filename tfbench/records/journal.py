@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+import math
 import os
 import tempfile
 import threading
@@ -24,6 +25,7 @@ from tfbench.wording import command_line, count, store_of
 
 FORMAT_VERSION = 1
 FLUSH_SECONDS = 1.0  # spans are held back at most this long
+SYNC_SECONDS = 1.0  # epochs are on the disk at most so long after their end, or once the next one ends
 RESERVE_BYTES = 65_536  # kept free on disk, so that what was measured can still be written when the disk is full
 WORK_SUFFIX = ".work"
 
@@ -46,6 +48,7 @@ class Journal:
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
         self._flushed = time.monotonic()
+        self._synced = -math.inf
         self._file = open_plain(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
     def reserve(self) -> None:
@@ -62,10 +65,16 @@ class Journal:
         with self._lock:
             self._write(*self._held_back(), {"kind": kind, "time": time.time(), **fields})
 
-    def sync(self) -> None:
-        """Waits until what was written is on the disk, so that a snapshot is never ahead of its journal."""
+    def sync(self, every_seconds: float = 0.0) -> None:
+        """Waits until what was written is on the disk, unless it did so less than `every_seconds` ago.
+
+        Raises:
+            OSError: The disk fails.
+        """
         with self._lock:
-            os.fsync(self._file)
+            if time.monotonic() - self._synced >= every_seconds:
+                os.fsync(self._file)
+                self._synced = time.monotonic()
 
     def append_span(self, span: StepSpan) -> None:
         """Holds a span back, to be written at most a second later or with the next record."""

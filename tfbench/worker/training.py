@@ -8,7 +8,7 @@ from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import SplitName, Splits
 from tfbench.recipe.sections import OutputConfig, TrainingConfig
-from tfbench.records.journal import Journal, files_folder
+from tfbench.records.journal import SYNC_SECONDS, Journal, files_folder
 from tfbench.records.machine import InputCheck
 from tfbench.records.run import EpochRecord, RunRequest
 from tfbench.records.snapshots import FOLDER
@@ -182,6 +182,7 @@ class _BetweenEpochs:
         self._epochs.append(record)
         self._journal.append("epoch", epoch=to_plain(record))
         self._journal.append("ledger", ledger=to_plain(self._ledger.record()))
+        self._journal.sync(every_seconds=SYNC_SECONDS)
         if self._is_limited:
             return False
         every = self._output.snapshot_every_epochs
@@ -196,7 +197,7 @@ class _BetweenEpochs:
         folder = files_folder(self._journal.path) / FOLDER
         variables = backends.current().variables.training_variables(self._model)
         try:
-            self._journal.sync()
+            self._journal.sync()  # so that a snapshot is never ahead of its journal
             snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=self._output.snapshots_kept)
         except OSError as error:
             self._journal.append("note", text=f"no snapshot of epoch {epoch}: {folder}: {error.strerror}.")

@@ -406,3 +406,12 @@ def test_refuses_a_journal_that_is_not_there(path: Path) -> None:
 def test_request_survives_json() -> None:
     request = build_request()
     assert read_request(json.loads(json.dumps(request_fields(request)))) == request
+
+
+def test_a_journal_is_synced_no_more_often_than_asked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    journal = Journal(path)
+    for every_seconds in (3600.0, 3600.0, 0.0, 3600.0):
+        journal.sync(every_seconds)
+    assert len(synced) == 2
