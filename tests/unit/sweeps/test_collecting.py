@@ -196,7 +196,7 @@ def _rewrite(path: Path, kind: str, change: Callable[[dict[str, Any]], None]) ->
         (lambda record: record["result"].update(run_id=None), "FINISHED without a journal cannot be"),
         (lambda record: record["result"].update(outcome="REFUSED"), "REFUSED with a journal cannot be"),
         (lambda record: record["result"].update(outcome="KILLED"), "has FINISHED, and the task's record KILLED"),
-        (lambda record: record["result"].update(run_id="../../x"), "must be letters, digits"),
+        (lambda record: record["result"].update(run_id="../../x"), "is no record of a sweep"),
         (lambda record: record["result"].update(cell=1), "its tags are not those of the plan"),
         (lambda record: record["result"].update(cell="x"), "is no record of a sweep"),
     ],
