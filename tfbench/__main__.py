@@ -10,6 +10,8 @@ import os
 import signal
 from types import FrameType
 
+_INTERRUPTED = 130  # ExitCode.INTERRUPTED, which is not imported yet
+
 
 def main() -> None:
     """Imports the command line and runs it; a request to stop meanwhile ends the process in one line, as later."""
@@ -21,14 +23,22 @@ def main() -> None:
 
     for number, own in heard.items():
         signal.signal(number, own)
-    cli.main()
+    try:
+        cli.main()
+    except SystemExit as end:
+        if end.code != _INTERRUPTED:
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+        os._exit(_INTERRUPTED)  # Python's own end aborts where a thread waits for what was given up
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
     """Ends the process without an exception, which would come up in the midst of an import; nothing was begun yet."""
     with contextlib.suppress(OSError):
         os.write(2, b"\nInterrupted.\n")
-    os._exit(130)  # ExitCode.INTERRUPTED, which is not imported yet
+    os._exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

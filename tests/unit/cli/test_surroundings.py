@@ -56,6 +56,22 @@ def test_every_request_to_stop_ends_a_command_alike(
     assert (done.exit_code, done.stdout, done.stderr.strip()) == (130, "", "Interrupted.")
 
 
+def test_a_command_that_is_interrupted_ends_although_a_thread_of_it_waits() -> None:
+    waiting = """
+import sys, threading
+from tfbench import cli
+def interrupt(**options):
+    threading.Thread(target=sys.stdin.buffer.read, daemon=True).start()
+    raise KeyboardInterrupt
+cli.cli.main = interrupt
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", waiting + START], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as command:
+        assert command.stderr
+        assert (command.stderr.read(), command.wait()) == (b"Interrupted.\n", 130)
+
+
 def test_a_recovery_that_is_stopped_says_how_to_go_on(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
