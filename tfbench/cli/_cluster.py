@@ -50,6 +50,7 @@ _OPTIONS = (
         metavar="FILE",
         help="Write the plan for another scheduler, with a command a task, and measure nothing.",
     ),
+    click.option("--force", "replaces", is_flag=True, help="Overwrite the file of --plan if it is there."),
     click.option("--task", type=int, metavar="N", help="Make task N of the plan in --plan FILE, on this machine."),
     click.option("--cell", type=int, metavar="M", help="With --task: make run M of it, and no other."),
     click.option(
@@ -71,6 +72,7 @@ class Cluster(NamedTuple):
     engine_options: tuple[str, ...]
     node_store: Path | None
     plan_path: Path | None
+    replaces: bool
     task: int | None
     cell: int | None
     machine: str | None
@@ -93,6 +95,8 @@ class Cluster(NamedTuple):
             raise click.UsageError(f"{' and '.join(ways)}: each is another way to make a sweep. Leave all but one out.")
         if self.task is None and (self.cell is not None or self.machine):
             raise click.UsageError("--cell and --machine go with --task.")
+        if self.replaces and (self.task is not None or not self.plan_path):
+            raise click.UsageError("--force goes with --plan, where a plan is written.")
         if self.task is not None and (is_named or not self.plan_path):
             raise click.UsageError("--task makes a task of a plan: tfbench sweep --plan FILE --task N --store DIR")
         if not self.engine and (self.engine_options or self.node_store):
@@ -105,15 +109,18 @@ def cluster_options(command: F) -> F:
 
 
 def write_plan(
-    plan: "SweepPlan", opened: "AbstractContextManager[SweepLog]", path: Path, measuring: Measuring
+    plan: "SweepPlan", opened: "AbstractContextManager[SweepLog]", path: Path, measuring: Measuring, *, replaces: bool
 ) -> "ExitCode":
     """Writes a plan's file, and begins the sweep's record; nothing is measured."""
-    from tfbench.errors import ExitCode
+    from tfbench.errors import ExitCode, TrackingError
     from tfbench.records.tasks import list_tasks
+    from tfbench.records.whole_files import is_stream
     from tfbench.report.sweep.machines import planned_lines
     from tfbench.report.sweep.sweep import plan_lines
     from tfbench.sweeps.tasks import write_plan_file
 
+    if path.exists() and not (replaces or is_stream(path)):
+        raise TrackingError(f"{path}: is there already. Use --force to overwrite it, or another file for --plan.")
     write_plan_file(plan, path)
     with opened:
         num_left = sum(len(task.cells) for task in list_tasks(plan))

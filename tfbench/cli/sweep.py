@@ -159,7 +159,7 @@ def command(
         plan, results = _make_plan(request, variations, arms, repeats, limits, time_budget, cluster), {}
         opened = new_log(store, plan)
     if cluster.plan_path and not dry_run:
-        context.exit(write_plan(plan, opened, cluster.plan_path, measuring))
+        context.exit(write_plan(plan, opened, cluster.plan_path, measuring, replaces=cluster.replaces))
     if cluster.engine:
         made = len(results)
         context.exit(make_on_cluster(plan, opened, made, cluster, measuring, is_dry=dry_run, before=before))

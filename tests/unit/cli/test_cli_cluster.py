@@ -55,6 +55,15 @@ def test_a_plan_is_written_and_nothing_is_measured(tfbench: Cli, in_tmp_path: Pa
     assert (document["plan"], document["num_tasks"]) == ("other.json", 2)
 
 
+def test_a_plan_takes_the_place_of_no_file_unless_told_to(tfbench: Cli, in_tmp_path: Path) -> None:
+    Path("plan.json").write_text("precious")
+    refused = tfbench(*SWEEP, "--plan", "plan.json")
+    assert (refused.exit_code, Path("plan.json").read_text()) == (2, "precious")
+    assert "plan.json: is there already. Use --force" in refused.stderr
+    assert tfbench(*SWEEP, "--plan", "plan.json", "--force").exit_code == 0
+    assert json.loads(Path("plan.json").read_text())["plan"]
+
+
 def test_a_task_is_made_by_its_command(
     tfbench: Cli, planned: str, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +210,7 @@ def test_a_sweep_on_a_cluster_shows_what_its_machines_made_and_what_was_lost(
         (("sweep", "--task", "0"), "--task makes a task of a plan"),
         (("sweep", "mnist_mlp", "--plan", "x", "--task", "0"), "--task makes a task of a plan"),
         (("sweep", "--plan", "x", "--cell", "0"), "--cell and --machine go with --task"),
+        ((*SWEEP, "--force"), "--force goes with --plan"),
         ((*SWEEP, "--node-store", "x"), "--engine-option and --node-store go with --engine"),
         ((*SWEEP, "--engine", "slurm", "--engine-option", "gpu"), "must be KEY=VALUE"),
         ((*SWEEP, "--engine", "ray", "--engine-option", "nodes=3"), "--engine-option nodes: must be address"),
