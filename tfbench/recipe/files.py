@@ -30,6 +30,7 @@ def list_recipes() -> dict[str, Path]:
     local = {
         str(path): path
         for path in sorted(Path("recipes").glob("*.toml"))
+        if path.is_file()  # a pipe would be waited for
         if path.stem not in shipped or not _are_same(path, shipped[path.stem])
     }
     return shipped | local

@@ -13,6 +13,7 @@ from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_bri
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import damaged, describe, read_run
+from tfbench.records.plain_files import read_plain
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import read_as
@@ -72,7 +73,7 @@ def typical_start_seconds(store: Store) -> float | None:
     found = []
     for _, path in sorted(newest, reverse=True)[:_NUM_STARTS]:
         with contextlib.suppress(OSError, ValueError):
-            brief = read_as(RunBrief, path.read_bytes())
+            brief = read_as(RunBrief, read_plain(path))
             entries = [brief.metrics.get(f"ledger/{name}_seconds") for name in _OF_START]
             if brief.speed and entries[0] is not None:
                 found.append(sum(entry or 0.0 for entry in entries))
@@ -98,7 +99,7 @@ def _to_table(brief: RunBrief) -> dict[str, Any]:
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
-        brief = read_as(RunBrief, brief_path(journal_path).read_bytes())
+        brief = read_as(RunBrief, read_plain(brief_path(journal_path)))
         if brief.format_version == FORMAT_VERSION and brief.journal_bytes == journal_path.stat().st_size:
             return brief
     result = read_run(journal_path)

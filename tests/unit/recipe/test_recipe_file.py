@@ -1,6 +1,7 @@
 """From TOML and overrides to a recipe, and every mistake a user can make on the way."""
 
 import dataclasses
+import os
 import re
 import shutil
 from pathlib import Path
@@ -105,7 +106,9 @@ def test_a_shipped_recipe_is_found_by_name_in_any_folder(in_tmp_path: Path) -> N
 def test_lists_shipped_recipes_by_name_and_local_ones_by_path(in_tmp_path: Path) -> None:
     (in_tmp_path / "recipes").mkdir()
     write(in_tmp_path / "recipes", MINIMAL)
+    os.mkfifo(in_tmp_path / "recipes" / "pipe.toml")  # which nobody writes to
     names = list(files.list_recipes())
+    assert "recipes/pipe.toml" not in names
     assert "mnist_mlp" in names
     assert "recipes/mine.toml" in names
 
