@@ -36,8 +36,15 @@ Rate = Annotated[Number, pydantic.Field(gt=0, le=1e3)]
 Fraction = Annotated[Number, pydantic.Field(ge=0, lt=1)]
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=2000)]
 Currency = Annotated[Text, pydantic.Field(max_length=8)]
-# Of a run or a sweep; becomes a file name.
-Id = Annotated[str, pydantic.Field(strict=True, pattern=r"^[A-Za-z0-9]{1,64}$")]
+
+
+def _require_id(text: str) -> str:
+    if not re.fullmatch("[A-Za-z0-9]{1,64}", text):
+        raise ValueError(f"must be letters and digits, 64 at most. Received: {_show(text)}.")
+    return text
+
+
+Id = Annotated[str, pydantic.Strict(), pydantic.AfterValidator(_require_id)]  # of a run or a sweep; becomes a file name
 # Becomes a file name, an option of a scheduler and the name of its resource; "": none is named.
 MachineName = Annotated[str, pydantic.Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,99})?$")]
 
@@ -53,6 +60,17 @@ def schema(cls: type[T]) -> type[T]:
 def read_by(translate: Callable[[Any], Any]) -> Any:
     """Returns what a type is annotated with whose values a function translates, once they are of the type."""
     return pydantic.AfterValidator(translate)
+
+
+def table_of(cls: type) -> Any:
+    """Returns what the type of a table is annotated with that stays one, and that `cls` can be built from."""
+
+    def check(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        if problems := find_problems(cls, values, cls.__name__)[1]:
+            raise ValueError(problems[0])
+        return values
+
+    return pydantic.AfterValidator(check)
 
 
 def one_of(*choices: object) -> Any:

@@ -100,7 +100,8 @@ def _to_table(brief: RunBrief) -> dict[str, Any]:
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
         brief = read_as(RunBrief, read_plain(brief_path(journal_path)))
-        if brief.format_version == FORMAT_VERSION and brief.journal_bytes == journal_path.stat().st_size:
+        found = brief.format_version, brief.run_id, brief.journal_bytes
+        if found == (FORMAT_VERSION, journal_path.stem, journal_path.stat().st_size):
             return brief
     result = read_run(journal_path)
     if result.exit is None:

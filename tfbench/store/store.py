@@ -86,9 +86,9 @@ class Store:
             TrackingError: The id cannot be a file name, or what there is of the run is no file but a link.
         """
         try:
-            build_fields({"run_id": Id}, {"run_id": run_id}, "journal")
+            build_fields({"id": Id}, {"id": run_id}, "run")
         except RecipeError as error:
-            raise TrackingError(f"run id {run_id!r}: must be letters and digits, 64 at most.") from error
+            raise TrackingError(str(error)) from error
         folder = self.journals
         for ending in _BESIDE:
             require_plain(folder, f"{run_id}{ending}")

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from tfbench.analysis.comparison.equality import equal_values, flatten
 from tfbench.analysis.comparison.noise import NoiseKey, noise_key
@@ -11,14 +11,23 @@ from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.jit_compile import COMPILER_KEY
+from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
+from tfbench.records.machine import Environment
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
-from tfbench.schema import to_plain
+from tfbench.schema import read_by, table_of, to_plain
 
 # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler; 5: num_workers;
 # 6: energy_parts; 7: environment, prices and target; 8: energy_parts of runs without energy of the steady part, too
 FORMAT_VERSION = 8
+
+
+def _require_tables(equals: dict[str, Any]) -> dict[str, Any]:
+    for name in ("settings", "environment"):
+        if not isinstance(equals.get(name), dict | None):
+            raise ValueError(f"{name}: must be a table.")
+    return equals
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,15 +57,15 @@ class RunBrief:
     metrics: dict[str, int | float | None]
     cautions: list[str]
     settings: dict[str, Any]
-    equals: dict[str, Any]
-    noise_key: dict[str, Any] | None
-    references: list[dict[str, Any]]
+    equals: Annotated[dict[str, Any], read_by(_require_tables)]
+    noise_key: Annotated[dict[str, Any], table_of(NoiseKey)] | None
+    references: list[Annotated[dict[str, Any], table_of(Reference)]]
     profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
     speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
-    environment: dict[str, Any] | None = None
-    cost: dict[str, Any] = dataclasses.field(default_factory=dict)
+    environment: Annotated[dict[str, Any], table_of(Environment)] | None = None
+    cost: Annotated[dict[str, Any], table_of(CostConfig)] = dataclasses.field(default_factory=dict)
     target_accuracy: float | None = None  # as `find_target` has it
     seconds_to_accuracy: float | None = None  # from the request of the run; None: not reached, or not validated
     energy_parts: list[Part] = dataclasses.field(default_factory=list)  # of the machine, that its energy is of
