@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tfbench.errors import TrackingError
 
+_NO_FILE = "it is a pipe or a device, and no file"
+
 
 def require_plain(root: Path, *names: str) -> Path:
     """Returns a path once no step to it is anything but a folder or a file; what is not there is in order.
@@ -41,10 +43,15 @@ def require_plain(root: Path, *names: str) -> Path:
 
 def open_plain(path: str, flags: int) -> int:
     """Opens a file of a store, as `opener` of `open`; a link, pipe or device is an `OSError`, not waited for."""
-    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    try:
+        file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a pipe that nobody reads
+            raise OSError(errno.EINVAL, _NO_FILE, path) from error
+        raise
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is no regular file", path)
+        raise OSError(errno.EINVAL, _NO_FILE, path)
     return file
 
 

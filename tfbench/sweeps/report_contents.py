@@ -143,6 +143,8 @@ def _find_curves(store: Store, comparison: Comparison) -> Iterator[RunCurves]:
 
 def _find_sample_size(comparison: Comparison, tables: Mapping[str, Any]) -> int | None:
     """Returns the bytes of a decoded input; None where only code of the user's knows, or they differ."""
+    if not tables:  # no run has a beginning that can be read
+        return None
     name, options = tables["dataset"]["name"], dict(tables["dataset"])
     if registry.is_code(name) or any(key.startswith("dataset.") for key in comparison.keys):
         return None

@@ -1,6 +1,7 @@
 import dataclasses
 import gc
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,12 @@ def test_a_brief_is_made_once_and_again_when_the_journal_has_grown(store: Store)
     (again,) = read_briefs(store, store.run_ids()).found
     assert again.name == first.name
     assert "more" in again.cautions
+
+
+def test_a_brief_that_is_a_pipe_is_not_waited_for(store: Store) -> None:
+    store.journals.mkdir(parents=True)
+    os.mkfifo(store.journals / "abc.brief.json")
+    assert typical_start_seconds(store) is None
 
 
 def test_a_damaged_brief_is_made_again(store: Store) -> None:
