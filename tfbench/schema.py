@@ -31,6 +31,8 @@ ByteCount = Annotated[int, pydantic.Field(strict=True, gt=0, le=2**60)]
 NaturalNumber = Annotated[Integer, pydantic.Field(ge=0, le=1_000_000_000)]
 Width = Annotated[Integer, pydantic.Field(ge=1, le=1_000_000)]
 PositiveNumber = Annotated[Number, pydantic.Field(gt=0, le=1e9)]
+MAX_TIME = 32_503_680_000.0  # seconds since 1970: the year 3000
+Timestamp = Annotated[float, pydantic.Field(ge=0, le=MAX_TIME)]  # seconds since 1970, UTC
 NonNegativeNumber = Annotated[Number, pydantic.Field(ge=0, le=1e9)]
 Rate = Annotated[Number, pydantic.Field(gt=0, le=1e3)]
 Fraction = Annotated[Number, pydantic.Field(ge=0, lt=1)]

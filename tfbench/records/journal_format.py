@@ -4,9 +4,9 @@ import typing
 from collections.abc import Iterator
 
 from tfbench.records.events import Requested, class_of, read_fields
-from tfbench.records.lines import MAX_TIME, Record
+from tfbench.records.lines import Record
 from tfbench.records.run import RunRequest
-from tfbench.schema import build_fields
+from tfbench.schema import MAX_TIME, build_fields
 
 MAX_INTEGER = 2**63 - 1  # that MLflow's database can hold
 MAX_FLOAT = 1e150  # whose square is finite

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfbench.schema import read_json
+from tfbench.schema import MAX_TIME, read_json
 
 Record = dict[str, Any]
 
 UNREADABLE = "unreadable"  # the kind of a record that stands for a line that is none
-MAX_TIME = 32_503_680_000.0  # seconds since 1970: the year 3000
 
 
 def encode(records: Iterable[Record]) -> bytes:

@@ -12,7 +12,7 @@ from tfbench.records.part import WHOLE, Part
 from tfbench.records.placement import Member, Placement, ReplicaCheck
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.spread import ExchangeCheck, Spread
-from tfbench.schema import Id, schema
+from tfbench.schema import Id, Timestamp, schema
 
 Status = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 
@@ -156,7 +156,7 @@ class RunRequest:
 
     run_id: Id
     name: str
-    created: float  # seconds since 1970, UTC
+    created: Timestamp
     recipe: Recipe
     data_dir: str | None = None
     tags: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -11,7 +11,7 @@ from tfbench.recipe.jit_compile import RecipeKeys, read_variation
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
-from tfbench.schema import ByteCount, Id, MachineName, PositiveNumber, RoundCount, Text, build, schema
+from tfbench.schema import ByteCount, Id, MachineName, PositiveNumber, RoundCount, Text, Timestamp, build, schema
 from tfbench.wording import shorten
 
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
@@ -80,7 +80,7 @@ class SweepPlan:
     """
 
     sweep_id: Id
-    created: float  # seconds since 1970, UTC
+    created: Timestamp
     recipe_name: str
     tables: dict[str, Any]
     overrides: RecipeKeys  # keys that the command line set

@@ -173,7 +173,7 @@ def read_losses(store: Store, sweep_id: str) -> list[Loss]:
 def find_tracking(store: Store, sweep_id: str) -> TrackingState | None:
     """Returns where the newest run of a sweep is tracked, one that was killed included; None if that is not known."""
     facts = [record.get("result", record) for record in _read_records(_path(store, sweep_id))]
-    run_ids = [fact.get("run_id") for fact in facts]
+    run_ids = [fact.get("run_id") for fact in facts if isinstance(fact, dict)]
     states = (_read_state(store, run_id) for run_id in reversed(run_ids) if isinstance(run_id, str))
     return next((state for state in states if state), None)
 

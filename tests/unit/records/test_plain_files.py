@@ -20,7 +20,7 @@ from tfbench.runs.requests import resumed_request
 from tfbench.runs.run_files import write_files
 from tfbench.store.noise_floors import list_damaged_floors, list_noise_floors, save_noise_floor
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import find_sweep, read_sweep
+from tfbench.store.sweep_log import find_sweep, find_tracking, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import find_named, require_artifact_place
 from tfbench.tracking.mlflow_tracker import MlflowTracker
@@ -97,6 +97,16 @@ def test_a_sweep_whose_id_is_not_its_files_name_is_refused(store: Store, sweep_i
     write_sweep(store, build_plan(), lambda cell: 1000.0)
     path = store.root / "sweeps" / "abc.jsonl"
     path.write_text(path.read_text().replace('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"'))
+    with pytest.raises(TrackingError, match="is no record of a sweep"):
+        read_sweep(store, "abc")
+
+
+@pytest.mark.parametrize("result", ["5", '"x"', "true", "[]"])
+def test_of_a_result_of_a_sweep_that_is_none_no_run_is_known(store: Store, result: str) -> None:
+    write_sweep(store, build_plan(), lambda cell: 1000.0)
+    with (store.root / "sweeps" / "abc.jsonl").open("a") as file:
+        file.write(f'{{"kind":"ended","time":1.0,"result":{result}}}\n')
+    assert find_tracking(store, "abc") is None
     with pytest.raises(TrackingError, match="is no record of a sweep"):
         read_sweep(store, "abc")
 

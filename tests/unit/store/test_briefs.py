@@ -91,7 +91,7 @@ def test_a_damaged_brief_is_made_again(store: Store) -> None:
     [
         *(("metrics", []), ("created", "now"), ("cautions", [1]), ("noise_key", 5), ("speed", 1), ("tags", {"a": 1})),
         *(("noise_key", {"a": 1}), ("environment", {"a": 1}), ("cost", {"a": 1}), ("references", [{"a": 1}])),
-        *(("equals", {"settings": [1]}), ("equals", {"environment": 5}), ("run_id", "other")),
+        *(("equals", {"settings": [1]}), ("equals", {"environment": 5}), ("run_id", "other"), ("created", 1e308)),
     ],
 )
 def test_a_brief_of_other_types_is_made_again(store: Store, key: str, value: object) -> None:

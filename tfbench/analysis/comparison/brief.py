@@ -16,7 +16,7 @@ from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
-from tfbench.schema import read_by, table_of, to_plain
+from tfbench.schema import Timestamp, read_by, table_of, to_plain
 
 # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler; 5: num_workers;
 # 6: energy_parts; 7: environment, prices and target; 8: energy_parts of runs without energy of the steady part, too
@@ -45,7 +45,7 @@ class RunBrief:
     name: str
     recipe: str
     title: str
-    created: float  # seconds since 1970, UTC
+    created: Timestamp
     status: str
     reason: str
     tags: dict[str, str]
