@@ -93,23 +93,28 @@ def test_a_current_folder_that_is_gone_or_no_text_is_refused(
     assert tfbench("list").stderr.startswith("Error: the current folder cannot be used: No such file or directory.")
 
 
-@pytest.mark.parametrize("home", ["~", "me", "./me"])
-def test_a_home_in_the_current_folder_is_refused_and_not_made(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+@pytest.mark.parametrize("home", ["~", "me", "./me", os.devnull, "/nonexistent", None])
+@pytest.mark.parametrize("command", ["runs", "cache"])
+def test_a_home_that_is_none_stops_no_command_and_is_not_made(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None, command: str
 ) -> None:
-    monkeypatch.setenv("HOME", home)
-    done = tfbench("list")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: HOME: must be the path of a folder from / on, where libraries keep data")
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])  # as of a user whom the system does not know
+    for name in ("XDG_CONFIG_HOME", "TFBENCH_CACHE_DIR", "HOME"):
+        monkeypatch.delenv(name)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    done = tfbench(command)
+    assert (done.exit_code, done.stderr) == (0, "")
     assert list(in_tmp_path.iterdir()) == []
 
 
-def test_no_home_at_all_is_refused(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])  # as of a user whom the system does not know
-    done = tfbench("list")
-    assert done.exit_code == 2
-    assert "Received: None. Set it, for example HOME=/tmp/me." in done.stderr
+def test_folders_of_the_user_that_are_files_hold_nothing(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TFBENCH_CACHE_DIR")
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, __file__)
+    assert tfbench("cache")[::2] == (0, "")
 
 
 def test_a_recipe_whose_name_is_no_text_is_listed(tfbench: Cli) -> None:
