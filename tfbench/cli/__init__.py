@@ -97,9 +97,7 @@ def _prepare_process() -> None:
             received = "" if where in variables else f" Received: {shorten(ascii(text))}."  # one may be a password
             raise TfbenchError(f"{where}: must be UTF-8 text.{received}")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
-        os.environ["HOME"] = (
-            os.devnull
-        )  # they would leave files in the current folder; what they keep there is optional
+        os.environ["HOME"] = os.devnull  # else they leave files in the current folder; no command needs them
 
 
 def _read_defaults() -> dict[str, dict[str, Any]]:
