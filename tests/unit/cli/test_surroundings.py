@@ -1,5 +1,6 @@
 """What a process is given and cannot use is said in one line, and a request to stop ends it in one line."""
 
+import json
 import os
 import signal
 import subprocess
@@ -115,6 +116,35 @@ def test_folders_of_the_user_that_are_files_hold_nothing(
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, __file__)
     assert tfbench("cache")[::2] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("NoSuchOption", ("list", "--no-such-option")),
+        ("UsageError", ("compare",)),
+        ("UnknownNameError", ("runs", "no_such_run")),
+        ("UnknownNameError", ("run", "mnist_mpl")),
+        ("RecipeError", ("show", "mnist_mlp", "--set", "training.epochs=0")),
+        ("TrackingError", ("recover", "--store", __file__)),
+    ],
+)
+@pytest.mark.parametrize("given", [("--format", "json"), ("--format=json",)])
+def test_an_error_is_the_one_document_where_one_was_asked_for(
+    tfbench: Cli, kind: str, line: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    done = tfbench(*line, *given)
+    assert done.exit_code == 2
+    document = json.loads(done.stdout)
+    assert document.keys() == {"error"} and document["error"].keys() == {"type", "message"}
+    assert document["error"]["type"] == kind
+    assert document["error"]["message"].split()[0] in done.stderr
+
+
+def test_an_error_is_no_second_document(tfbench: Cli) -> None:
+    done = tfbench("validate", "mnist_mlp", "no_such_recipe", "--format", "json")
+    assert done.exit_code == 2
+    assert [one["ok"] for one in json.loads(done.stdout)] == [True, False]
 
 
 def test_a_recipe_whose_name_is_no_text_is_listed(tfbench: Cli) -> None:
