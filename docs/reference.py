@@ -223,6 +223,9 @@ def _exit_codes() -> Iterator[str]:
     yield ""
     meanings = read_meanings(ExitCode)
     yield from _table(("code", "meaning"), [(str(code.value), meanings[code.name]) for code in ExitCode])
+    yield ""
+    yield "With `--format json`, a command that ends with an error before it prints its document prints"
+    yield '`{"error": {"type": ..., "message": ...}}` on stdout; stderr has the same text as without.'
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 import contextlib
 import importlib
 import io
+import itertools
+import json
 import os
 import pkgutil
 import signal
@@ -15,7 +17,7 @@ import click
 
 from tfbench import __version__
 from tfbench.cli._settings import read_settings
-from tfbench.cli._streams import clean_streams
+from tfbench.cli._streams import CleanStream, clean_streams
 from tfbench.errors import ExitCode, OutputError, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
@@ -60,9 +62,11 @@ def main() -> None:
         _prepare_process()
         exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
     except (click.exceptions.Abort, KeyboardInterrupt):
+        _echo_as_json("Interrupted", "Interrupted.")
         click.echo("Interrupted.", err=True)
         exit_code = ExitCode.INTERRUPTED
     except click.ClickException as error:
+        _echo_as_json(type(error).__name__, error.format_message())
         text = io.StringIO()
         error.show(text)
         click.echo(_fit(_shorten(text.getvalue())), err=True, nl=False)
@@ -70,6 +74,7 @@ def main() -> None:
     except TfbenchError as error:
         if isinstance(error, OutputError):
             _close_stdout()
+        _echo_as_json(type(error).__name__, str(error))
         click.echo(_fit(_shorten(f"Error: {error}")), err=True)
         exit_code = error.exit_code
     except OSError as error:  # Click itself ends in silence where the reader of a pipe has gone
@@ -97,10 +102,7 @@ def _prepare_process() -> None:
             received = "" if where in variables else f" Received: {shorten(ascii(text))}."  # one may be a password
             raise TfbenchError(f"{where}: must be UTF-8 text.{received}")
     if not os.path.isabs(os.path.expanduser("~")):  # noqa: PTH111, PTH117 - as the libraries ask
-        raise TfbenchError(
-            f"HOME: must be the path of a folder from / on, where libraries keep data and settings. Received: "
-            f"{shorten(ascii(os.environ.get('HOME')))}. Set it, for example HOME=/tmp/me."
-        )
+        os.environ["HOME"] = os.devnull  # else they leave files in the current folder; no command needs them
 
 
 def _read_defaults() -> dict[str, dict[str, Any]]:
@@ -151,9 +153,18 @@ def _explain(error: OSError) -> int:
         text = f"{error.filename}: {error.strerror}."
     else:
         raise error
+    _echo_as_json("OSError", text)
     with contextlib.suppress(OSError):  # it may be stderr that cannot be written
         click.echo(_fit(_shorten(f"Error: {text}")), err=True)
     return ExitCode.USAGE
+
+
+def _echo_as_json(kind: str, message: str) -> None:
+    """Prints an error as the JSON document that was asked for, unless one was printed already."""
+    is_asked = "--format=json" in sys.argv or ("--format", "json") in itertools.pairwise(sys.argv)
+    if is_asked and isinstance(sys.stdout, CleanStream) and not sys.stdout.is_used:
+        with contextlib.suppress(OSError):  # stderr gets the text in any case
+            click.echo(json.dumps({"error": {"type": kind, "message": _shorten(message)}}, indent=2))
 
 
 def _is_of_echo(error: OSError) -> bool:

@@ -1,6 +1,6 @@
 """A user's own settings, `~/.config/tfbench/config.toml`: what some options are unless they are given."""
 
-import os.path
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +56,9 @@ def _read() -> "UserSettings | None":
     path = settings_file()
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
     except OSError as error:
+        if not os.path.lexists(path):  # nor is there one below a home that is none, or that may not be entered
+            return None
         raise RecipeError(f"{path}: cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text.") from error

@@ -11,6 +11,7 @@ class CleanStream:
 
     def __init__(self, stream: TextIO) -> None:
         self.uncleaned = stream  # for what draws on the terminal, and cleans its texts itself
+        self.is_used = False  # whether any text was written
 
     @property
     def encoding(self) -> str:
@@ -20,6 +21,7 @@ class CleanStream:
 
     def write(self, text: str) -> int:
         """Writes, with "?" for what the stream's encoding cannot say."""
+        self.is_used = True
         cleaned = clean(without_secrets(text))
         try:
             self.uncleaned.write(cleaned)

@@ -1,5 +1,6 @@
 """What a process is given and cannot use is said in one line, and a request to stop ends it in one line."""
 
+import json
 import os
 import signal
 import subprocess
@@ -109,23 +110,57 @@ def test_a_current_folder_that_is_gone_or_no_text_is_refused(
     assert tfbench("list").stderr.startswith("Error: the current folder cannot be used: No such file or directory.")
 
 
-@pytest.mark.parametrize("home", ["~", "me", "./me"])
-def test_a_home_in_the_current_folder_is_refused_and_not_made(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+@pytest.mark.parametrize("home", ["~", "me", "./me", os.devnull, "/nonexistent", None])
+@pytest.mark.parametrize("command", ["runs", "cache"])
+def test_a_home_that_is_none_stops_no_command_and_is_not_made(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None, command: str
 ) -> None:
-    monkeypatch.setenv("HOME", home)
-    done = tfbench("list")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: HOME: must be the path of a folder from / on, where libraries keep data")
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])  # as of a user whom the system does not know
+    for name in ("XDG_CONFIG_HOME", "TFBENCH_CACHE_DIR", "HOME"):
+        monkeypatch.delenv(name)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    done = tfbench(command)
+    assert (done.exit_code, done.stderr) == (0, "")
     assert list(in_tmp_path.iterdir()) == []
 
 
-def test_no_home_at_all_is_refused(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])  # as of a user whom the system does not know
-    done = tfbench("list")
+def test_folders_of_the_user_that_are_files_hold_nothing(
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TFBENCH_CACHE_DIR")
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, __file__)
+    assert tfbench("cache")[::2] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("NoSuchOption", ("list", "--no-such-option")),
+        ("UsageError", ("compare",)),
+        ("UnknownNameError", ("runs", "no_such_run")),
+        ("UnknownNameError", ("run", "mnist_mpl")),
+        ("RecipeError", ("show", "mnist_mlp", "--set", "training.epochs=0")),
+        ("TrackingError", ("recover", "--store", __file__)),
+    ],
+)
+@pytest.mark.parametrize("given", [("--format", "json"), ("--format=json",)])
+def test_an_error_is_the_one_document_where_one_was_asked_for(
+    tfbench: Cli, kind: str, line: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    done = tfbench(*line, *given)
     assert done.exit_code == 2
-    assert "Received: None. Set it, for example HOME=/tmp/me." in done.stderr
+    document = json.loads(done.stdout)
+    assert document.keys() == {"error"} and document["error"].keys() == {"type", "message"}
+    assert document["error"]["type"] == kind
+    assert document["error"]["message"].split()[0] in done.stderr
+
+
+def test_an_error_is_no_second_document(tfbench: Cli) -> None:
+    done = tfbench("validate", "mnist_mlp", "no_such_recipe", "--format", "json")
+    assert done.exit_code == 2
+    assert [one["ok"] for one in json.loads(done.stdout)] == [True, False]
 
 
 def test_a_recipe_whose_name_is_no_text_is_listed(tfbench: Cli) -> None:

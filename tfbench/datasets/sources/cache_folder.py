@@ -223,8 +223,10 @@ def _remove_leftovers(folder: Path) -> None:
 def _list(folder: Path, form: re.Pattern[str]) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if form.fullmatch(path.name))
-    except FileNotFoundError:
-        return []
+    except OSError:
+        if os.path.lexists(folder):
+            raise
+        return []  # nor is there one below a home that is none, or that may not be entered
 
 
 @contextlib.contextmanager

@@ -187,6 +187,7 @@ def worker_variables(backend: str) -> dict[str, str | None]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # gpu:0 is the card that nvidia-smi calls 0
         "CUBLAS_WORKSPACE_CONFIG": None,  # set with training.deterministic alone
         "KERAS_BACKEND": backend,
+        "grpc_proxy": "",  # none: gRPC carries what workers exchange, and would send it through http_proxy
         "JAX_COMPILATION_CACHE_DIR": None,
         "JAX_ENABLE_X64": None,
         "KERAS_MAX_EPOCHS": None,
