@@ -90,7 +90,8 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
         with ledger.entry("replica_check"):
             _check_devices(request, prepared, journal)
     with ledger.entry("model"):
-        energy_meter = EnergyMeter(addresses_in_use(resolved.placement.devices, prepared.gpu_addresses))
+        in_use = addresses_in_use(resolved.placement.devices, prepared.gpu_addresses)
+        energy_meter = EnergyMeter(list(in_use.values()))
         borders = EnergyBorders(journal, energy_meter)
     journal.append("started")
     meter = prepared.measure_usage()
