@@ -10,15 +10,17 @@ import pkgutil
 import signal
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from tfbench import __version__
 from tfbench.cli._settings import read_settings
 from tfbench.cli._streams import CleanStream, clean_streams
-from tfbench.errors import ExitCode, OutputError, TfbenchError
+from tfbench.errors import ExitCode, Notice, OutputError, TfbenchError
 from tfbench.wording import shorten, shorten_lines
 
 
@@ -60,7 +62,8 @@ def main() -> None:
     clean_streams()
     try:
         _prepare_process()
-        exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
+        with _notices_shown():
+            exit_code = cli.main(prog_name="tfbench", standalone_mode=False, default_map=_read_defaults())
     except (click.exceptions.Abort, KeyboardInterrupt):
         _echo_as_json("Interrupted", "Interrupted.")
         click.echo("Interrupted.", err=True)
@@ -80,6 +83,23 @@ def main() -> None:
     except OSError as error:  # Click itself ends in silence where the reader of a pipe has gone
         exit_code = _explain(error)
     sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)
+
+
+@contextlib.contextmanager
+def _notices_shown() -> Iterator[None]:
+    """Shows on stderr, each in a line, what a command's own code warns of with a `Notice`."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **also: Any) -> None:
+        if issubclass(category, Notice):
+            click.echo(f"Warning: {message}", err=True)
+        else:
+            show_other(message, category, *where, **also)
+
+    show_other = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = cast(Any, show)
+        yield
 
 
 def _prepare_process() -> None:

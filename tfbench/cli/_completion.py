@@ -1,6 +1,7 @@
 """What the shell completes: recipes, their keys, runs, sweeps, back ends, strategies and devices."""
 
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -87,7 +88,8 @@ def complete_devices(ctx: click.Context, param: click.Parameter, incomplete: str
     from tfbench.machine.devices import count_gpus
 
     typed, comma, _ = incomplete.rpartition(",")
-    gpus = [f"gpu:{index}" for index in range(count_gpus())]
+    with warnings.catch_warnings(action="ignore"):
+        gpus = [f"gpu:{index}" for index in range(count_gpus())]
     names = ["cpu", "cpu:0", "cpu:1", *(["gpu", *gpus] if gpus else [])]
     return _items((f"{typed}{comma}{name}" for name in names if name not in typed.split(",")), incomplete)
 

@@ -35,10 +35,10 @@ class Check(NamedTuple):
 def command(context: click.Context, check: bool, output_format: str) -> None:
     """Show the installed back ends, and the devices that they see.
 
-    If a GPU is in the machine but not seen, it says why, and how to mend it; so it does of counters of energy. --check
-    trains a small network on each device, keeps nothing of it, and says what speaks against measuring there: other
-    load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that scatter
-    or drift. Exit code 1: a device cannot train.
+    If a back end does not see a GPU of the machine, it says why, and how to mend it; so it does of counters of energy.
+    --check trains a small network on each device, keeps nothing of it, and says what speaks against measuring there:
+    other load, stolen time, a quota, the governor, memory, XLA flags, GPUs that are held back or shared, steps that
+    scatter or drift. Exit code 1: a device cannot train.
 
     \b
     tfbench devices
@@ -52,11 +52,14 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
 
     with waiting("asking what is installed for devices"):
         facts, others = ask_devices(), list(ask_others())
-    problem, energy = explain_missing_gpu(facts), find_energy_sources(facts.gpus)
+    installed = [*([facts.framework] if facts.tensorflow else []), *others]
+    unseen = (explain_missing_gpu(facts, one) for one in installed)
+    problems = list(dict.fromkeys(problem for problem in unseen if problem))
+    energy = find_energy_sources(facts.gpus)
     if output_format == "text":
         echo_lines([*_describe(facts), *map(_describe_other, others)])
-        if problem:
-            click.echo(f"\nNot seen: {problem}")
+        for problem in problems:
+            click.echo(f"\nWarning: {problem}")  # not wrapped: it holds a command
         echo_lines(_describe_energy(energy, text_width()))
     devices = ["cpu:0", *(f"gpu:{index}" for index in range(len(facts.gpus)))] if check else []
     checks = []
@@ -71,7 +74,10 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
 
         from tfbench.schema import to_plain
 
-        document = to_plain(facts) | {"problem": problem, "other_backends": [to_plain(one) for one in others]}
+        document = to_plain(facts) | {
+            "problem": "\n".join(problems) or None,
+            "other_backends": [to_plain(one) for one in others],
+        }
         document["energy"] = to_plain(energy)
         if check:
             document["checks"] = [one._asdict() for one in checks]

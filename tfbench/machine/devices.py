@@ -4,14 +4,16 @@ import dataclasses
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfbench.errors import DeviceError
+from tfbench.errors import DeviceError, Notice
 from tfbench.machine import children, frameworks
+from tfbench.machine.frameworks import Framework
 from tfbench.machine.gpus import choose_visible, read_gpus
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.recipe.abilities import BACKEND_TITLES, BackendName, title_of
 from tfbench.records.machine import Gpu
 from tfbench.schema import build, schema
 
@@ -22,20 +24,34 @@ _TIMEOUT_SECONDS = 120  # TensorFlow takes 3 s here, and a minute on a cold netw
 
 
 @schema
-class DeviceFacts:
+class GpuFacts:
+    """What the machine shows of NVIDIA's GPUs, without a framework."""
+
+    pci_gpus: tuple[str, ...] = ()  # addresses of NVIDIA's display devices on the PCI bus
+    driver: str | None = None  # version of the kernel's driver
+    device_nodes: tuple[str, ...] = ()  # /dev/nvidia0, ...
+    cuda_visible_devices: str | None = None  # None: not set
+
+
+@schema
+class DeviceFacts(GpuFacts):
     """What decides whether TensorFlow can use a GPU."""
 
     tensorflow: str | None  # version; None: it is not installed, and `gpus` are the driver's that CUDA shows
     logical_cores: int
     gpus: tuple[Gpu, ...] = ()  # that TensorFlow sees
-    pci_gpus: tuple[str, ...] = ()  # addresses of NVIDIA's display devices on the PCI bus
-    driver: str | None = None  # version of the kernel's driver
-    device_nodes: tuple[str, ...] = ()  # /dev/nvidia0, ...
-    cuda_visible_devices: str | None = None  # None: not set
     built_with_cuda: bool = False
     cuda: str | None = None  # version that TensorFlow was built for
     cudnn: str | None = None
     log: tuple[str, ...] = ()  # TensorFlow's own words on GPUs
+
+    @property
+    def framework(self) -> Framework:
+        """TensorFlow, as other frameworks are described."""
+        cuda = (self.cuda or "of unknown version") if self.built_with_cuda else None
+        gpus = tuple(gpu.name for gpu in self.gpus)
+        words = self.log[-1] if self.log else ""
+        return Framework(name="tensorflow", version=self.tensorflow or "", cuda=cuda, gpus=gpus, words=words)
 
 
 def read_system(root: Path, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -96,6 +112,8 @@ def ask_devices() -> DeviceFacts:
 def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> int:
     """Returns how many GPUs a back end sees, which is asked only on a machine that may have some.
 
+    Warns with a `Notice` where it sees none of those that there are.
+
     Args:
         backend: Which; of TensorFlow that is not installed it is what CUDA would show it.
         root: Where /sys and /dev lie.
@@ -108,45 +126,63 @@ def count_gpus(backend: BackendName = "tensorflow", root: Path = Path("/")) -> i
     if not may_have:
         return 0
     if backend == "tensorflow":
-        return len(ask_devices().gpus)
-    if not frameworks.is_installed(backend):
+        facts = ask_devices()
+        framework = facts.framework
+        if facts.tensorflow is None:
+            return len(facts.gpus)
+    elif not frameworks.is_installed(backend):
         raise DeviceError(frameworks.describe_lack(backend))
-    answer = frameworks.ask(backend)
-    if answer.problem:
-        raise DeviceError(f"{BACKEND_TITLES[backend]} could not be asked for its devices: {answer.problem}")
-    return len(answer.gpus)
+    else:
+        framework = frameworks.ask(backend)
+    if framework.problem:
+        raise DeviceError(f"{BACKEND_TITLES[backend]} could not be asked for its devices: {framework.problem}")
+    if why := explain_missing_gpu(GpuFacts(**system), framework):
+        warnings.warn(why, Notice, stacklevel=2)
+    return len(framework.gpus)
 
 
-def explain_missing_gpu(facts: DeviceFacts) -> str | None:
-    """Says why a GPU in the machine is not seen, and how to mend it; None if one is seen or there is none."""
-    if facts.gpus or facts.tensorflow is None or not (facts.pci_gpus or facts.device_nodes):
+def explain_missing_gpu(facts: GpuFacts, framework: Framework, known: Sequence[Gpu] | None = None) -> str | None:
+    """Says why a framework does not see a GPU of the machine, and what to do; None: it sees one, or there is none.
+
+    Args:
+        facts: Of the machine.
+        framework: As it describes itself.
+        known: The GPUs that the driver names; None: it is asked.
+    """
+    if framework.gpus or framework.problem:
         return None
-    found = f"an NVIDIA GPU is in this machine ({', '.join(facts.pci_gpus or facts.device_nodes)}), but "
-    if facts.driver is None:
-        return f"{found}NVIDIA's driver is not loaded. Install it; `nvidia-smi` lists the GPUs once it works."
-    if not facts.device_nodes:
+    known = read_gpus() if known is None else known
+    there = facts.pci_gpus or facts.device_nodes or tuple(gpu.name for gpu in known)
+    if not there:
+        return None
+    found = f"an NVIDIA GPU is in this machine ({', '.join(there)}) and is not used: "
+    driver = facts.driver or next((gpu.driver for gpu in known), None)
+    if driver is None:
+        return f"{found}NVIDIA's driver is not loaded. Install the driver; `nvidia-smi` lists the GPU once it works."
+    if not facts.device_nodes and not known:
         return (
-            f"{found}/dev/nvidia0 does not exist. A container must be started with `--gpus all` (NVIDIA Container "
-            "Toolkit); elsewhere `nvidia-smi`, run once as root, makes the device files."
+            f"{found}/dev/nvidia0 does not exist. Start a container with `--gpus all` (NVIDIA Container Toolkit); "
+            "elsewhere run `nvidia-smi` once as root, which makes the device files."
         )
-    if facts.cuda_visible_devices is not None and not _names_a_gpu(facts.cuda_visible_devices, len(facts.device_nodes)):
+    if _is_hidden(facts, known):
         return f"{found}CUDA_VISIBLE_DEVICES='{facts.cuda_visible_devices}' hides it. Unset it."
-    if not facts.built_with_cuda:
-        return (
-            f"{found}this TensorFlow ({facts.tensorflow}) was built without CUDA. "
-            'Remove it and install the other build: pip uninstall tensorflow-cpu; pip install "tfbench[cuda]".'
-        )
-    words = f" TensorFlow says: {facts.log[-1]}" if facts.log else ""
+    title = f"{title_of(framework.name)} {framework.version}"
+    install = frameworks.install_with_cuda(framework, driver)
+    if not framework.cuda:
+        return f"{found}{title} is a build without CUDA. Install one with CUDA: {install}"
+    says = f" ({framework.words})" if framework.words else ""
     return (
-        f"{found}TensorFlow cannot load its CUDA libraries, or start them with driver {facts.driver}. Install them: "
-        f'pip install "tfbench[cuda]". If they are installed, the driver is too old for them.{words}'
+        f"{found}{title} cannot start CUDA {framework.cuda} with driver {driver}: CUDA's libraries are missing, or "
+        f"too new for the driver{says}. Install them: {install}"
     )
 
 
-def _names_a_gpu(visible: str, num_gpus: int) -> bool:
-    """CUDA reads the list up to the first entry that is no device; -1 is the usual way to say none."""
-    first = visible.split(",")[0].strip()
-    return first.startswith(("GPU-", "MIG-")) or (first.isdigit() and int(first) < num_gpus)
+def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:
+    """Says whether CUDA_VISIBLE_DEVICES leaves no GPU."""
+    text = facts.cuda_visible_devices
+    if text is None or (not known and text.startswith(("GPU-", "MIG-"))):
+        return False
+    return not choose_visible(known or (Gpu(name="GPU"),) * len(facts.device_nodes), text)
 
 
 def _lines_on_gpus(lines: Iterable[str]) -> list[str]:

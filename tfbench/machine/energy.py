@@ -19,15 +19,16 @@ from tfbench.records.energy import EnergyReading, EnergySources, MachineState, M
 from tfbench.records.machine import Gpu
 
 
-def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> tuple[str, ...]:
-    """Returns the addresses on the bus of the GPUs that a run is placed on; "" for one whose address is not known.
+def addresses_in_use(devices: Sequence[str], visible: Sequence[str]) -> dict[str, str]:
+    """Returns the addresses on the bus of the GPUs that a run is placed on, by their names; "" for one not known.
 
     Args:
-        devices: Of the placement: "gpu:1", counted among the GPUs that its process sees.
-        visible: Addresses of those, in their order; empty: CUDA did not tell.
+        devices: Of the placement: "gpu:1", counted among the GPUs that there are before any is hidden.
+        visible: Addresses of those that its process sees, which are these and no others, in the same order; empty: CUDA
+            did not tell.
     """
-    numbers = [int(name.partition(":")[2]) for name in devices if name.startswith("gpu:")]
-    return tuple(visible[number] if number < len(visible) else "" for number in numbers)
+    gpus = [name for name in devices if name.startswith("gpu:")]
+    return dict(zip(gpus, visible if len(visible) == len(gpus) else [""] * len(gpus), strict=True))
 
 
 def find_energy_sources(gpus: Sequence[Gpu], root: Path = ROOT) -> EnergySources:
@@ -45,7 +46,7 @@ class EnergyMeter:
     """Reads what there is; made when devices are in use, so that the driver is awake and knows all of them.
 
     Args:
-        addresses: Of the GPUs in use, as of `addresses_in_use`.
+        addresses: Of the GPUs in use; "" for one whose address is not known.
         root: Where /sys lies.
     """
 

@@ -9,6 +9,7 @@ from tfbench.machine import children
 from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.schema import build, schema
 
+_DRIVER_OF_CUDA_13 = 580  # the oldest that starts it
 _TIMEOUT_SECONDS = 120  # PyTorch takes 7 s here, and a minute on a cold network disk
 
 
@@ -20,6 +21,7 @@ class Framework:
     version: str = ""
     cuda: str | None = None  # version that it was built for, or has the libraries of
     gpus: tuple[str, ...] = ()  # that it sees, by its numbering
+    words: str = ""  # its own, on GPUs
     problem: str = ""
 
 
@@ -32,6 +34,17 @@ def describe_lack(backend: BackendName) -> str:
     """Says that a back end is not installed, and what installs it."""
     package = "tfbench" if backend == "tensorflow" else f"tfbench[{backend}]"
     return f'training.backend: {BACKEND_TITLES[backend]} is not installed. pip install "{package}".'
+
+
+def install_with_cuda(framework: Framework, driver: str) -> str:
+    """Returns the command that installs a framework's build for CUDA, of a version that a driver can start."""
+    is_new = not driver.partition(".")[0].isdecimal() or int(driver.partition(".")[0]) >= _DRIVER_OF_CUDA_13
+    if framework.name == "jax":
+        return f'pip install "jax[cuda{13 if is_new else 12}]"'
+    if framework.name == "torch":
+        index = f"https://download.pytorch.org/whl/{'cu130' if is_new else 'cu126'}"
+        return f"pip install --force-reinstall torch --index-url {index}"
+    return f'{"" if framework.cuda else "pip uninstall tensorflow-cpu; "}pip install "tfbench[cuda]"'
 
 
 def ask_others() -> Iterator[Framework]:

@@ -41,6 +41,7 @@ class Placement:
     per_replica_batch_size: int
     cross_device_ops: str | None
     notes: tuple[str, ...] = ()
+    unused_gpu: str = ""  # why a GPU of the machine is not seen, where nobody asked for the processor
     threads: ThreadPools | None = None  # of a run on the processor
     feed: Feed | None = None  # None: not recorded
     num_workers: int = 1  # processes, each with its own `devices`; replicas and batches count those of all

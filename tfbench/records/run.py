@@ -58,7 +58,7 @@ class EffectiveSettings:
     visible_gpus: tuple[str, ...]
     xla_flags: str  # XLA_FLAGS and TF_XLA_FLAGS, "" when not set
     onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
-    # Of the visible GPUs on the PCI bus, in their order, by which the environment describes them. Empty: not known.
+    # On the PCI bus, of the visible GPUs, which are those of the placement in its order. Empty: not known.
     gpu_addresses: tuple[str, ...] = ()
     backend: str = "tensorflow"  # as Keras names it; older records are all of this one
     framework_variables: str = ""  # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set, or older

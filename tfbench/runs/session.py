@@ -230,9 +230,9 @@ class _Run:
                     self._progress.begin_stage(event.time)
                     self._observer.stage(event.name)
                 case events.Ready() if self._stop.received is None:  # else it was asked to end before
-                    self._observer.ready(self._replay.result())
                     for text in find_early_cautions(self._replay.result()):
                         self._observer.caution(text)
+                    self._observer.ready(self._replay.result())
                     self._wait_for_tracker()
                     self._worker.begin()
                     self._has_begun = True

@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tfbench import backends
@@ -15,14 +16,18 @@ from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
+from tfbench.machine.devices import GpuFacts, explain_missing_gpu, read_system
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.machine.environment import find_framework_variables
+from tfbench.machine.frameworks import Framework
 from tfbench.machine.usage import UsageMeter, count_other_workers, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.mesh import Mesh
-from tfbench.recipe.sections import DatasetConfig, TrainingConfig
+from tfbench.recipe.sections import DatasetConfig, Recipe, TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.machine import Environment
+from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.records.spread import Spread
 from tfbench.worker import snapshots, user_code
@@ -85,7 +90,8 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
         with ledger.entry("replica_check"):
             _check_devices(request, prepared, journal)
     with ledger.entry("model"):
-        energy_meter = EnergyMeter(addresses_in_use(resolved.placement.devices, prepared.gpu_addresses))
+        in_use = addresses_in_use(resolved.placement.devices, prepared.gpu_addresses)
+        energy_meter = EnergyMeter(list(in_use.values()))
         borders = EnergyBorders(journal, energy_meter)
     journal.append("started")
     meter = prepared.measure_usage()
@@ -126,6 +132,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     recipe, training = request.recipe, request.recipe.training
     backend = backends.current()
     variables = find_framework_variables(os.environ)
+    gpu_facts = GpuFacts(**read_system(Path("/"), os.environ))  # before GPUs are hidden from the framework
     backend.placement.require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
@@ -176,13 +183,14 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         gpu_addresses=settings.gpu_addresses,
         num_replicas=num_replicas,
     )
+    environment = backend.environment.collect_environment()
     journal.append(
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
-            placement=resolved.placement,
+            placement=with_unused_gpu(resolved.placement, recipe, gpu_facts, environment),
             settings=settings,
-            environment=backend.environment.collect_environment(),
+            environment=environment,
             dataset=_summarize_data(recipe.dataset, splits),
             model=prepared.summary,
         ),
@@ -191,6 +199,16 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     wait_for_start()
     ledger.switch(None)
     return prepared
+
+
+def with_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment) -> Placement:
+    """Adds why the run is on the processor although there is a GPU, unless it was asked to be."""
+    if recipe.distribution.devices or not placement.devices[0].startswith("cpu"):
+        return placement
+    name = recipe.training.backend
+    version, cuda = getattr(environment, name) or "", getattr(environment, f"{name}_cuda")
+    why = explain_missing_gpu(gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus)
+    return dataclasses.replace(placement, unused_gpu=why or "")
 
 
 def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) -> None:

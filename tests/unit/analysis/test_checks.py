@@ -130,6 +130,12 @@ def test_an_epoch_that_executions_do_not_divide_is_pointed_out() -> None:
     )
 
 
+def test_a_gpu_that_is_not_used_is_pointed_out_before_training_and_after() -> None:
+    placement = build_placement(unused_gpu="no driver")
+    assert find_early_cautions(build_run(placement=placement, spans=(), epochs=(), exit=None)) == ("no driver",)
+    assert only_caution(build_run(placement=placement)) == "no driver"
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [

@@ -225,8 +225,8 @@ def test_watts_over_time_are_a_driver_s_own_of_gpus_and_a_counter_s_growth_of_pr
     result = build_powered_run(
         CARD,
         PACKAGE,
-        placement=build_placement(devices=("gpu:0",)),
-        settings=build_settings(gpu_addresses=("0000:01:00.0", GPU)),
+        placement=build_placement(devices=("gpu:1",)),
+        settings=build_settings(gpu_addresses=(GPU,)),
         machine_states=states,
     )
     gpu, package = watts_curves(result)

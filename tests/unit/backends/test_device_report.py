@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from builders import build_environment, build_placement, build_recipe
 from tfbench.backends.tensorflow import device_report
-from tfbench.errors import DeviceError
+from tfbench.errors import DeviceError, Notice
 from tfbench.machine import devices, frameworks
-from tfbench.machine.devices import DeviceFacts, explain_missing_gpu, parse_report, read_system
+from tfbench.machine.devices import DeviceFacts, GpuFacts, explain_missing_gpu, parse_report, read_system
 from tfbench.machine.frameworks import Framework
 from tfbench.records.machine import Gpu
 from tfbench.schema import to_plain
+from tfbench.worker.benchmark import with_unused_gpu
 
 VERSION_LINE = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.3.0\n"
@@ -35,39 +37,70 @@ def build_facts(**fields: Any) -> DeviceFacts:
     )
 
 
+def explain(**fields: Any) -> str | None:
+    facts = build_facts(**fields)
+    return explain_missing_gpu(facts, facts.framework, ())
+
+
 @pytest.mark.parametrize(
     ("fields", "reason", "remedy"),
     [
-        ({"driver": None, "device_nodes": ()}, "NVIDIA's driver is not loaded", "Install it"),
+        ({"driver": None, "device_nodes": ()}, "NVIDIA's driver is not loaded", "Install the driver"),
         ({"device_nodes": ()}, "/dev/nvidia0 does not exist", "--gpus all"),
         ({"cuda_visible_devices": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides it", "Unset it"),
         ({"cuda_visible_devices": ""}, "CUDA_VISIBLE_DEVICES='' hides it", "Unset it"),
         ({"cuda_visible_devices": "1"}, "CUDA_VISIBLE_DEVICES='1' hides it", "Unset it"),
-        ({"built_with_cuda": False}, "(2.21.0) was built without CUDA", 'pip install "tfbench[cuda]"'),
-        ({}, "cannot load its CUDA libraries", 'pip install "tfbench[cuda]"'),
-        ({"cuda_visible_devices": "0"}, "cannot load its CUDA libraries", 'pip install "tfbench[cuda]"'),
-        ({"log": ("Cannot dlopen some GPU libraries.",)}, "CUDA libraries", "says: Cannot dlopen some GPU libraries."),
+        ({"built_with_cuda": False}, "TensorFlow 2.21.0 is a build without CUDA", "pip uninstall tensorflow-cpu; pip "),
+        ({}, "cannot start CUDA 12.5.1 with driver 550.54.15", ': pip install "tfbench[cuda]"'),
+        ({"cuda_visible_devices": "0"}, "cannot start CUDA 12.5.1", 'pip install "tfbench[cuda]"'),
+        ({"log": ("Cannot dlopen some GPU libraries.",)}, "too new for the driver (Cannot dlopen some GPU", "[cuda]"),
     ],
 )
 def test_names_the_reason_and_the_remedy(fields: dict[str, Any], reason: str, remedy: str) -> None:
-    explanation = explain_missing_gpu(build_facts(**fields))
+    explanation = explain(**fields)
     assert explanation is not None
     assert "0000:01:00.0" in explanation
     assert reason in explanation
     assert remedy in explanation
 
 
+@pytest.mark.parametrize(
+    ("name", "cuda", "driver", "remedy"),
+    [
+        ("jax", None, "580.65", 'pip install "jax[cuda13]"'),
+        ("jax", "13", "550.54", 'pip install "jax[cuda12]"'),
+        ("torch", None, "580.65", "torch --index-url https://download.pytorch.org/whl/cu130"),
+        ("torch", "13.0", "550.54", "torch --index-url https://download.pytorch.org/whl/cu126"),
+    ],
+)
+def test_each_back_end_is_installed_for_a_cuda_that_the_driver_can_start(
+    name: str, cuda: str | None, driver: str, remedy: str
+) -> None:
+    explanation = explain_missing_gpu(build_facts(driver=driver), Framework(name=name, version="1.0", cuda=cuda), ())
+    assert explanation is not None and explanation.endswith(remedy)
+
+
 def test_a_gpu_that_is_passed_into_a_container_without_its_pci_bus_is_in_the_machine() -> None:
-    explanation = explain_missing_gpu(build_facts(pci_gpus=()))
+    explanation = explain(pci_gpus=())
     assert explanation is not None and "/dev/nvidia0" in explanation
 
 
+def test_a_gpu_that_the_driver_alone_names_is_in_the_machine() -> None:
+    known = (Gpu(name="H100", driver="580.65", uuid="GPU-5f"),)
+    bare = {"pci_gpus": (), "device_nodes": (), "driver": None}
+    facts = build_facts(**bare, cuda_visible_devices="GPU-99")
+    explanation = explain_missing_gpu(facts, facts.framework, known)
+    assert explanation is not None and "H100" in explanation and "CUDA_VISIBLE_DEVICES='GPU-99' hides it" in explanation
+    explanation = explain_missing_gpu(build_facts(**bare, cuda_visible_devices="GPU-5"), facts.framework, known)
+    assert explanation is not None and "with driver 580.65" in explanation
+
+
 def test_says_nothing_of_a_gpu_that_is_seen() -> None:
-    assert explain_missing_gpu(build_facts(gpus=(Gpu(name="Titan X"),))) is None
+    assert explain(gpus=(Gpu(name="Titan X"),)) is None
 
 
 def test_says_nothing_of_a_machine_without_gpu() -> None:
-    assert explain_missing_gpu(build_facts(pci_gpus=(), device_nodes=(), driver=None)) is None
+    assert explain(pci_gpus=(), device_nodes=(), driver=None) is None
 
 
 def write_pci_device(root: Path, address: str, vendor: str, device_class: str) -> None:
@@ -149,6 +182,10 @@ def test_tensorflow_is_asked_for_gpus_only_where_there_may_be_one(
     assert (devices.count_gpus(root=tmp_path), asked) == (0, [])
     (tmp_path / "dev" / node).touch()
     assert (devices.count_gpus(root=tmp_path), asked) == (3, [None])
+    if node == "nvidia0":
+        monkeypatch.setattr(devices, "ask_devices", lambda: build_facts(gpus=()))
+        with pytest.warns(Notice, match=r"an NVIDIA GPU is in this machine \(/dev/nvidia0\) and is not used"):
+            assert devices.count_gpus(root=tmp_path) == 0
 
 
 def test_a_child_that_crashed_is_an_error_with_its_last_words() -> None:
@@ -178,3 +215,17 @@ def test_another_back_end_is_asked_for_the_gpus_that_it_sees(tmp_path: Path, mon
     monkeypatch.setattr(frameworks, "is_installed", lambda backend: False)
     with pytest.raises(DeviceError, match=r'JAX is not installed\. pip install "tfbench\[jax\]"\.$'):
         devices.count_gpus("jax", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("named", "used", "is_told"), [((), "cpu:0", True), (("cpu:0",), "cpu:0", False), ((), "gpu:0", False)]
+)
+def test_a_run_on_the_processor_that_was_not_asked_for_says_why(
+    named: tuple[str, ...], used: str, is_told: bool
+) -> None:
+    recipe = build_recipe(distribution={"devices": named}, training={"backend": "jax"})
+    placement = build_placement(devices=(used,))
+    found = with_unused_gpu(
+        placement, recipe, GpuFacts(device_nodes=("/dev/nvidia0",)), build_environment(jax="1.0", gpus=())
+    )
+    assert ("NVIDIA's driver is not loaded" in found.unused_gpu) == is_told

@@ -24,6 +24,7 @@ from tfbench.datasets.sources.splits import RecordSplit, Splits
 from tfbench.datasets.sources.synthetic import generate_splits
 from tfbench.errors import DatasetError, DeviceError, MeasurementError, RecipeError
 from tfbench.machine import gpus
+from tfbench.machine.energy import addresses_in_use
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import DistributionConfig, MeasurementConfig, Recipe
@@ -337,6 +338,30 @@ def test_a_run_without_memory_is_out_of_memory_also_where_that_made_something_el
         worker._record_failure(journal, "failed", error, 1, with_traceback=True)
     (record,) = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
     assert (record["error"]["type"], record["error"]["message"]) == ("out of memory", text)
+
+
+@pytest.mark.parametrize("text", [None, "2,0,3", "GPU-c,GPU-a,GPU-d"])
+def test_the_address_of_a_gpu_is_that_of_the_one_that_is_left_visible(
+    monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    backend, recipe = backends.current(), load()
+    known = tuple(Gpu(name="H100", uuid=f"GPU-{name}", bus_id=f"0000:{name}0:00.0") for name in "abcd")
+    for variable, value in (("CUDA_VISIBLE_DEVICES", text or ""), ("JAX_PLATFORMS", "")):
+        monkeypatch.setenv(variable, value)
+    if text is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setattr(gpus, "read_gpus", lambda: known)
+    for part in (backend.placement, backend.settings):
+        monkeypatch.setattr(part, "list_gpus", lambda: ("H100",))
+    first_steps.set_up(recipe)
+    model = build_compiled_model(recipe.model, recipe.training, first_steps.describe(recipe))
+    backend.placement.require_possible(DistributionConfig(devices=("gpu:1",)), recipe.training)
+    shown = gpus.choose_visible(known, os.environ["CUDA_VISIBLE_DEVICES"])
+    monkeypatch.setattr(gpus, "list_cuda_addresses", lambda: tuple(gpu.bus_id for gpu in shown))
+    placed = resolve(recipe, "gpu:1")
+    addresses = backend.settings.read_settings(model, recipe.training).gpu_addresses
+    expected = "0000:b0:00.0" if text is None else "0000:a0:00.0"
+    assert addresses_in_use(placed.placement.devices, addresses) == {"gpu:1": expected}
 
 
 @pytest.mark.skipif(NAME != "jax", reason="of JAX's devices")

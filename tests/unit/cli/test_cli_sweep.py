@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from searches import KEY, PlantedRuns
 from tfbench.analysis.comparison.brief import make_brief
+from tfbench.errors import Notice
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
@@ -292,3 +294,18 @@ def test_what_cannot_be_is_refused_before_anything_runs(
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
     assert list(in_tmp_path.iterdir()) == []
+
+
+def test_a_gpu_that_no_arm_is_planned_for_is_told_of_first_and_on_stderr(
+    tfbench: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(backend: str) -> int:
+        warnings.warn("a GPU is not used: no driver.", Notice, stacklevel=2)
+        return 0
+
+    monkeypatch.setattr(making, "count_gpus", count)
+    for options in ((), ("--format", "json")):
+        done = tfbench("sweep", "--quick", "--dry-run", *options)
+        assert done.exit_code == 0
+        assert (done.stdout + done.stderr).count("not used") == 1
+        assert done.stderr.startswith("Warning: a GPU is not used: no driver.\n")

@@ -122,10 +122,12 @@ def test_a_counter_that_vanishes_is_missing_from_the_reading(tree: RaplTree) -> 
 
 def test_gpus_in_use_are_found_by_their_addresses_whatever_is_visible() -> None:
     # As CUDA_VISIBLE_DEVICES=1,0 shows them.
-    assert addresses_in_use(["gpu:0", "gpu:1"], [SECOND, FIRST]) == (SECOND, FIRST)
-    assert addresses_in_use(["gpu:1"], [SECOND, FIRST]) == (FIRST,)
-    assert addresses_in_use(["cpu:0", "cpu:1"], [SECOND]) == ()
-    assert addresses_in_use(["gpu:0"], []) == ("",)
+    assert addresses_in_use(["gpu:0", "gpu:1"], [SECOND, FIRST]) == {"gpu:0": SECOND, "gpu:1": FIRST}
+    # The others are hidden from a process.
+    assert addresses_in_use(["gpu:1"], [FIRST]) == {"gpu:1": FIRST}
+    assert addresses_in_use(["gpu:1", "gpu:3"], [SECOND, FIRST]) == {"gpu:1": SECOND, "gpu:3": FIRST}
+    assert addresses_in_use(["cpu:0", "cpu:1"], []) == {}
+    assert addresses_in_use(["gpu:0"], []) == {"gpu:0": ""}
 
 
 def test_only_the_gpus_in_use_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tfbench.machine import gpus
+from tfbench.machine.energy import addresses_in_use
 from tfbench.records.machine import Gpu
 
 
@@ -123,6 +124,9 @@ def test_each_gpu_is_the_one_with_its_address_whatever_the_order_that_cuda_count
     assert driver.open == 0
     # Of a run on gpu:0 and gpu:2.
     assert gpus.find_addresses(["/physical_device:GPU:0", "/physical_device:GPU:2"]) == ("0001:86:00.0", "0000:3b:00.0")
+    # Of a run on gpu:1, from which TensorFlow hides the others: CUDA, and so the number, does not know.
+    (address,) = gpus.find_addresses(["/physical_device:GPU:1"])
+    assert addresses_in_use(["gpu:1"], [address]) == {"gpu:1": "0000:5e:00.0"}
     matched = gpus.match_gpus(["H100", "H100", "Quadro P400"])
     assert [gpu.clock_mhz for gpu in matched] == [1755, 1980, 1252]
 

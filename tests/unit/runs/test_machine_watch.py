@@ -25,10 +25,10 @@ TRAINED: Record = {"kind": "trained", "time": 3.0}
 
 
 def ready(**placement: Any) -> Record:
-    """Returns the record that says where a run is placed: on the second of the GPUs that it sees."""
+    """Returns the record that says where a run is placed: on the second GPU, from which the others are hidden."""
     result = build_result(
         placement=build_placement(**{"devices": ("gpu:1",)} | placement),
-        settings=build_settings(gpu_addresses=("0000:3b:00.0", GPU)),
+        settings=build_settings(gpu_addresses=(GPU,)),
     )
     names = ("placement", "settings", "environment", "dataset", "model")
     fields = plain_fields(**{name: getattr(result, name) for name in names})

@@ -105,6 +105,8 @@ def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     quiet = build_profile_run(build_profile_request(recipe=recipe))
     assert summary_of(quiet).cautions == ()
     assert find_early_cautions(quiet) == ()
+    missing = build_profile_run(placement=build_placement(unused_gpu="no driver"))
+    assert find_early_cautions(missing) == summary_of(missing).cautions == ("no driver",)
     busy = build_profile_run(
         usage=build_usage(busy_cpu_seconds=28.0, stolen_cpu_seconds=8.0),
         placement=build_placement(notes=("no GPU found",)),

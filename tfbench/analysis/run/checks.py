@@ -31,7 +31,16 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
     if result.request.profile:  # nothing is trained, so that what is said of a training holds for none of it
         notes = result.placement.notes if result.placement else ()
         return tuple(
-            dict.fromkeys((*_check_journal(result), *check_machine(result), *check_gpus(result), *notes, *result.notes))
+            dict.fromkeys(
+                (
+                    *find_early_cautions(result),
+                    *_check_journal(result),
+                    *check_machine(result),
+                    *check_gpus(result),
+                    *notes,
+                    *result.notes,
+                )
+            )
         )
     if warmup_steps is None:
         warmup_steps = result.request.recipe.measurement.warmup_steps
@@ -80,7 +89,8 @@ def find_speed_cautions(result: RunResult, *, warmup_steps: int | None = None) -
 
 def find_early_cautions(result: RunResult) -> tuple[str, ...]:
     """Returns the cautions that a user should see before waiting for a run whose devices are known."""
-    return () if result.request.profile else tuple(_check_purpose(result))
+    unused = (result.placement.unused_gpu,) if result.placement and result.placement.unused_gpu else ()
+    return unused if result.request.profile else (*unused, *_check_purpose(result))
 
 
 def find_requested_cautions(result: RunResult) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import itertools
 import math
 
 from tfbench.analysis.run.energy import count_up
+from tfbench.machine.energy import addresses_in_use
 from tfbench.records.energy import Part
 from tfbench.records.run import RunResult
 
@@ -61,5 +62,7 @@ def epoch_ends(result: RunResult) -> list[float]:
 def gpu_names(result: RunResult) -> dict[str, str]:
     """Returns what the run calls the GPUs that were looked at, "gpu:0", by their addresses on the bus."""
     visible = result.settings.gpu_addresses if result.settings else ()
+    in_use = addresses_in_use(result.placement.devices if result.placement else (), visible)
+    names = {address: name for name, address in in_use.items()}
     seen = dict.fromkeys(name for state in result.machine_states for name in state.gpus)
-    return {name: f"gpu:{visible.index(name)}" if name in visible else name for name in seen}
+    return {address: names.get(address, address) for address in seen}

@@ -109,11 +109,11 @@ def leave() -> None:
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Returns what hardware the GPUs are that JAX sees."""
+    """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
     import jax
 
     try:
-        return tuple(str(device.device_kind) for device in jax.devices("gpu"))
+        return tuple(str(device.device_kind) for device in jax.local_devices(backend="gpu"))
     except RuntimeError:  # there are none, or they cannot be started
         return ()
 

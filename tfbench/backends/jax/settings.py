@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from tfbench.backends.jax.placement import list_gpus
 from tfbench.machine import gpus
 from tfbench.recipe.sections import TrainingConfig
 from tfbench.records.run import EffectiveSettings
@@ -36,7 +37,7 @@ def read_settings(model: Any, training: TrainingConfig) -> EffectiveSettings:
     import jax
     import keras
 
-    visible = tuple(f"GPU:{device.id}" for device in jax.devices() if device.platform in ("gpu", "cuda"))
+    visible = tuple(f"GPU:{index}" for index, _ in enumerate(list_gpus()))
     return EffectiveSettings(
         backend=keras.backend.backend(),
         compiler="xla" if model.jit_compile and not jax.config.jax_disable_jit else "eager",
