@@ -151,6 +151,11 @@ class ResumePoint:
     snapshot: str  # file
     epochs: tuple[EpochRecord, ...]
 
+    @property
+    def num_steps(self) -> int:
+        """Steps that it is after: more than whole epochs have, where executions of several steps do not divide them."""
+        return sum(epoch.num_steps for epoch in self.epochs)
+
 
 @schema
 class RunRequest:

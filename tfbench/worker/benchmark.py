@@ -221,7 +221,7 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
             prepared.splits,
             global_batch_size=training.global_batch_size,
             seed=training.seed,
-            first_step=len(request.resume.epochs) * prepared.steps_per_epoch if request.resume else 0,
+            first_step=request.resume.num_steps if request.resume else 0,
             part=request.part,
         )
 
