@@ -59,6 +59,7 @@ _CHANGED_BY = {
     **dict.fromkeys(("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")),
     **dict(zip(DIGESTS, (("model.name", "model.file"), ("dataset.name",)), strict=True)),
 }
+BUILT = tuple(_CHANGED_BY)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
