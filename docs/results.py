@@ -63,8 +63,10 @@ def pack(store_root: Path, folder: Path) -> None:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     compared = api.compare(sweep=sweep_id, store=store_root)
-    plot = plot_comparison(compared.comparison)[_PLOT]
-    (folder / f"{plan.recipe_name}.png").write_bytes(to_png(plot.figure))
+    picture, plot = folder / f"{plan.recipe_name}.png", plot_comparison(compared.comparison).get(_PLOT)
+    picture.unlink(missing_ok=True)
+    if plot:  # of one size there is no line to draw
+        picture.write_bytes(to_png(plot.figure))
 
 
 def _without_places(line: bytes, data_dir: str | None) -> bytes:
@@ -87,7 +89,8 @@ def _page(folder: Path) -> Iterator[str]:
         yield from ("", f"## {name}", "", "<!-- not run: takes minutes -->", "```sh", _command(sweep.plan), "```", "")
         yield from (f"- {markdown_text(text)}" for text in sweep.verdict if text not in common)
         yield from ("", *table_markdown(sweep.comparison), "")
-        yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
+        if (folder / f"{name}.png").exists():
+            yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
         cautions = merge_cautions([run.speed_cautions for run in sweep.comparison.runs])
         yield from (f"- Caution {markdown_text(text)}" for text in cautions)
         yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")

@@ -22,6 +22,8 @@ class ExitCode(enum.IntEnum):
     """`tfbench check` found a regression."""
     INTERRUPTED = 130
     """Interrupted, by Ctrl-C, SIGTERM or SIGHUP."""
+    PIPE_CLOSED = 141
+    """The reader of the output has gone, as `head` does."""
 
 
 class TfbenchError(Exception):

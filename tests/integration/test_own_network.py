@@ -134,7 +134,8 @@ def test_own_network_and_own_data_are_measured(runs: dict[str, tuple[Path, Finis
     assert result.dataset.source.startswith(f"code of {folder}/mine/data.py (SHA-256 ")
     assert len(result.epochs) == 2
     (note,) = [note for note in result.notes if "code of" in note]
-    assert note.startswith(f"the network is code of {folder}/mine/nets.py (SHA-256 ")
+    assert note.startswith(f"the network is code of {folder}/mine/nets.py (SHA-256 {result.model.digest})")
+    assert result.dataset.source.endswith(f"(SHA-256 {result.dataset.digest})")
     assert note in document["cautions"]
 
 

@@ -13,8 +13,8 @@ from runs import Command, Finished, journal_of, of_kind, run, tracked_runs, wait
 
 pytestmark = pytest.mark.slow
 
-# Dropout, Adam's moments, statistics that differ from replica to replica, and a batch that does not divide the samples:
-# all that a snapshot must know of.
+# Dropout, Adam's moments, statistics that differ from replica to replica, a batch that does not divide the samples, and
+# executions of several steps that do not divide the epoch: all that a snapshot must know of.
 RECIPE = """
 [recipe]
 title = "Test"
@@ -34,6 +34,7 @@ data = "synthetic"
 [training]
 global_batch_size = 7000
 epochs = 4
+steps_per_execution = 2
 deterministic = true
 optimizer = { name = "adam", learning_rate = 0.001 }
 [measurement]

@@ -38,12 +38,21 @@ class _Commands(click.Group):
         command = importlib.import_module(f"{__name__}.{module_name}").command
         return command if isinstance(command, click.Command) else None
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:  # Click would end with 1, as if a run had failed
+            if not _is_of_echo(error):
+                raise
+            _close_stdout()
+            return ExitCode.PIPE_CLOSED
+
 
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 3 a regression was found, "
-    "130 interrupted, by Ctrl-C, SIGTERM or SIGHUP.",
+    "130 interrupted, by Ctrl-C, SIGTERM or SIGHUP, 141 the reader of the output has gone.",
 )
 @click.version_option(__version__, prog_name="tfbench")
 def cli() -> None:
@@ -80,7 +89,7 @@ def main() -> None:
         _echo_as_json(type(error).__name__, str(error))
         click.echo(_fit(_shorten(f"Error: {error}")), err=True)
         exit_code = error.exit_code
-    except OSError as error:  # Click itself ends in silence where the reader of a pipe has gone
+    except OSError as error:
         exit_code = _explain(error)
     sys.exit(exit_code if isinstance(exit_code, int) else ExitCode.DONE)
 

@@ -98,6 +98,8 @@ def echo_json(document: Any, stored: str) -> None:
     """
     try:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise OutputError(f"stdout cannot be written: {error.strerror}. {stored}.") from error
 

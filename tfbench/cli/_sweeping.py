@@ -3,6 +3,8 @@
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+import click
+
 from tfbench.cli._output import echo_json, echo_lines, exit_code, terminal_width, text_width
 from tfbench.cli._runs import open_maker, warn_of_missing_view
 from tfbench.cli._settings import read_machines
@@ -41,7 +43,8 @@ def make_sweep(
         before: Where earlier runs of it are tracked, which holds unless the command says otherwise.
     """
     from tfbench.errors import ExitCode
-    from tfbench.records.sweep import list_cells
+    from tfbench.records.sweep import estimate_seconds, list_cells
+    from tfbench.report.formats import format_time
     from tfbench.report.sweep.console import open_sweep_console
     from tfbench.report.sweep.sweep import plan_lines
     from tfbench.store.briefs import typical_start_seconds
@@ -55,9 +58,14 @@ def make_sweep(
     is_tracked = maker.tracker is not None
     console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
     made = making.make_sweep(plan, opened, maker, console)
+    has_made_none = len(made.end.results) == num_made and made.end.num_left > 0
+    if not made.end.results and not made.end.was_interrupted and not measuring.as_json:
+        needed = format_time(estimate_seconds(plan, 1, start_seconds=start_seconds), 3)
+        click.echo(f"Nothing was measured: a run takes about {needed}. Give a longer --time-budget.", err=True)
+        return ExitCode.RUN_FAILED
     warn_of_missing_view(made.view_problem)
     show_swept(made, maker, measuring)
-    return exit_code(has_failed=made.end.num_failed > 0, was_interrupted=made.end.was_interrupted)
+    return exit_code(has_failed=made.end.num_failed > 0 or has_made_none, was_interrupted=made.end.was_interrupted)
 
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:

@@ -43,9 +43,13 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     tfbench compare 3f2a 91bc 07de
     tfbench compare --all --recipe mnist_mlp --format csv > runs.csv
     """
+    show_selected(open_store(store_root), Selection(**selection), output_format)
+
+
+def show_selected(store: "Store", selected: Selection, output_format: str) -> None:
+    """Shows the chosen runs side by side, in one of the formats of `compare`."""
     from tfbench.report.comparison.comparison import comparison_csv, comparison_json
 
-    store, selected = open_store(store_root), Selection(**selection)
     compared = read_comparison(store, selected)
     comparison = compared.comparison
     if output_format == "json":

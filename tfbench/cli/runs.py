@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfbench.cli._comparison import Selection
 from tfbench.cli._completion import complete_run
 from tfbench.cli._options import format_option
 from tfbench.cli._output import echo_json, echo_lines, text_width
 from tfbench.cli._runs import show_run
 from tfbench.cli._store import open_store, store_option
+from tfbench.cli.compare import show_selected
 from tfbench.errors import UnknownNameError
 from tfbench.records.history import STATUSES
 
 if TYPE_CHECKING:
-    from tfbench.store.store import Store
+    from tfbench.store.store import RunHead, Store
 
 _LIMIT = 20
 
@@ -78,8 +80,14 @@ def _show(store: "Store", token: str, output_format: str) -> None:
 
     try:
         found = read_stored(store, token)
-    except UnknownNameError as error:
-        raise UnknownNameError(_name_series(store, token) or str(error)) from error
+    except UnknownNameError:
+        members = _find_members(store, token)
+        if members is None:
+            raise
+        show_selected(store, Selection((token,), None, False, None, None, False), output_format)
+        if members and output_format == "text":
+            echo_lines(["", "Its runs:", *(f"  {head.run_id}  {head.name}" for head in members)])
+        return
     if output_format == "json":
         echo_json(to_json(found.result, found.summary, found.tracked), "The run is still in the store")
         return
@@ -90,16 +98,13 @@ def _show(store: "Store", token: str, output_format: str) -> None:
         show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server))
 
 
-def _name_series(store: "Store", token: str) -> str:
-    """Says which series or sweep is meant by an id, and how its runs are shown; "" if not just one is."""
+def _find_members(store: "Store", token: str) -> "list[RunHead] | None":
+    """Returns the runs of the series that an id means, none of them for a sweep; None: it does not mean just one."""
     from tfbench.store.sweep_log import list_sweeps
 
     heads = store.heads()
     members = [head for head in heads if head.group.startswith(token)]
     sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id.startswith(token)]
     if len({*sweeps, *(head.group for head in members)}) != 1 or any(head.run_id.startswith(token) for head in heads):
-        return ""
-    if sweeps:
-        return f"'{token}' is a sweep. `{store.command('compare', '--sweep', sweeps[0])}` shows its runs."
-    ids = "".join(f"\n  {head.run_id}  {head.name}" for head in reversed(members))
-    return f"'{token}' is a series of runs. Name one of them:{ids}"
+        return None
+    return [] if sweeps else members[::-1]

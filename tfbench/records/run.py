@@ -74,6 +74,7 @@ class DatasetSummary:
     train_samples: int
     validation_samples: int
     cache: str = ""  # of decoded arrays: "read", "written", "not written: why"; "": not used
+    digest: str = ""  # of the file of own code that it is from
 
 
 @schema
@@ -88,6 +89,7 @@ class ModelSummary:
     # Of the product that most of the work is in, for one sample: rows, what both factors have in common, columns.
     main_product: tuple[int, ...] = ()
     uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
+    digest: str = ""  # of the file of own code, or the .keras file, that it is from
 
 
 @schema
@@ -148,6 +150,11 @@ class ResumePoint:
     run_id: Id
     snapshot: str  # file
     epochs: tuple[EpochRecord, ...]
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that it is after: more than whole epochs have, where executions of several steps do not divide them."""
+        return sum(epoch.num_steps for epoch in self.epochs)
 
 
 @schema

@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 
+from tfbench.analysis.comparison.equality import BUILT, find_unequal
 from tfbench.analysis.comparison.intervals import Interval, log_interval
 from tfbench.analysis.comparison.spread import RepeatsSummary, find_spreads
-from tfbench.errors import RecipeError
+from tfbench.errors import ComparisonError, RecipeError
 from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest
 from tfbench.runs.requests import new_id, series_request
@@ -48,6 +49,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
 
     Raises:
         RecipeError: The seeds of the later runs would be too large.
+        ComparisonError: The network changed between two runs, which are both stored.
         TfbenchError: The first run was refused.
     """
     group = new_id()
@@ -59,6 +61,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
         )
 
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
+        _require_alike(done)
         if _is_enough(done, plan):
             return None
         return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(done, plan)
@@ -78,6 +81,16 @@ def _nth_request(request: RunRequest, group: str, number: int, *, varies_seed: b
             overrides=tuple(dict.fromkeys((*request.overrides, "training.seed"))),
         )
     return series_request(request, suffix=f"r{number}", tags=tags)
+
+
+def _require_alike(done: Sequence[SeriesRun]) -> None:
+    results = [run.outcome.result for run in done if run.outcome and run.is_finished]
+    differences = find_unequal(results[0], results[-1]) if results else ()
+    if names := [one.name for one in differences if one.name in BUILT]:
+        raise ComparisonError(
+            f"the network or its data changed while it was repeated: {', '.join(names)}. Begin anew; the runs are "
+            "stored, and `tfbench runs` lists them."
+        )
 
 
 def _is_enough(done: Sequence[SeriesRun], plan: RepeatPlan) -> bool:

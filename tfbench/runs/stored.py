@@ -16,7 +16,7 @@ from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Run:
     """A run that was measured, whole or in part: what was read, what was made of it, and where it is."""
 
@@ -24,6 +24,9 @@ class Run:
     summary: Summary
     tracked: TrackedRun | None  # where it stands in MLflow; None: it does not
     journal: Path
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.run_id[:12]} of {self.result.request.recipe.name}: {self.status}>"
 
     @property
     def run_id(self) -> str:

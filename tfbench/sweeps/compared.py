@@ -1,6 +1,7 @@
 """What comes of a comparison, and of a sweep: runs side by side, and what that shows."""
 
 import dataclasses
+import html
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,11 +9,12 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import SweepPlan
-from tfbench.report.comparison.comparison import comparison_rows
+from tfbench.report.comparison.comparison import comparison_rows, table_cells
 from tfbench.sweeps.sweep import SweepEnd
+from tfbench.wording import count
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class ComparedRuns:
     """Runs side by side, and what that shows in plain sentences, the most important first."""
 
@@ -32,8 +34,21 @@ class ComparedRuns:
         """Returns a plain row for each setting and arm: speeds and speed-ups with their intervals, 95 %."""
         return comparison_rows(self.comparison)
 
+    def __repr__(self) -> str:
+        of = ", ".join(self.comparison.recipes)
+        arms = ", ".join(map(repr, self.comparison.arms))
+        return f"<{type(self).__name__} of {of}: {count(len(self.comparison.runs), 'run')} of {arms}>"
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+    def _repr_html_(self) -> str:
+        """Returns the table and the verdict, for notebooks."""
+        header, rows = table_cells(self.comparison)
+        head = "".join(f"<th>{html.escape(text)}</th>" for text in header)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows)
+        verdict = "".join(f"<li>{html.escape(text)}</li>" for text in self.verdict)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{verdict}</ul>"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Swept(ComparedRuns):
     """A sweep that was made, or stopped on the way: its runs side by side."""
 

@@ -1,18 +1,13 @@
 """From a sweep's record, or any runs of a store, to a comparison."""
 
-import contextlib
 import dataclasses
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloor, compare
-from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, flatten
+from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
-from tfbench.errors import TfbenchError
-from tfbench.recipe import files
-from tfbench.recipe import tables as recipe_tables
+from tfbench.analysis.comparison.references import find_own_settings
 from tfbench.records.sweep import CellResult, SweepPlan, list_cells, list_settings
 from tfbench.schema import build
 from tfbench.store.briefs import Briefs, read_briefs
@@ -62,7 +57,7 @@ def compare_sweep(
         failures=failures.values(),
         compared=list_compared(plan),
     )
-    return dataclasses.replace(comparison, own_settings=_own_settings(briefs, plan), unreadable=unreadable)
+    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs, plan), unreadable=unreadable)
 
 
 def compare_stored(
@@ -85,7 +80,7 @@ def compare_stored(
     found, unreadable = _read_oldest_first(store) if run_ids is None else read_briefs(store, run_ids)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
     comparison = compare(briefs, floors_of(store), baseline=baseline, allows_unequal=allows_unequal)
-    return dataclasses.replace(comparison, own_settings=_own_settings(briefs, None), unreadable=unreadable)
+    return dataclasses.replace(comparison, own_settings=find_own_settings(briefs), unreadable=unreadable)
 
 
 def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_unequal: bool = False) -> list[Comparison]:
@@ -101,7 +96,7 @@ def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_une
     for recipe in dict.fromkeys(brief.recipe for brief in briefs):
         own = [brief for brief in briefs if brief.recipe == recipe]
         comparison = compare(own, find_floor, baseline=baseline, allows_unequal=allows_unequal)
-        comparisons.append(dataclasses.replace(comparison, own_settings=_own_settings(own, None)))
+        comparisons.append(dataclasses.replace(comparison, own_settings=find_own_settings(own)))
     return comparisons
 
 
@@ -134,25 +129,3 @@ def list_compared(plan: SweepPlan) -> tuple[str, ...]:
         *machines,
         *(key if key.startswith(("model.", "dataset.")) else key.partition(".")[2] for key in keys),
     )
-
-
-def _own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None) -> dict[str, Any] | None:
-    """Returns the values that the recipe of runs has of its own, under dotted keys, as far as they are known.
-
-    Those of a shipped recipe stand in its file, if it is the one that the runs' published figures are from; those of
-    another in the plan of a sweep, but for what the command line set.
-    """
-    if len({brief.recipe for brief in briefs}) != 1:
-        return None
-    with contextlib.suppress(TfbenchError):
-        shipped = files.load_recipe(files.shipped_folder() / f"{briefs[0].recipe}.toml")
-        tables = json.loads(json.dumps(recipe_tables.to_tables(shipped)))  # as they come back from a journal
-        if tables["reference"] == briefs[0].references:
-            return _flatten_settings(tables)
-    if plan is None:
-        return None
-    return {key: value for key, value in _flatten_settings(plan.tables).items() if key not in plan.overrides}
-
-
-def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
-    return flatten({name: tables.get(name, {}) for name in recipe_tables.VARIABLE_SECTIONS})

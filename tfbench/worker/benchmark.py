@@ -175,7 +175,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         splits=splits,
         model=model,
         resolved=resolved,
-        summary=_summarize_model(model),
+        summary=_summarize_model(model, user_code.find_digest(recipe.model)),
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
         shares_machine=count_other_workers(request.run_id) > 0,
         memory_before_model=memory_before_model,
@@ -239,7 +239,7 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
             prepared.splits,
             global_batch_size=training.global_batch_size,
             seed=training.seed,
-            first_step=len(request.resume.epochs) * prepared.steps_per_epoch if request.resume else 0,
+            first_step=request.resume.num_steps if request.resume else 0,
             part=request.part,
         )
 
@@ -304,10 +304,11 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
         train_samples=splits.train.num_samples,
         validation_samples=splits.validation.num_samples,
         cache=splits.cache,
+        digest=user_code.find_digest(config),
     )
 
 
-def _summarize_model(model: Any) -> ModelSummary:
+def _summarize_model(model: Any, digest: str) -> ModelSummary:
     from tfbench.models.structure import flops
 
     counted = flops.count_model(model)
@@ -319,4 +320,5 @@ def _summarize_model(model: Any) -> ModelSummary:
         training_flops_per_sample=counted.training,
         main_product=flops.find_main_product(model) or (),
         uncounted_layers=counted.unknown,
+        digest=digest,
     )

@@ -87,7 +87,7 @@ def train(
             on_note=lambda text: journal.append("note", text=text),
         )
         with ledger.entry("data"):
-            first_step = len(done) * steps_per_epoch
+            first_step = request.resume.num_steps if request.resume else 0
             if is_resident:
                 batches = backend.resident.build_resident_training(
                     model, splits, training, resolved, steps_per_epoch=steps_per_epoch, first_step=first_step

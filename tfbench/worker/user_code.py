@@ -72,6 +72,15 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     return splits
 
 
+def find_digest(config: ModelConfig | DatasetConfig) -> str:
+    """Returns the digest of the file that a network or data already made is from; "" of tfbench's own."""
+    file = config.options.get("file") if config.name == "keras_file" else None
+    if registry.is_code(config.name):
+        with contextlib.suppress(TypeError):  # an object that can be called, such as functools.partial
+            file = inspect.getsourcefile(inspect.unwrap(_import(config.name, config.name, allows_code=True)))
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12] if file else ""
+
+
 def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
     if not allows_code:
         raise RecipeError(f"{where} {registry.CODE_NOT_ALLOWED}")

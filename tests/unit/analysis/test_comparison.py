@@ -398,6 +398,19 @@ def test_the_verdict_tells_points_with_fewer_rounds_from_those_without_any() -> 
     assert "2 of 4 points were not measured in every round, 1 of them not at all." in verdict
 
 
+def test_a_row_with_a_speed_is_not_missing() -> None:
+    missing = [
+        Failure(setting={BATCH: size}, arm=DEFAULT, outcome="MISSING", reason="not measured") for size in (32, 64)
+    ]
+    settings = [{BATCH: 32}, {BATCH: 64}]
+    found = compare([build_brief(round_number=1)], no_floor, keys=[BATCH], settings=settings, failures=missing)
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
+    outcomes = [(bool(row["samples_per_second"]), row["outcome"]) for row in rows]
+    assert outcomes == [(True, "INCOMPLETE"), (False, "MISSING")]
+    entries = [row["entries"][0] for row in comparison_json(found, ())["rows"]]
+    assert [entry["outcome"] for entry in entries] == ["INCOMPLETE", "MISSING"]
+
+
 def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:
     old = build_brief(
         50.0, run_id="old", created=1.0, equals={"environment": {"hostname": "bench", "tensorflow": "2.20"}}

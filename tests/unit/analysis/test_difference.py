@@ -24,7 +24,7 @@ from tfbench.analysis.comparison.judging import Runs, judge, judge_results
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.machine import Environment, Gpu
-from tfbench.records.run import DatasetSummary, RunExit, RunResult, Summary
+from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary
 from tfbench.report.comparison.difference import describe_speed, difference_json, difference_lines
 from tfbench.schema import build, to_plain
 
@@ -150,6 +150,54 @@ def test_names_what_must_be_equal_in_the_recipe_and_is_not(section: str, key: st
 def test_a_set_that_was_found_with_fewer_samples_is_another_set() -> None:
     data = DatasetSummary(name="mnist", source="x", synthetic=False, train_samples=320, validation_samples=100)
     assert [entry.name for entry in find_unequal(*build_pair(dataset=data))] == ["dataset.train_samples"]
+
+
+def _built(**fields: Any) -> ModelSummary:
+    sizes = {"num_parameters": 1000, "num_trainable_parameters": 1000, "flops_per_sample": 2000, "digest": "a"}
+    return ModelSummary(**sizes | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "compared", "names"),
+    [
+        ({"num_parameters": 987_654}, "", ["num_parameters"]),
+        ({"num_trainable_parameters": 10}, "", ["num_trainable_parameters"]),
+        ({"flops_per_sample": 2_000_000}, "", ["flops_per_sample"]),
+        ({"digest": "b"}, "", ["model_digest"]),
+        ({"flops_per_sample": None}, "", []),  # counted in one run alone
+        ({"num_parameters": 10, "flops_per_sample": 20}, "model.hidden_units", []),  # sizes follow from settings,
+        ({"num_parameters": 10, "flops_per_sample": 20}, "dataset.classes", []),
+        ({"num_parameters": 10, "digest": "b"}, "model.hidden_units", ["model_digest"]),  # but not other code
+        ({"num_parameters": 10, "digest": "b"}, "model.name", []),
+        ({"num_parameters": 10, "digest": "b"}, "model", []),
+        ({"num_parameters": 10}, "precision", ["num_parameters"]),
+    ],
+)
+def test_what_was_built_must_be_equal_where_no_setting_changes_it(
+    fields: dict[str, Any], compared: str, names: list[str]
+) -> None:
+    pair = build_result(model=_built()), build_result(model=_built(**fields))
+    assert [entry.name for entry in find_unequal(*pair, compared=(compared,))] == names
+
+
+def test_sizes_are_not_named_beside_the_setting_that_changes_them() -> None:
+    other = recipe_with(model={"name": "mlp", "hidden_units": [8]})
+    pair = build_pair(recipe=other, model=_built(num_parameters=10, digest=""))
+    assert [entry.name for entry in find_unequal(*pair)] == ["model.hidden_units"]
+
+
+def test_between_back_ends_parameters_must_be_equal_but_not_flops() -> None:
+    model = _built(num_parameters=10, flops_per_sample=20)
+    pair = build_result(model=_built()), build_result(model=model, settings=build_settings(backend="jax"))
+    assert [entry.name for entry in find_unequal(*pair)] == ["num_parameters"]
+
+
+def test_own_code_of_data_must_be_equal() -> None:
+    data = build_result().dataset
+    assert data
+    pair = build_pair(dataset=dataclasses.replace(data, digest="b"))
+    assert [entry.name for entry in find_unequal(*pair)] == ["dataset_digest"]
+    assert find_unequal(*pair, compared=("dataset.name",)) == ()
 
 
 def test_a_run_from_before_priority_and_limits_were_recorded_is_like_others_of_its_kind_alone() -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe
+from builders import build_recipe, build_request, build_result
+from journals import write_journal
 from sweeps import TWO_ARMS, build_brief, build_plan, write_sweep
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.references import find_published_layers, match_references, published_epoch_seconds
+from tfbench.analysis.run.summary import summarize
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.sections import Reference
 from tfbench.recipe.tables import to_tables
@@ -25,6 +27,7 @@ from tfbench.report.comparison.references import (
     list_figures,
     reference_lines,
 )
+from tfbench.report.run.answer import answer_lines
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_stored, compare_sweep
@@ -58,7 +61,6 @@ def test_a_limited_run_is_compared_by_the_epoch_that_its_speed_makes() -> None:
     (match,) = match_references(compared(brief(60_000 / 11.2), keys=[BATCH]))
     (pair,) = match.pairs
     assert (pair.ours, pair.theirs, pair.ratio) == pytest.approx((11.2, 6.5933, 0.5887), rel=1e-4)
-    assert not pair.includes_validation
     assert describe_pair(pair) == (
         f"{DEFAULT}, global_batch_size=32 on Example CPU 3000: s an epoch: ours 11.2 without validation, theirs 6.59 "
         "-> 0.59 x their speed"
@@ -66,14 +68,27 @@ def test_a_limited_run_is_compared_by_the_epoch_that_its_speed_makes() -> None:
     assert describe_match(match) == "comparable in s an epoch, but for hardware and software"
 
 
-def test_a_whole_run_is_compared_with_its_validation_as_the_published_time_holds_it() -> None:
-    briefs = [brief(run_id=str(number), round_number=None) for number in range(3)]
-    for one, seconds in zip(briefs, (2.5, 5.5, 11.5), strict=True):
-        one.metrics.update(epoch_seconds=seconds, validation_seconds=0.5)
-    ((pair,),) = (match.pairs for match in match_references(compared(*briefs)))
-    assert pair.includes_validation
-    assert (pair.ours, pair.ratio) == pytest.approx((6.0, 6.5933 / 6), rel=1e-4)  # geometric mean of 3, 6 and 12
-    assert "ours 6, theirs 6.59 -> 1.10 x their speed" in describe_pair(pair)
+def test_runs_of_one_speed_have_one_ratio_however_many_epochs_they_trained() -> None:
+    # The time of one epoch holds the compilation, that of three does not.
+    limited, one, three = (brief(6000.0) for _ in range(3))
+    one.metrics.update(epoch_seconds=26.0, validation_seconds=3.0)
+    three.metrics.update(epoch_seconds=6.5, validation_seconds=0.1)
+    ratios = [match_references(compared(run))[0].pairs[0].ratio for run in (limited, one, three)]
+    assert ratios == [pytest.approx(6.5933 / 10)] * 3
+
+
+def test_a_run_alone_and_in_a_comparison_is_held_against_the_same_figures(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    own = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]})
+    other = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 128})
+    keys = (BATCH, "model.hidden_units")  # set on the command line: one run to what they are anyway
+    for recipe, says in ((own, "x the speed of"), (other, "not comparable: other batch size: 128")):
+        request = build_request(recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}")
+        result = build_result(request=request)
+        write_journal(store, result)
+        assert says in " ".join(answer_lines(result, summarize(result, warmup_steps=1), 200))
+        pairs = match_references(compare_stored(store, [request.run_id]))[0].pairs
+        assert bool(pairs) == (recipe is own)
 
 
 def test_samples_a_second_are_compared_as_they_are() -> None:

@@ -21,6 +21,7 @@ from tfbench.analysis.comparison.regression import (
 )
 from tfbench.errors import ComparisonError
 from tfbench.records.machine import Gpu
+from tfbench.records.run import ModelSummary
 from tfbench.report.comparison.regression import baseline_lines, check_lines, check_to_json, judgement_sentence
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
@@ -217,6 +218,19 @@ def test_runs_of_one_sample_must_be_alike() -> None:
         make_sample(runs, group="g")
     with pytest.raises(ComparisonError, match=r"run a+: its machine and its devices are not known"):
         make_sample([(build_result(placement=None), 100.0)], group="g")
+
+
+def test_other_code_may_be_checked_but_no_other_size_and_repeats_are_of_one_code() -> None:
+    def built(digest: str, parameters: int = 1000) -> ModelSummary:
+        return ModelSummary(num_parameters=parameters, num_trainable_parameters=1000, digest=digest)
+
+    then, now, larger = (build_sample(*BASE, model=model) for model in (built("a"), built("b"), built("b", 2000)))
+    assert find_unequal(then, now) == ()
+    assert [(one.name, one.a, one.b) for one in judge(then, now, (None, None)).changed] == [("model_digest", "a", "b")]
+    assert [one.name for one in find_unequal(then, larger)] == ["num_parameters"]
+    runs = [(build_result(model=built(digest)), 100.0) for digest in "ab"]
+    with pytest.raises(ComparisonError, match="differ in model_digest"):
+        make_sample(runs, group="g")
 
 
 def test_a_sample_has_a_speed_of_each_run() -> None:

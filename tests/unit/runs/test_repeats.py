@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import signal
 from collections.abc import Callable
@@ -9,8 +10,8 @@ import pytest
 from builders import build_recipe, build_request
 from fake_runs import FakeRuns, Fate
 from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.errors import DeviceError, InterruptedRunError, RecipeError, TrackingError
-from tfbench.records.run import RunRequest
+from tfbench.errors import ComparisonError, DeviceError, InterruptedRunError, RecipeError, TrackingError
+from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.report.run.repeats import repeats_lines, to_json
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
@@ -60,6 +61,19 @@ def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> N
     same = repeat(THREE, 100.0, val_accuracy=lambda number: 0.9)
     assert [spread.interval for spread in same.summary.spreads if spread.metric == "val_accuracy"] == [None]
     assert "val_accuracy has none: all runs train from the same seed. --vary-seed" in lines_of(same)
+
+
+def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
+    runs, digests = FakeRuns(100.0), iter("aab")
+
+    def execute(request: RunRequest, label: str) -> RunOutcome:
+        outcome = runs(request, label)
+        model = ModelSummary(num_parameters=1, num_trainable_parameters=1, digest=next(digests))
+        return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, model=model))
+
+    with pytest.raises(ComparisonError, match="changed while it was repeated: model_digest"):
+        repeat_run(build_request(), RepeatPlan(num=5, max_num=5), execute)
+    assert len(runs.requests) == 3
 
 
 def test_seeds_end_somewhere() -> None:

@@ -1,5 +1,6 @@
 """Runs of a store as Python callers read them: one as a whole, all of them as rows."""
 
+import html
 import signal
 import threading
 from pathlib import Path
@@ -23,6 +24,14 @@ def store(in_tmp_path: Path) -> Store:
     for index in (1, 0):
         write_journal(store, build_sized_result(index))
     return store
+
+
+def test_what_python_shows_of_runs_is_a_line_and_a_table(store: Store) -> None:
+    compared, run = tfbench.compare(), tfbench.read_run()
+    assert len(repr(compared)) < 200 and len(repr(run)) < 200
+    page = compared._repr_html_()
+    assert page.count("<tr>") == 1 + len(compared.comparison.rows)
+    assert all(html.escape(sentence) in page for sentence in compared.verdict)
 
 
 def test_runs_are_plain_rows_of_what_they_are_their_figures_and_their_settings(store: Store) -> None:

@@ -17,7 +17,7 @@ from tfbench.recipe.sections import DatasetConfig, ModelConfig
 from tfbench.records.journal import files_folder, read_request, request_fields
 from tfbench.records.run import RunResult
 from tfbench.runs.requests import new_request, resumed_request
-from tfbench.worker import benchmark, compiled_model
+from tfbench.worker import benchmark, compiled_model, user_code
 
 SPEC = DatasetSpec(
     input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
@@ -72,9 +72,23 @@ def test_a_network_is_built_by_the_users_function_with_the_other_keys_as_argumen
     assert notice.startswith(f"the network is code of {Path.cwd()}/nets.py (SHA-256 ")
 
 
+def test_networks_and_data_have_the_digest_of_the_file_that_they_are_from() -> None:
+    splits = load(returning("(np.zeros((5, 3)), np.zeros(5)), (np.zeros((2, 3)), np.zeros(2))"))
+    data = user_code.find_digest(DatasetConfig(name="data:load_splits"))
+    assert splits.source.endswith(f"(SHA-256 {data})")
+    with pytest.warns(Notice) as caught:
+        build(NET)
+    own = user_code.find_digest(ModelConfig(name="nets:build_model"))
+    assert str(caught[0].message).endswith(f"(SHA-256 {own}).")
+    file = user_code.find_digest(ModelConfig(name="keras_file", options={"file": "nets.py"}))
+    assert (len(own), file) == (12, own)
+    assert user_code.find_digest(ModelConfig(name="mlp")) == ""
+
+
 def test_an_object_that_can_be_called_will_do() -> None:
     with pytest.warns(Notice, match="code of no file"):
         model = build(f"{NET}\nimport functools\nwide = functools.partial(build_model, width=7)", "nets:wide")
+    assert user_code.find_digest(ModelConfig(name="nets:wide")) == ""
     assert model.count_params() == 4 * 7 + 7 + 7 * 3 + 3
 
 

@@ -19,8 +19,9 @@ from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import Timestamp, read_by, table_of, to_plain
 
 # 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler; 5: num_workers;
-# 6: energy_parts; 7: environment, prices and target; 8: energy_parts of runs without energy of the steady part, too
-FORMAT_VERSION = 8
+# 6: energy_parts; 7: environment, prices and target; 8: energy_parts of runs without energy of the steady part, too;
+# 9: equals hold what was built
+FORMAT_VERSION = 9
 
 
 def _require_tables(equals: dict[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,14 @@ BETWEEN_MACHINES = (*OF_MACHINES, "autogroup_niceness", "tensorflow_onednn", *VE
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
 UNNAMED = {"backend": "tensorflow"}  # what settings mean that do not name it, as older records did not
 _EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
+_FLOPS = ("flops_per_sample", "training_flops_per_sample")  # not known of every network
+DIGESTS = ("model_digest", "dataset_digest")
+# What was built, with the settings that change it where these differ.
+_CHANGED_BY = {
+    **dict.fromkeys(("num_parameters", "num_trainable_parameters", *_FLOPS), ("model", "dataset", "head")),
+    **dict(zip(DIGESTS, (("model.name", "model.file"), ("dataset.name",)), strict=True)),
+}
+BUILT = tuple(_CHANGED_BY)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,8 +74,9 @@ class Difference:
 def find_unequal(a: RunResult, b: RunResult, *, compared: Collection[str] = ()) -> tuple[Difference, ...]:
     """Returns what two runs differ in although it must be equal for their devices or strategies to be compared.
 
-    That is model, data, batch size, optimizer, loss and clock; all that changes what is computed for the same recipe
-    (XLA, precision, layout, threads, determinism, oneDNN); versions and machine. Soft placement must be equal between
+    That is model, data, batch size, optimizer, loss and clock; what was built of them: parameters, FLOPs, the files of
+    own code and networks; all that changes what is computed for the same recipe (XLA, precision, layout, threads,
+    determinism, oneDNN); versions and machine. Soft placement must be equal between
     devices of one kind; tfbench switches it off on the CPU alone, so that it is otherwise part of what is compared. Of
     runs of two back ends, what these differ in by nature is none of it.
 
@@ -124,10 +133,17 @@ def find_unequal_values(
         pairs["framework_variables"] = _keep_read_by_all(one), _keep_read_by_all(other)
     if a.get("device_kinds") != b.get("device_kinds"):
         pairs.pop(_SOFT_PLACEMENT, None)
+    for name in _FLOPS:
+        if is_of_two_backends or None in pairs.get(name, ()):
+            pairs.pop(name, None)
+    pairs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    for name, causes in _CHANGED_BY.items():
+        if any(_is_within(key, cause) or _is_within(cause, key) for key in (*compared, *pairs) for cause in causes):
+            pairs.pop(name, None)
     return tuple(
         Difference(name=name, a=_plain(one), b=_plain(other))
         for name, (one, other) in pairs.items()
-        if one != other and not any(name == key or name.startswith(f"{key}.") for key in compared)
+        if not any(_is_within(name, key) for key in compared)
     )
 
 
@@ -146,6 +162,10 @@ def flatten(value: object, prefix: str = "") -> dict[str, Any]:
     return {key: item for part in parts for key, item in part.items()}
 
 
+def _is_within(name: str, key: str) -> bool:
+    return name == key or name.startswith(f"{key}.")
+
+
 def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
     tables = recipe_tables.to_tables(result.request.recipe)
     values = flatten({"model": tables["model"], "dataset": tables["dataset"]})
@@ -154,6 +174,10 @@ def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
         values["data_on_device"] = True
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
+        values["dataset_digest"] = result.dataset.digest
+    if result.model:
+        values["model_digest"] = result.model.digest
+        values |= {name: getattr(result.model, name) for name in _CHANGED_BY if name not in DIGESTS}
     return values | {name: tables["measurement"][name] for name in ("clock", "warmup_steps")}
 
 

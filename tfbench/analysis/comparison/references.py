@@ -1,14 +1,23 @@
-"""Published figures beside measured ones: which can be held against each other, and how they compare."""
+"""Published figures beside measured ones: which can be held against each other, and how they compare.
 
+Speeds are compared where steps are steady: the first epoch of a run holds its compilation.
+"""
+
+import contextlib
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
-from tfbench.analysis.comparison.intervals import geometric_mean
+from tfbench.analysis.comparison.brief import RunBrief, make_brief
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, compare
+from tfbench.analysis.comparison.equality import flatten
+from tfbench.errors import TfbenchError
+from tfbench.recipe import files
+from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.sections import Reference
-from tfbench.records.sweep import BATCH_KEY, format_value
+from tfbench.records.run import RunResult, Summary
+from tfbench.records.sweep import BATCH_KEY, SweepPlan, format_value
 
 # Sections whose values make a workload, and keys among them that do not: which data is told by the run itself, how long
 # is trained does not change the time of an epoch, and how the work is carried out is part of the software.
@@ -34,9 +43,9 @@ _SYNTHETIC = "synthetic data here"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class FigurePair:
-    """A published speed beside ours of one arm: `samples_per_second`, or `epoch_seconds` with validation as published.
+    """A published speed beside ours of one arm: `samples_per_second`, or the `epoch_seconds` that ours makes.
 
-    `includes_validation`: ours, too, are of whole epochs; otherwise they are worked out from the speed of training.
+    Ours hold no validation.
     """
 
     name: Literal["samples_per_second", "epoch_seconds"]
@@ -45,7 +54,6 @@ class FigurePair:
     hardware: tuple[str, ...]
     ours: float
     theirs: float
-    includes_validation: bool
 
     @property
     def ratio(self) -> float:
@@ -71,6 +79,31 @@ def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
     return tuple(_match(reference, comparison) for reference in comparison.references)
 
 
+def match_run(result: RunResult, summary: Summary) -> tuple[ReferenceMatch, ...]:
+    """Says the same of a run alone."""
+    brief = make_brief(result, summary, journal_bytes=0)
+    alone = compare([brief], lambda brief: None)
+    return match_references(dataclasses.replace(alone, own_settings=find_own_settings([brief])))
+
+
+def find_own_settings(briefs: Sequence[RunBrief], plan: SweepPlan | None = None) -> dict[str, Any] | None:
+    """Returns the values that the recipe of runs has of its own, under dotted keys, as far as they are known.
+
+    Those of a shipped recipe stand in its file, if it is the one that the runs' published figures are from; those of
+    another in the plan of a sweep, but for what the command line set.
+    """
+    if len({brief.recipe for brief in briefs}) != 1:
+        return None
+    with contextlib.suppress(TfbenchError):
+        shipped = files.load_recipe(files.shipped_folder() / f"{briefs[0].recipe}.toml")
+        tables = json.loads(json.dumps(recipe_tables.to_tables(shipped)))  # as they come back from a journal
+        if tables["reference"] == json.loads(json.dumps(briefs[0].references)):
+            return _flatten_settings(tables)
+    if plan is None:
+        return None
+    return {key: value for key, value in _flatten_settings(plan.tables).items() if key not in plan.overrides}
+
+
 def published_epoch_seconds(figures: Mapping[str, float]) -> float | None:
     """Returns the seconds of an epoch, if they can be told from published figures."""
     if figures.get("epoch_seconds"):
@@ -86,6 +119,10 @@ def find_published_layers(references: Sequence[Reference]) -> dict[str, list[tup
         for key, seconds in reference.layer_seconds.items():
             found.setdefault(key, []).append((reference, seconds))
     return found
+
+
+def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
+    return flatten({name: tables.get(name, {}) for name in recipe_tables.VARIABLE_SECTIONS})
 
 
 def _match(reference: dict[str, Any], comparison: Comparison) -> ReferenceMatch:
@@ -152,25 +189,12 @@ def _describe_lack(figures: Mapping[str, float]) -> str:
 
 
 def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:
-    runs = entry.runs
-    speed = entry.speed
+    runs, speed = entry.runs, entry.speed
     samples = runs[0].equals.get("dataset.train_samples")
     theirs, published_speed = published_epoch_seconds(figures), figures.get("samples_per_second")
     hardware = tuple(dict.fromkeys(name for run in runs for name in run.hardware))
     fields: dict[str, Any] = {"setting": row.setting, "arm": entry.arm, "hardware": hardware}
     if published_speed and speed:
-        yield FigurePair(
-            name="samples_per_second", ours=speed, theirs=published_speed, includes_validation=False, **fields
-        )
-    if theirs is None:
-        return
-    whole = [
-        training + (run.metrics.get("validation_seconds") or 0.0)
-        for run in runs
-        if (training := run.metrics.get("epoch_seconds")) is not None
-    ]
-    if len(whole) == len(runs):
-        ours = geometric_mean(whole)
-        yield FigurePair(name="epoch_seconds", ours=ours, theirs=theirs, includes_validation=True, **fields)
-    elif speed and samples:
-        yield FigurePair(name="epoch_seconds", ours=samples / speed, theirs=theirs, includes_validation=False, **fields)
+        yield FigurePair(name="samples_per_second", ours=speed, theirs=published_speed, **fields)
+    if theirs is not None and speed and samples:
+        yield FigurePair(name="epoch_seconds", ours=samples / speed, theirs=theirs, **fields)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from tfbench.analysis.comparison.equality import UNNAMED, Difference, equal_values, flatten
+from tfbench.analysis.comparison.equality import DIGESTS, UNNAMED, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs
 from tfbench.analysis.comparison.judging import judge as judge_runs
@@ -114,7 +114,7 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
         group=group,
         run_ids=tuple(result.request.run_id for result in results),
         samples_per_second=tuple(speed for _, speed in runs),
-        equals=samples[0],
+        equals={name: value for name, value in samples[0].items() if name not in DIGESTS},
         circumstances=_list_circumstances(results[0]),
         noise_key=key,
     )
@@ -231,4 +231,5 @@ def _list_circumstances(result: RunResult) -> dict[str, Any]:
     values = {name: getattr(result.environment, name, None) for name in (*_VERSIONS, *_CODE)}
     drivers = sorted({gpu.driver for gpu in result.environment.gpus if gpu.driver}) if result.environment else []
     lengths = {name: getattr(measurement, name.removeprefix("measurement.")) for name in _LENGTHS}
-    return values | {"driver": drivers} | lengths
+    digests = {name: digest for name in DIGESTS if (digest := equal_values(result).get(name))}
+    return values | {"driver": drivers} | lengths | digests

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tfbench.analysis.profile.step_profile import DIRECTIONS, LayerTime, Phase, PhaseCheck, Work
+from tfbench.analysis.profile.step_profile import DIRECTIONS, LEAST_ROOF_SHARE, LayerTime, Phase, PhaseCheck, Work
 from tfbench.records.profile import CALLS, PHASES, Profile, ProfiledLayer, ProfileRound
 
 
@@ -109,7 +109,7 @@ def _judge(
     share = max(arithmetic, memory) / seconds
     return dataclasses.replace(
         work,
-        bound="arithmetic" if arithmetic >= memory else "memory",
+        bound=None if share < LEAST_ROOF_SHARE else "arithmetic" if arithmetic >= memory else "memory",
         roof_share=share if share <= 1 else None,
         exceeds_peak=share > 1,
     )

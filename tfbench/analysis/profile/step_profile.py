@@ -11,6 +11,7 @@ LOSS = "loss"
 HOST_OVERHEAD = "host overhead"  # nothing is at work
 UNNAMED = "not named"  # something is at work that the trace names no operation of
 KERAS_LOOP = "keras loop"
+LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound by it
 UPDATE_AND_LOOP = "update+loop"  # where they were not told apart
 PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it waits for a batch, or shares the processor
 
@@ -35,7 +36,8 @@ class Work:
     """What one direction of a layer took in a step, what it had to do, and what keeps it from being faster.
 
     `bound` is what would take longer at the machine's peaks, its arithmetic or moving its bytes; `roof_share` is that
-    time over the time that it took. None: not known. What took less time than that shows that the peak is none for it,
+    time over the time that it took. None: not known. Where that share is below `LEAST_ROOF_SHARE`, neither peak bounds
+    it: something that was not measured does. What took less time than that shows that the peak is none for it,
     so that it has no share of it: it `exceeds_peak`.
 
     Source: Williams, Waterman and Patterson, "Roofline" (Communications of the ACM 2009).

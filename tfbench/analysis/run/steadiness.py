@@ -85,13 +85,13 @@ def _check_drift(spans: Sequence[StepSpan]) -> Iterator[str]:
     where = f"in the last third of the steady time ({last:.3g} s) than in the first ({first:.3g} s)"
     if change > MAX_DRIFT and trend > TREND_DEVIATIONS:
         yield (
-            f"drifting: steps took {100 * change:.0f} % longer {where}, as they do where a device gets hot and is "
-            "throttled. See to cooling, power limit and other programs, and repeat the run."
+            f"drifting: steps took {100 * change:.0f} % longer {where}. Find out what else the machine does, and "
+            "repeat the run."
         )
     elif change < -MAX_DRIFT and trend < -TREND_DEVIATIONS:
         yield (
-            f"drifting: steps took {-100 * change:.0f} % less time {where}, as they do while clocks and caches ramp "
-            "up. Raise measurement.warmup_steps, and train more steps."
+            f"drifting: steps took {-100 * change:.0f} % less time {where}. Raise measurement.warmup_steps, and "
+            "train more steps."
         )
 
 

@@ -86,7 +86,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "num_parameters": row.num_parameters,
             "global_batch_size": entry.global_batch_size or row.global_batch_size,
             "arm": entry.arm,
-            "outcome": entry.outcome,
+            "outcome": entry.told[0],
             "samples_per_second": entry.speed,
             "low": entry.interval.low if entry.interval else None,
             "high": entry.interval.high if entry.interval else None,
@@ -96,7 +96,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "speedup_high": entry.speedup.high if entry.speedup else None,
             "judgement": entry.speedup.judgement if entry.speedup else None,
             "suggested": entry.speedup.is_suggested if entry.speedup else None,
-            "reason": entry.reason,
+            "reason": entry.told[1],
             "machine": machine_of(entry.runs[0]) if entry.runs else None,
         }
         for row in comparison.rows
@@ -156,8 +156,8 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "arm": entry.arm,
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
         "global_batch_size": entry.global_batch_size,
-        "outcome": entry.outcome,
-        "reason": entry.reason,
+        "outcome": entry.told[0],
+        "reason": entry.told[1],
         "samples_per_second": entry.speed,
         "interval": None
         if interval is None

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfbench import __version__
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row, arm_of
+from tfbench.analysis.comparison.comparison import Comparison, Row, arm_of
 from tfbench.analysis.comparison.machine_ranking import MachineComparison, compare_machines
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
@@ -215,7 +215,7 @@ def _cautions(comparison: Comparison, machines: MachineComparison | None) -> lis
 
 def _failures(comparison: Comparison) -> Table:
     rows = [
-        [describe_setting(row.setting) or "the recipe as it is", entry.arm, entry.outcome, _reason(entry)]
+        [describe_setting(row.setting) or "the recipe as it is", entry.arm, *entry.told]
         for row in comparison.rows
         for entry in row.entries.values()
         if entry.speed is None or entry.outcome != "FINISHED"
@@ -228,11 +228,6 @@ def _failures(comparison: Comparison) -> Table:
         long_columns=(3,),
         is_stacked=True,
     )
-
-
-def _reason(entry: Entry) -> str:
-    is_begun = entry.outcome == "MISSING" and entry.runs
-    return f"{count(len(entry.runs), 'run')} of it so far" if is_begun else entry.reason
 
 
 def _ledger(comparison: Comparison) -> Table:

@@ -27,17 +27,12 @@ _MIN_SHARE = 0.03  # of a step, that a difference must be to matter
 _MIN_LOOP_SHARE = 0.05
 _STANDS_OUT = 0.1  # of a step, that a part must be to be called its bottleneck
 _OUTWEIGHS = 2  # times the bottleneck, from which what all layers of a kind take is said beside it
-_UNNAMED_HINT = (
-    "That is operations too short to be recorded, such as those in the loop of a recurrent layer, and what carrying "
-    "them out costs: layers, loss and optimizer may take longer than is shown, by up to as much."
+_UNNAMED_HINT = "Layers, loss and optimizer may take longer than is shown, by up to as much."
+_NOT_KNOWN = (
+    "Its cause was not measured: a profile with another --global-batch-size shows whether it grows with the batch."
 )
-_SMALL = "It is paid for each step, however many samples it has: larger batches pay"
-# Of calls on the host, Keras does the steps one by one on other back ends than TensorFlow.
-_SEVERAL = {
-    "tensorflow": ", or several steps a call: `--try steps_per_execution=10` says how much, and a run with `--fast` "
-    "takes what helps",
-    "jax": ", or several steps a call, which a run with `--fast` tries",
-}
+_SMALL = "It is paid for each step, however many samples it has: larger batches pay."
+_SEVERAL = " A run with `--fast` tries several steps a call, and takes what helps."
 _INPUT = "Look at the input pipeline: what it computes for a batch, where it reads, and which cores are left to it."
 _WHAT = {
     "input": ("taking a batch that is ready from the input pipeline", _INPUT),
@@ -47,11 +42,11 @@ _WHAT = {
     "backward": ("the backward pass", ""),
     "update": ("the update of the weights", ""),
     UPDATE_AND_LOOP: ("the update of the weights, and what Keras's own step does beside it", ""),
-    KERAS_LOOP: ("what Keras's own step does beyond forward, backward and update, its metrics", _SMALL),
+    KERAS_LOOP: ("what Keras's own step does beyond forward, backward and update, such as metrics", _NOT_KNOWN),
     "optimizer": ("the optimizer", "It takes as long for any number of samples: larger batches pay."),
     f"forward of the {LOSS}": (f"the forward pass of the {LOSS}", ""),
     f"backward of the {LOSS}": (f"the backward pass of the {LOSS}", ""),
-    PIPELINE: ("waiting for the input pipeline, or sharing the processor with it", _INPUT),
+    PIPELINE: ("what a step takes beyond its phases, such as waiting for its input pipeline", _INPUT),
 }
 
 
@@ -73,7 +68,7 @@ def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
         hint = _describe_limit(_work(found.layer, found.direction))
     elif found.name.startswith(HOST_OVERHEAD):
         phase = found.name.removeprefix(f"{HOST_OVERHEAD} of ")
-        name, hint = f"the host overhead of the phase {phase}, moments in which nothing is at work", _SMALL
+        name, hint = f"the host overhead of the phase {phase}, moments in which nothing is at work", _NOT_KNOWN
     elif found.name.startswith(UNNAMED):
         phase = found.name.removeprefix(f"{UNNAMED} of ")
         name, hint = f"work of the phase {phase} that the trace does not name", _UNNAMED_HINT
@@ -81,8 +76,9 @@ def describe_bottleneck(result: RunResult, profile: StepProfile) -> str:
         name, hint = _WHAT[found.name]
         if found.name in ("forward", "backward"):
             hint = (result.profile.layers_problem if result.profile else "") or "Its layers were not timed apart."
-    if hint == _SMALL:
-        hint += f"{_SEVERAL.get(result.request.recipe.training.backend, '')}."
+    backend = result.request.recipe.training.backend
+    if hint in (_SMALL, _NOT_KNOWN) and backend != "torch":  # where Keras does the steps of a call one by one
+        hint += _SEVERAL
     size = _describe_size(found, profile)
     kind, kind_seconds = _find_longest_kind(profile)
     share = format_share(kind_seconds / profile.full_seconds)
@@ -101,7 +97,7 @@ def profile_cautions(profile: StepProfile) -> list[str]:
     if abs(difference) > MAX_DIFFERENCE * profile.full_seconds:
         text = f"the phases' sum is {_direction(difference / profile.full_seconds)} than the full step."
         if _is_of_pipeline(difference, profile):
-            text += " The rest is waiting for the input pipeline, or sharing the processor with it."
+            text += f" The input pipeline alone takes {format_seconds(profile.pipeline_seconds or 0.0)} for a batch."
         if difference > 0 and profile.on_device:
             text += (
                 " Calls of phases wait for the GPU each, and steps of fit do not: what the host does beside the GPU is "
@@ -185,6 +181,11 @@ def _find_longest_kind(profile: StepProfile) -> tuple[str, float]:
 
 def _describe_limit(work: Work) -> str:
     is_memory = work.bound == "memory"
+    if work.roof_share is not None and work.bound is None:
+        return (
+            f"It reaches {format_share(work.roof_share)} of this machine's nearer peak: neither arithmetic nor memory "
+            "limits it, and what does was not measured."
+        )
     if work.roof_share is not None:
         peak = "this machine's memory can move" if is_memory else "this machine computes in a matrix product"
         return f"It is bound by {work.bound}, and reaches {format_share(work.roof_share)} of what {peak}."

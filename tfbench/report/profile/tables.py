@@ -7,6 +7,7 @@ from tfbench.analysis.comparison.intervals import CONFIDENCE
 from tfbench.analysis.profile.step_profile import (
     HOST_OVERHEAD,
     KERAS_LOOP,
+    LEAST_ROOF_SHARE,
     LOSS,
     UNNAMED,
     UPDATE_AND_LOOP,
@@ -151,6 +152,11 @@ def limit_lines(profile: StepProfile, width: int) -> list[str]:
         remark += (
             " Over 100 %: that is no true peak here, since caches hold part of the bytes, there is a shorter way to "
             "compute, or it was measured too low."
+        )
+    if any(work.roof_share is not None and work.bound is None for _, _, work in longest):
+        remark += (
+            f" Neither: it reaches less than {100 * LEAST_ROOF_SHARE:.0f} % of the nearer peak; what limits it was not "
+            "measured."
         )
     if any("?" in line for line in lines):
         remark += " ?: not known, since its operations cannot be counted, or a peak of this machine was not measured."
@@ -307,4 +313,4 @@ def _intensity(work: Work) -> str:
 def _bound(work: Work) -> str:
     if work.exceeds_peak:
         return f"{work.bound} over 100 %"
-    return "?" if work.bound is None or work.roof_share is None else f"{work.bound} {100 * work.roof_share:.0f} %"
+    return "?" if work.roof_share is None else f"{work.bound or 'neither'} {100 * work.roof_share:.0f} %"

@@ -6,12 +6,10 @@
 import itertools
 from collections.abc import Sequence
 
-from tfbench.analysis.comparison.brief import make_brief
-from tfbench.analysis.comparison.comparison import compare
-from tfbench.analysis.comparison.references import match_references
+from tfbench.analysis.comparison.references import match_run
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.report.comparison.references import UNITS, describe_match, format_figure, format_ratio, name_reference
+from tfbench.report.comparison.references import describe_match, describe_ratio
 from tfbench.report.formats import format_pairs, format_time, wrap
 from tfbench.report.run.energy import energy_pairs
 from tfbench.report.run.fast import fast_pairs
@@ -96,17 +94,8 @@ def _first_sentence(text: str) -> str:
 
 def _describe_published(result: RunResult, summary: Summary) -> list[str]:
     """Returns a text a published result that can be held against a run, or one that says why none can."""
-    alone = compare([make_brief(result, summary, journal_bytes=0)], lambda brief: None)
-    matches = match_references(alone)
-    texts = []
-    for match in matches:
-        for pair in match.pairs:
-            is_whole = pair.includes_validation or pair.name == "samples_per_second"
-            without = "" if is_whole else " at this speed, without validation"
-            texts.append(
-                f"{format_ratio(pair.ratio)} x the speed of {name_reference(match.reference)}: here "
-                f"{format_figure(pair.ours)} {UNITS[pair.name]}{without}, there {format_figure(pair.theirs)}"
-            )
+    matches = match_run(result, summary)
+    texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
     if texts:
         more = [count(len(texts) - _MAX_PUBLISHED, "more ratio")] if len(texts) > _MAX_PUBLISHED else []
         if others := sum(not match.pairs for match in matches):

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tfbench.analysis.comparison.references import PHASE_FIGURES
+from tfbench.analysis.comparison.references import PHASE_FIGURES, match_run
 from tfbench.analysis.run.spans import steady_spans
 from tfbench.recipe.abilities import title_of
 from tfbench.recipe.sections import CUTTING_STRATEGIES, Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.report.comparison.references import describe_match, describe_ratio
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_speed, format_time, wrap
 from tfbench.report.replicas import describe_replicas, name_parts
 from tfbench.report.run.energy import energy_pairs
@@ -229,11 +230,12 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
         lines = [_GAP + head]
         for label, row in zip(labels, figures, strict=True):
             lines += [label, _GAP + row]
-    remarks = [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
-    remarks += [f"{one.hardware}: not comparable: {one.not_comparable}" for one in references if one.not_comparable]
-    changed = [key for key in result.request.overrides if key.partition(".")[0] in ("model", "dataset", "training")]
-    if changed:
-        remarks.insert(0, f"Not comparable: this run differs from the recipe in {', '.join(changed)}.")
+    matches = match_run(result, summary)
+    remarks = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
+    for text in dict.fromkeys(describe_match(match) for match in matches if not match.pairs):
+        of = [match.reference["hardware"] for match in matches if not match.pairs and describe_match(match) == text]
+        remarks.append(f"{', '.join(of)}: {text}" if len(of) < len(matches) else f"{text[0].upper()}{text[1:]}.")
+    remarks += [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
     remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
     return ["Beside published figures", *lines, *(line for text in remarks for line in wrap(text, width))]
 
