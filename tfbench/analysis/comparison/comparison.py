@@ -63,7 +63,6 @@ class Entry:
             speeds=tuple(run.speed or math.nan for run in self.runs),
             rounds=tuple(place and (self.host, *place) for place in rounds),
             floor=self.floor,
-            host=self.host,
         )
 
     @property

@@ -34,7 +34,7 @@ def legend(comparisons: Iterable[Comparison]) -> str:
     if clear := [word for word in ("faster", "slower") if MARKS[word] in marks]:
         words = ", ".join(f"{MARKS[word]} {word}" for word in clear)
         signs = " or ".join(MARKS[word] for word in clear)
-        chance = f"{signs} is wrong in at most 1 of 20 tables (if all settings scatter alike)"
+        chance = f"{signs} is wrong in about 1 of 20 tables"
         parts.insert(0, f"{words} than the baseline: {chance}")
     return f"{'; '.join(parts)}. {_MEANS}, and speed-ups ratios of these; {_INTERVALS}."
 
