@@ -9,6 +9,7 @@ from floors import floor_of_spread, no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_lines, comparison_markdown
@@ -77,8 +78,8 @@ def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
     def judged(floor: NoiseFloor | None) -> str:
         entry = sweep_of({32: ([100.0], [110.0])}, lambda brief: floor).rows[0].entries[MIRRORED]
         assert entry.speedup is not None
-        assert (entry.speedup.ratio, entry.interval) == (pytest.approx(1.1), None)
-        assert (entry.speedup.low is None) == (floor is None)
+        assert entry.speedup.ratio == pytest.approx(1.1)
+        assert (entry.speedup.low is None) == (entry.interval is None) == (floor is None)
         return entry.speedup.judgement
 
     floors = [None, floor_of_spread(0.01), floor_of_spread(0.05)]
@@ -212,9 +213,9 @@ def test_the_table_is_the_same_in_every_format() -> None:
         "32",
         "1,000",
         "100.5",
-        "±6.3%",
+        "±0.00%",
         "50.25",
-        "±6.3%",
+        "±0.00%",
         "0.50",
         "[0.50,",
         "0.50]",
@@ -223,7 +224,7 @@ def test_the_table_is_the_same_in_every_format() -> None:
     assert second.split()[-4:] == ["2.00", "[2.00,", "2.00]", "+"]
     markdown = comparison_markdown(found).splitlines()
     assert markdown[1] == "| --- | --- | --- | --- | --- |"
-    assert markdown[2].startswith("| 32 | 1,000 | 100.5 ± 6.3 % |")
+    assert markdown[2].startswith("| 32 | 1,000 | 100.5 ± 0.00 % |")
     rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
     assert [row["arm"] for row in rows] == [DEFAULT, MIRRORED] * 2
     assert float(rows[1]["speedup"]) == pytest.approx(0.5)
@@ -240,7 +241,28 @@ def test_the_table_is_the_same_in_every_format() -> None:
 def test_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
     # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
     _, row = comparison_lines(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])}), 200)
-    assert "  200 (± > 100 %)  " in row and "100.5 ± 6.3 %" in row
+    assert "  200 (± > 100 %)  " in row and "100.5 (± > 100 %)" in row
+
+
+def test_intervals_of_speeds_and_of_their_ratio_are_of_one_scatter() -> None:
+    # Both setups are slow in the second of three rounds: it is in no ratio, and in no interval.
+    rounds = ([100.0, 50.0, 101.0], [200.0, 100.0, 203.0])
+    unpaired = [
+        build_brief(speed, arm=arm, run_id=f"{arm.label}{speed}")
+        for arm, own in zip(TWO_ARMS, rounds, strict=True)
+        for speed in own
+    ]
+    for found in (sweep_of({32: rounds, 64: rounds}), compare(unpaired, no_floor)):
+        for entries in (row.entries for row in found.rows):
+            speedup, intervals = entries[MIRRORED].speedup, [entries[arm].interval for arm in (DEFAULT, MIRRORED)]
+            assert speedup is not None and speedup.high is not None
+            halves = [math.log(one.high / one.center) for one in intervals if one]
+            assert len(halves) == 2
+            if speedup.is_paired:
+                assert halves == pytest.approx([math.log(speedup.high / speedup.ratio) / math.sqrt(2)] * 2)
+            else:
+                own = [log_interval(speeds) for speeds in rounds]
+                assert halves == pytest.approx([math.log(one.high / one.center) for one in own if one])
 
 
 def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
@@ -278,8 +300,7 @@ def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
         ({32: ([100.0, 100.0], [50.0, 90.0])}, "! too noisy to tell. Speeds are"),
         (
             {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [100.1, 100.0])},
-            "- slower than the baseline: - is wrong in about 1 of 20 tables; = no measurable difference. "
-            "Speeds are",
+            "- slower than the baseline: - is wrong in about 1 of 20 tables; = no measurable difference. Speeds are",
         ),
         (
             {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [200.1, 200.0])},

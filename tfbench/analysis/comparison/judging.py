@@ -25,7 +25,7 @@ Bayes methods for assessing differential expression in microarray experiments" (
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.holm import holm
@@ -74,10 +74,14 @@ class _Known(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Difference:
-    """The logarithm of a ratio; its variance is the sum of `terms`, each an estimate times a weight."""
+    """The logarithm of a ratio; its variance is the sum of `terms`, each an estimate times a weight.
+
+    `sides` are the variances of the logarithms of both speeds, which add up to it.
+    """
 
     value: float
     terms: tuple[tuple[_Known, float], ...]
+    sides: tuple[tuple[_Known, float], tuple[_Known, float]]
     num: int
     is_paired: bool
     uses_floor: bool = False
@@ -182,18 +186,22 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     ratios = _ratios(first, second)
     if len(ratios) >= 2 or (ratios and len(first.speeds) == len(second.speeds) == 1):
         own, floor, name = estimate(ratios), _floor_of_rounds(first, second), (first.arm, second.arm)
+        known, num = pools.settle(name, own, floor), len(ratios)
         return _Difference(
             value=statistics.fmean(ratios),
-            terms=((pools.settle(name, own, floor), 1 / len(ratios)),),
-            num=len(ratios),
+            terms=((known, 1 / num),),
+            sides=((known, 0.5 / num), (known, 0.5 / num)),  # what slows both alike is in neither
+            num=num,
             is_paired=True,
             uses_floor=floor.degrees_of_freedom > 0,
             uses_pool=pools.num_others(name, own) > 0,
         )
     both = (first, second)
+    terms, sides = _unpaired_terms(first, second, pools)
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
-        terms=_unpaired_terms(first, second, pools),
+        terms=terms,
+        sides=sides,
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
         uses_floor=any(runs.floor for runs in both),
@@ -201,16 +209,19 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     )
 
 
-def _unpaired_terms(first: Runs, second: Runs, pools: _Pools) -> tuple[tuple[_Known, float], ...]:
-    """Returns what the variance of a difference between two means is made of."""
-    both = (first, second)
-    own = [estimate(_logs(runs)) for runs in both]
-    weights = [1 / len(runs.speeds) for runs in both]
+def _unpaired_terms(
+    first: Runs, second: Runs, pools: _Pools
+) -> tuple[tuple[tuple[_Known, float], ...], tuple[tuple[_Known, float], tuple[_Known, float]]]:
+    """Returns what the variance of a difference between two means is made of, and those of the means."""
+    own = [estimate(_logs(runs)) for runs in (first, second)]
+    weights = [1 / len(runs.speeds) for runs in (first, second)]
     if first.floor is not None and first.floor == second.floor:  # runs of one kind: one variance, known together
-        return ((pools.settle(None, merge_estimates(own), first.floor.of_runs), sum(weights)),)
-    floors = [runs.floor.of_runs if runs.floor else UNKNOWN for runs in both]
-    known = [pools.settle(runs.arm, *one) for runs, *one in zip(both, own, floors, strict=True)]
-    return tuple(zip(known, weights, strict=True))
+        known = pools.settle(None, merge_estimates(own), first.floor.of_runs)
+        return ((known, sum(weights)),), ((known, weights[0]), (known, weights[1]))
+    floors = [runs.floor.of_runs if runs.floor else UNKNOWN for runs in (first, second)]
+    one, other = (pools.settle(runs.arm, *known) for runs, *known in zip((first, second), own, floors, strict=True))
+    sides = ((one, weights[0]), (other, weights[1]))
+    return sides, sides
 
 
 def _add(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
@@ -260,10 +271,12 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
     value, half, p_value, family_p_value = difference.value, None, None, None
     judgement: Judgement = "not judged"
     degrees = errors.together.degrees_of_freedom
+    speed_half_widths: tuple[float, float] | None = None
     if adjusted is not None:
-        widths = [(t_quantile(one.degrees_of_freedom) * math.sqrt(one.variance), one) for one in errors]
-        half, widest = max(widths, key=lambda width: width[0])
-        degrees, p_value = widest.degrees_of_freedom, max(_p_value(value, one) or 0.0 for one in errors)
+        half, degrees = _widest(errors)
+        p_value = max(_p_value(value, one) or 0.0 for one in errors)
+        one, other = (_widest(_add([(kind, weight)]) for kind in known)[0] for known, weight in difference.sides)
+        speed_half_widths = (one, other)
         family_p_value = max(adjusted, p_value)
         judgement = "no measurable difference"
         if family_p_value <= ALPHA:
@@ -281,4 +294,11 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
         family_p_value=family_p_value,
         num_family=num_family,
         judgement=judgement,
+        speed_half_widths=speed_half_widths,
     )
+
+
+def _widest(errors: Iterable[Estimate]) -> tuple[float, float]:
+    """Returns half of the widest interval that estimates of one variance give, and its degrees of freedom."""
+    widths = [(t_quantile(one.degrees_of_freedom) * math.sqrt(one.variance), one.degrees_of_freedom) for one in errors]
+    return max(widths, key=lambda width: width[0])

@@ -18,7 +18,7 @@ _MEANINGS = {
     MARKS["not judged"]: "a single run: not judged",
 }
 _MEANS = "Speeds are geometric means over processes"
-_INTERVALS = "intervals are 95 % for one setting, those of speed-ups by the scatter of all"
+_INTERVALS = "intervals are 95 % for one setting, without what slows all setups of a round alike"
 _MANY = 2.0  # times the speed, from which on nobody thinks in per cent
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
