@@ -1,6 +1,5 @@
 """Runs of several back ends side by side."""
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -140,17 +139,17 @@ def test_no_arm_is_called_the_fastest_of_equals_or_where_one_is_missing() -> Non
     )
 
 
-def test_an_arm_that_the_table_does_not_have_ahead_of_the_baseline_is_not_the_fastest() -> None:
-    found = sweep_of({32: {"tensorflow": 100.0, "jax": 160.0, "torch": 120.0}})
-    entries = found.rows[0].entries
-    ahead = entries[LABELS["jax"]]
-    assert ahead.speedup
-    unsure = dataclasses.replace(ahead.speedup, judgement="no measurable difference")
-    entries = {**entries, ahead.arm: dataclasses.replace(ahead, speedup=unsure)}
-    (standing,) = find_standings(
-        dataclasses.replace(found, rows=(dataclasses.replace(found.rows[0], entries=entries),))
-    )
-    assert standing.fastest == (LABELS["tensorflow"], LABELS["jax"])
+def test_which_arms_are_the_fastest_does_not_depend_on_the_baseline() -> None:
+    # JAX is ahead of TensorFlow, PyTorch of neither: its rounds scatter.
+    factors = {"tensorflow": (1.0, 1.01, 0.99), "jax": (1.5, 1.52, 1.49), "torch": (1.2, 1.9, 1.5)}
+    briefs = [
+        build(backend, 100.0 * factor, number) for backend, own in factors.items() for number, factor in enumerate(own)
+    ]
+    told = set()
+    for baseline in LABELS.values():
+        found = compare(briefs, no_floor, baseline=baseline, compared=("backend",))
+        told.update(standing.fastest for standing in find_standings(found))
+    assert {frozenset(one) for one in told} == {frozenset({LABELS["jax"], LABELS["torch"]})}
 
 
 def test_arms_that_differ_in_more_than_their_back_end_keep_their_names() -> None:

@@ -142,4 +142,5 @@ def test_settings_of_several_machines_are_named() -> None:
         )
         for text in told
     )
+    assert not any(text.startswith("Use ") for text in told)  # no recommendation across machines
     assert not any("several machines" in text for text in find_verdict(compared(rows[0])))

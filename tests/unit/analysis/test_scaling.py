@@ -256,11 +256,11 @@ def test_the_verdict_explains_only_what_the_intervals_show() -> None:
 
 def test_two_numbers_whose_intervals_overlap_are_not_told_apart() -> None:
     verdict = find_verdict(scaled({1: (100.0,) * 3, 2: (150.0, 152.0, 154.0), 4: (149.0, 153.0, 158.0)}))
-    assert verdict[-2] == "Whether 2 or 4 replicas are fastest, their intervals do not tell."
+    assert verdict[-2] == "Whether 2 or 4 replicas are fastest, these runs do not tell."
     # 2 replicas are not shown to be faster than one, so that they are not called fastest either
     verdict = find_verdict(scaled({1: (100.0,) * 3, 2: (90.0, 110.0, 300.0), 4: (149.0, 153.0, 158.0)}))
     assert verdict[1].startswith(TOO_NOISY)
-    assert verdict[-2] == "Whether 2 or 4 replicas are fastest, their intervals do not tell."
+    assert verdict[-2] == "Whether 2 or 4 replicas are fastest, these runs do not tell."
 
 
 def test_an_input_that_takes_most_of_a_step_is_named() -> None:

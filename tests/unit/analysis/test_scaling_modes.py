@@ -9,6 +9,7 @@ import pytest
 from floors import no_floor
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.fastest import find_standings
 from tfbench.analysis.comparison.published_scaling import find_published_speedups
 from tfbench.analysis.comparison.scaling import Place, find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -80,10 +81,21 @@ def test_no_mode_is_called_fastest_whose_interval_another_reaches() -> None:
     assert not any("fastest mode" in text for text in find_verdict(noisy))  # one run each has no interval
     near = by_modes(SPEEDS | {"data": (1728.0, 2880.0)})
     (two, four) = [text for text in find_verdict(near) if "fastest mode" in text]
-    assert two.startswith("On 2 devices the intervals do not tell whether data or hybrid is the fastest mode; model")
+    assert two.startswith("On 2 devices these runs do not tell whether data or hybrid is the fastest mode; model")
     assert four.endswith(
         "model exchanges the least: model 3 MiB, hybrid 4.5 MiB, data 8 MiB a step (computed from the layout)."
     )
+
+
+def test_scale_and_a_comparison_with_another_baseline_name_the_same_fastest() -> None:
+    for speeds in (SPEEDS, SPEEDS | {"data": (1728.0, 2880.0)}):
+        comparison = by_modes(speeds)
+        scaling = find_scaling(comparison)
+        assert scaling is not None
+        fastest = {point.entry.arm for point in scaling.lead(scaling.points)}
+        for baseline in comparison.arms:
+            (standing,) = find_standings(by_modes(speeds, baseline=baseline))
+            assert set(standing.fastest) == fastest
 
 
 def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:

@@ -254,18 +254,20 @@ def test_no_crossing_is_told_as_what_it_is(
 
 def test_a_change_that_is_not_measurable_is_told_as_that() -> None:
     same, off = [100.0] * 3, (0.97, 1.0, 1.03)
-    pairs = [pair(same, [50.0 * factor for factor in off])] * 2 + [pair(same, [104.5 * factor for factor in off])] * 2
+    slower, equal, ahead = (pair(same, [speed * factor for factor in off]) for speed in (50.0, 100.0, 106.0))
+    values = [2**power for power in range(10)]
     found = Crossover(
-        values=ValueRange(low=1, high=8),
-        points=dict(zip((1, 2, 4, 8), judge_family(pairs), strict=True)),
+        values=ValueRange(low=1, high=512),
+        points=dict(zip(values, judge_family([slower] * 2 + [equal] * 6 + [ahead] * 2), strict=True)),
         failures={},
         crossings=(),
         was_stopped=False,
     )
-    assert [found.points[value].is_suggested for value in (4, 8)] == [True, True]
+    assert [found.points[value].is_suggested for value in (256, 512)] == [True, True]
     assert crossover_sentences(found, KEY, ("a", "b")) == [
-        "None from global_batch_size 1 to 8: b is slower from 1 to 2, not measurably different from 4 to 8. At 4, 8 "
-        "its own interval suggests the contrary, which among 4 values may be chance: more rounds (--repeats) may tell."
+        "None from global_batch_size 1 to 512: b is slower from 1 to 2, not measurably different from 4 to 512. At "
+        "256, 512 its own interval suggests the contrary, which among 10 values may be chance: more rounds (--repeats) "
+        "may tell."
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tfbench.analysis.comparison.brief import RunBrief, differing_keys
 from tfbench.analysis.comparison.equality import Difference, find_unequal_values
 from tfbench.analysis.comparison.hosts import choose_hosts, host_of, machine_in
-from tfbench.analysis.comparison.intervals import Interval, geometric_mean, log_interval
+from tfbench.analysis.comparison.intervals import Interval, geometric_mean, interval_around, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import Speedup
@@ -71,7 +71,6 @@ class Entry:
             speeds=tuple(run.speed or math.nan for run in self.runs),
             rounds=tuple(place and (self.host, *place) for place in rounds),
             floor=self.floor,
-            host=self.host,
         )
 
     @property
@@ -304,7 +303,22 @@ def _judge(rows: Sequence[Row], rules: _Rules) -> list[Row]:
     judged = [dict(row.entries) for row in rows]
     for (place, arm), speedup in zip(places, judge_family(pairs), strict=True):
         judged[place][arm] = dataclasses.replace(judged[place][arm], speedup=speedup)
+    for entries in judged:
+        _share_scatter(entries, baseline)
     return [dataclasses.replace(row, entries=entries) for row, entries in zip(rows, judged, strict=True)]
+
+
+def _share_scatter(entries: dict[str, Entry], baseline: str) -> None:
+    """Puts in intervals of speeds by the scatter that their ratios are judged by, the baseline's by the largest."""
+    found = {arm: one.speedup for arm, one in entries.items() if one.speedup}
+    halves = {arm: one.speed_half_widths for arm, one in found.items() if one.speed_half_widths}
+    widest = {arm: half for arm, (_, half) in halves.items()}
+    if halves:
+        widest[baseline] = max(half for half, _ in halves.values())
+    for arm, half in widest.items():
+        entry, speedup = entries[arm], found.get(arm) or next(iter(found.values()))
+        interval = interval_around(entry.speed or math.nan, half, len(entry.runs), speedup.method)
+        entries[arm] = dataclasses.replace(entry, interval=interval)
 
 
 def _list_references(briefs: Sequence[RunBrief]) -> tuple[dict[str, Any], ...]:

@@ -84,14 +84,13 @@ def log_interval(values: Sequence[float]) -> Interval | None:
     if len(logs) < 2:
         return None
     _, half = _mean_and_half_width(logs)
-    center = geometric_mean(values)
-    return Interval(
-        center=center,
-        low=center * math.exp(-half),
-        high=center * math.exp(half),
-        num=len(logs),
-        method=LOG_METHOD,
-    )
+    return interval_around(geometric_mean(values), half, len(logs), LOG_METHOD)
+
+
+def interval_around(center: float, half_width: float, num: int, method: str) -> Interval:
+    """Returns the interval of a speed of which half of the interval of its logarithm is known."""
+    low, high = center * math.exp(-half_width), center * math.exp(half_width)
+    return Interval(center=center, low=low, high=high, num=num, method=method)
 
 
 def accuracy_interval(values: Sequence[float]) -> Interval | None:

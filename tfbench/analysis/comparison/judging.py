@@ -3,27 +3,30 @@
 **What is compared.** Logarithms of speeds. Where both arms ran in two or more common rounds, the ratio of each of
 these; otherwise the geometric means of all runs of either. One run against many counts as one.
 
-**By which variance.** That of the rounds' ratios, or of either arm's runs, has up to three estimates: from the runs
-themselves, from a noise floor that was measured with runs like them, and from the comparison's other settings. They are
-averaged by their degrees of freedom; where the runs themselves scatter more than that, theirs is taken, so that neither
-a setting that is noisier than the others, nor a day that is noisier than the floor's, is called quiet. The interval is
-Student's t with all these degrees of freedom (Welch's where either arm has a variance of its own).
+**By which variance.** That of the rounds' ratios, or of either arm's runs, is estimated twice: from the runs themselves
+and a noise floor of runs like them, and with what the comparison's other settings show. Since settings scatter unlike
+each other, those count little: *alone* they fill up to `LEAST` degrees of freedom, *together* they count for
+`MOST_BORROWED` at most. Neither estimate is less than what the runs themselves show. The interval is Student's t
+(Welch's where either arm has a variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A
+single run is judged by a noise floor or by the other settings of its arm, and else not at all.
 
-**How many times.** A comparison over many settings asks many questions: what it calls faster or slower is what Holm's
-correction leaves, so that of comparisons of equals at most one in twenty says anything false where settings scatter
-alike. The interval beside each ratio stays that of the one question; where it alone excludes 1, the difference is
-suggested, and no more.
+**How many times.** A comparison over many settings asks many questions: it calls faster or slower what Holm's
+correction leaves of them by the variance *together*, and what its own interval supports. So at most about one
+comparison of equals in twenty says anything false, also where settings scatter unlike each other. The interval beside
+each ratio stays that of the one question; where it alone excludes 1, the difference is suggested, and no more.
 
-What this costs and finds, also where settings scatter unlike each other, is simulated in `benchmarks/judging.py`.
+What this costs and finds is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
-(Biometrika 1947); Holm (1979), see `holm`.
+(Biometrika 1947); Holm (1979), see `holm`; variances that settings lend each other: Smyth, "Linear models and empirical
+Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here.
 """
 
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from tfbench.analysis.comparison.holm import holm
 from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
@@ -33,6 +36,10 @@ from tfbench.analysis.comparison.spread_estimate import UNKNOWN, Estimate, estim
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import round_of
 
+# Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too often; with less, less is
+# found. With a higher least, the intervals of noisy settings hold too rarely.
+MOST_BORROWED = 6
+LEAST = 3
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
@@ -41,15 +48,13 @@ class Runs:
     """Runs of one arm at one setting, alike in all but their process.
 
     `speeds` are positive, in any unit. `rounds` says for each run in which round of which sweep it took its turn, None
-    if in none; runs of both arms pair where these are equal. `floor` is the noise floor of runs like these, `host` the
-    machine that made them: how runs scatter there says nothing of another.
+    if in none; runs of both arms pair where these are equal. `floor` is the noise floor of runs like these.
     """
 
     arm: str
     speeds: tuple[float, ...]
     rounds: tuple[Hashable, ...] = ()
     floor: NoiseFloor | None = None
-    host: str = ""
 
     def by_round(self) -> dict[Hashable, float]:
         """Returns the speed in each round; of several runs in one, their geometric mean."""
@@ -60,25 +65,31 @@ class Runs:
         return {place: statistics.geometric_mean(speeds) for place, speeds in logs.items()}
 
 
+class _Known(NamedTuple):
+    """A variance, about by what these runs show alone, and together with the other settings."""
+
+    alone: Estimate
+    together: Estimate
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Difference:
-    """The logarithm of a ratio; its variance is the sum of `terms`, each an estimate times a weight."""
+    """The logarithm of a ratio; its variance is the sum of `terms`, each an estimate times a weight.
+
+    `sides` are the variances of the logarithms of both speeds, which add up to it.
+    """
 
     value: float
-    terms: tuple[tuple[Estimate, float], ...]
+    terms: tuple[tuple[_Known, float], ...]
+    sides: tuple[tuple[_Known, float], tuple[_Known, float]]
     num: int
     is_paired: bool
     uses_floor: bool = False
     uses_pool: bool = False
 
-    def squared_error(self) -> Estimate:
-        """Returns the variance of the value, with the degrees of freedom that Welch gives it."""
-        if not all(known.degrees_of_freedom for known, _ in self.terms):
-            return UNKNOWN
-        shares = [(known.variance * weight, known.degrees_of_freedom) for known, weight in self.terms]
-        total = sum(share for share, _ in shares)
-        spent = sum(share**2 / degrees for share, degrees in shares)
-        return Estimate(total, total**2 / spent if spent else sum(degrees for _, degrees in shares))
+    def squared_errors(self) -> _Known:
+        """Returns the variance of the value."""
+        return _Known(*(_add([(known[kind], weight) for known, weight in self.terms]) for kind in (0, 1)))
 
 
 def judge(first: Runs, second: Runs) -> Speedup:
@@ -123,12 +134,12 @@ def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
     """
     pools = _Pools(pairs)
     differences = [_find_difference(first, second, pools) for first, second in pairs]
-    errors = [difference.squared_error() for difference in differences]
-    p_values = [_p_value(one.value, error) for one, error in zip(differences, errors, strict=True)]
+    errors = [difference.squared_errors() for difference in differences]
+    p_values = [_p_value(one.value, error.together) for one, error in zip(differences, errors, strict=True)]
     known = [p_value for p_value in p_values if p_value is not None]
     adjusted = iter(holm(known))
     return [
-        _describe(difference, error, p_value, None if p_value is None else next(adjusted), len(known))
+        _describe(difference, error, None if p_value is None else next(adjusted), len(known))
         for difference, error, p_value in zip(differences, errors, p_values, strict=True)
     ]
 
@@ -137,79 +148,90 @@ class _Pools:
     """What the settings of a comparison say of each other: how runs of one arm scatter, or ratios of two arms."""
 
     def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
-        known: dict[Hashable, list[Estimate]] = {}
+        self._known: dict[Hashable, list[Estimate]] = {}
         seen: set[Runs] = set()
         for first, second in pairs:
             ratios = _ratios(first, second)
             if len(ratios) >= 2:
-                known.setdefault((first.arm, second.arm), []).append(estimate(ratios))
+                self._known.setdefault((first.arm, second.arm), []).append(estimate(ratios))
                 continue
             for runs in {first, second} - seen:  # a baseline stands beside several arms, and counts once
                 seen.add(runs)
-                known.setdefault(runs.arm, []).append(estimate(_logs(runs)))
-        self._known: Mapping[Hashable, Estimate] = {name: merge_estimates(found) for name, found in known.items()}
+                self._known.setdefault(runs.arm, []).append(estimate(_logs(runs)))
 
-    def of_rounds(self, first: Runs, second: Runs) -> Estimate:
-        """Returns how the rounds' ratios of two arms scatter, over all settings."""
-        return self._known.get((first.arm, second.arm), UNKNOWN)
+    def settle(self, name: Hashable, own: Estimate, floor: Estimate) -> _Known:
+        """Returns the variances to judge by.
 
-    def of_runs(self, runs: Runs) -> Estimate:
-        """Returns how runs of an arm scatter, over all settings."""
-        return self._known.get(runs.arm, UNKNOWN)
+        Args:
+            name: Of the arm, or of both arms.
+            own: From the runs themselves, which the pool holds, too.
+            floor: From a noise floor.
+        """
+        others = list(self._known.get(name, ()))
+        if own in others:
+            others.remove(own)
+        lent, kind = merge_estimates(others), merge_estimates([own, floor])
+        known = []
+        for most in (max(0.0, LEAST - kind.degrees_of_freedom), MOST_BORROWED):
+            merged = merge_estimates([kind, Estimate(lent.variance, min(lent.degrees_of_freedom, most))])
+            known.append(Estimate(max(merged.variance, own.variance), merged.degrees_of_freedom))
+        return _Known(*known)
+
+    def num_others(self, name: Hashable, own: Estimate) -> float:
+        """Returns how many degrees of freedom other settings have."""
+        return merge_estimates(self._known.get(name, ())).degrees_of_freedom - own.degrees_of_freedom
 
 
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     ratios = _ratios(first, second)
     if len(ratios) >= 2 or (ratios and len(first.speeds) == len(second.speeds) == 1):
-        own, pooled, floor = estimate(ratios), pools.of_rounds(first, second), _floor_of_rounds(first, second)
+        own, floor, name = estimate(ratios), _floor_of_rounds(first, second), (first.arm, second.arm)
+        known, num = pools.settle(name, own, floor), len(ratios)
         return _Difference(
             value=statistics.fmean(ratios),
-            terms=((_settle(own, pooled, floor), 1 / len(ratios)),),
-            num=len(ratios),
+            terms=((known, 1 / num),),
+            sides=((known, 0.5 / num), (known, 0.5 / num)),  # what slows both alike is in neither
+            num=num,
             is_paired=True,
             uses_floor=floor.degrees_of_freedom > 0,
-            uses_pool=pooled.degrees_of_freedom > own.degrees_of_freedom,
+            uses_pool=pools.num_others(name, own) > 0,
         )
     both = (first, second)
+    terms, sides = _unpaired_terms(first, second, pools)
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
-        terms=_unpaired_terms(first, second, pools),
+        terms=terms,
+        sides=sides,
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
         uses_floor=any(runs.floor for runs in both),
-        uses_pool=any(pools.of_runs(runs).degrees_of_freedom > len(runs.speeds) - 1 for runs in both),
+        uses_pool=any(pools.num_others(runs.arm, estimate(_logs(runs))) > 0 for runs in both),
     )
 
 
-def _unpaired_terms(first: Runs, second: Runs, pools: _Pools) -> tuple[tuple[Estimate, float], ...]:
-    """Returns what the variance of a difference between two means is made of."""
-    both = (first, second)
-    own = [estimate(_logs(runs)) for runs in both]
-    pooled = [pools.of_runs(runs) for runs in both]
-    weights = [1 / len(runs.speeds) for runs in both]
+def _unpaired_terms(
+    first: Runs, second: Runs, pools: _Pools
+) -> tuple[tuple[tuple[_Known, float], ...], tuple[tuple[_Known, float], tuple[_Known, float]]]:
+    """Returns what the variance of a difference between two means is made of, and those of the means."""
+    own = [estimate(_logs(runs)) for runs in (first, second)]
+    weights = [1 / len(runs.speeds) for runs in (first, second)]
     if first.floor is not None and first.floor == second.floor:  # runs of one kind: one variance, known together
-        spread = _settle(merge_estimates(own), merge_estimates(list(dict.fromkeys(pooled))), first.floor.of_runs)
-        return ((spread, sum(weights)),)
-    floors = [runs.floor.of_runs if runs.floor else UNKNOWN for runs in both]
-    spreads = [_settle(*known) for known in zip(own, pooled, floors, strict=True)]
-    known = [spread for spread in spreads if spread.degrees_of_freedom]
-    if len(known) == 1 and first.host == second.host and max(len(runs.speeds) for runs in both) >= 2:
-        return ((known[0], sum(weights)),)  # one against many: the one scatters as they do, as far as anything tells
-    return tuple(zip(spreads, weights, strict=True))
+        known = pools.settle(None, merge_estimates(own), first.floor.of_runs)
+        return ((known, sum(weights)),), ((known, weights[0]), (known, weights[1]))
+    floors = [runs.floor.of_runs if runs.floor else UNKNOWN for runs in (first, second)]
+    one, other = (pools.settle(runs.arm, *known) for runs, *known in zip((first, second), own, floors, strict=True))
+    sides = ((one, weights[0]), (other, weights[1]))
+    return sides, sides
 
 
-def _settle(own: Estimate, pooled: Estimate, floor: Estimate) -> Estimate:
-    """Returns the variance to judge by: the mean of all that is known, but not less than what the runs themselves show.
-
-    Args:
-        own: From the runs themselves.
-        pooled: From all settings, this one among them.
-        floor: From a noise floor.
-    """
-    merged = merge_estimates([pooled, floor])
-    if own.degrees_of_freedom and own.variance > merged.variance:
-        return Estimate(own.variance, merged.degrees_of_freedom)
-    return merged
+def _add(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
+    """Returns the sum of estimates times weights, with the degrees of freedom that Welch gives it."""
+    if not all(known.degrees_of_freedom for known, _ in terms):
+        return UNKNOWN
+    shares = [(known.variance * weight, known.degrees_of_freedom) for known, weight in terms]
+    total = sum(share for share, _ in shares)
+    spent = sum(share**2 / degrees for share, degrees in shares)
+    return Estimate(total, total**2 / spent if spent else sum(degrees for _, degrees in shares))
 
 
 def _floor_of_rounds(first: Runs, second: Runs) -> Estimate:
@@ -218,8 +240,7 @@ def _floor_of_rounds(first: Runs, second: Runs) -> Estimate:
         return UNKNOWN
     if first.floor == second.floor:
         return first.floor.of_ratios
-    halves = _Difference(0.0, ((first.floor.of_ratios, 0.5), (second.floor.of_ratios, 0.5)), 1, is_paired=True)
-    return halves.squared_error()
+    return _add([(first.floor.of_ratios, 0.5), (second.floor.of_ratios, 0.5)])
 
 
 def _ratios(first: Runs, second: Runs) -> list[float]:
@@ -246,13 +267,17 @@ def _p_value(value: float, squared_error: Estimate) -> float | None:
     return 2 * float(stdtr(squared_error.degrees_of_freedom, -abs(value) / math.sqrt(squared_error.variance)))
 
 
-def _describe(
-    difference: _Difference, error: Estimate, p_value: float | None, family_p_value: float | None, num_family: int
-) -> Speedup:
-    value, half = difference.value, None
+def _describe(difference: _Difference, errors: _Known, adjusted: float | None, num_family: int) -> Speedup:
+    value, half, p_value, family_p_value = difference.value, None, None, None
     judgement: Judgement = "not judged"
-    if p_value is not None and family_p_value is not None:
-        half = t_quantile(error.degrees_of_freedom) * math.sqrt(error.variance)
+    degrees = errors.together.degrees_of_freedom
+    speed_half_widths: tuple[float, float] | None = None
+    if adjusted is not None:
+        half, degrees = _widest(errors)
+        p_value = max(_p_value(value, one) or 0.0 for one in errors)
+        one, other = (_widest(_add([(kind, weight)]) for kind in known)[0] for known, weight in difference.sides)
+        speed_half_widths = (one, other)
+        family_p_value = max(adjusted, p_value)
         judgement = "no measurable difference"
         if family_p_value <= ALPHA:
             judgement = "faster" if value > 0 else "slower"
@@ -264,9 +289,16 @@ def _describe(
         is_paired=difference.is_paired,
         uses_floor=difference.uses_floor,
         uses_other_settings=difference.uses_pool,
-        degrees_of_freedom=error.degrees_of_freedom,
+        degrees_of_freedom=degrees,
         p_value=p_value,
         family_p_value=family_p_value,
         num_family=num_family,
         judgement=judgement,
+        speed_half_widths=speed_half_widths,
     )
+
+
+def _widest(errors: Iterable[Estimate]) -> tuple[float, float]:
+    """Returns half of the widest interval that estimates of one variance give, and its degrees of freedom."""
+    widths = [(t_quantile(one.degrees_of_freedom) * math.sqrt(one.variance), one.degrees_of_freedom) for one in errors]
+    return max(widths, key=lambda width: width[0])

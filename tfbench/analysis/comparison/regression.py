@@ -160,7 +160,7 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
 
 
 def require_enough(nums: Collection[int], has_floor: bool, recipe: str, source: str) -> None:
-    """Refuses to judge what only single runs tell, and no noise floor.
+    """Refuses to judge a single run whose scatter no noise floor tells.
 
     Args:
         nums: Runs of each side.
@@ -169,9 +169,9 @@ def require_enough(nums: Collection[int], has_floor: bool, recipe: str, source: 
         source: What has so few runs, for the message.
 
     Raises:
-        ComparisonError: It is one run each, and the noise floor is not known.
+        ComparisonError: Either side is one run, and the noise floor is not known.
     """
-    if max(nums) < 2 and not has_floor:
+    if min(nums) < 2 and not has_floor:
         raise ComparisonError(f"{source}: {_TOO_FEW.format(recipe)}")
 
 
@@ -186,7 +186,7 @@ def judge(
         floors: The noise floors of runs like those of either; None: not known.
 
     Raises:
-        ComparisonError: Both are a single run, and the noise floor is not known.
+        ComparisonError: Either is a single run, and the noise floor is not known.
     """
     nums = (baseline.num, current.num)
     require_enough(nums, None not in floors, current.recipe, "a comparison with a single run")

@@ -6,10 +6,12 @@ part of its weights ("model"), or both ("hybrid"); under "workers" a replica, an
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.causes import exchanged_bytes, input_share, traced_share
 from tfbench.analysis.comparison.comparison import Comparison, Entry, shares_cores
+from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.published_scaling import PublishedSpeedup, find_published_speedups
 from tfbench.analysis.comparison.speedup import Finding, Judgement
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
@@ -122,12 +124,18 @@ class Scaling:
     points: tuple[ScalingPoint, ...]  # by number of devices, from one on, and by mode
     missing: dict[Place, Entry]  # without a speed-up
     shares_cores: bool  # devices are logical ones of one processor, so that no hardware is added
+    standing: Standing  # which is faster than which
     published: tuple[PublishedSpeedup, ...] = ()  # for the recipe
 
     @property
     def batch_size(self) -> int:
         """Samples of a step: of every arm, or where scaling is weak, of every device."""
         return self.points[0].global_batch_size
+
+    def lead(self, points: Sequence[ScalingPoint]) -> list[ScalingPoint]:
+        """Returns those of some points than which none of them is measurably faster."""
+        arms = self.standing.lead([point.entry.arm for point in points])
+        return [point for point in points if point.entry.arm in arms]
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -182,6 +190,7 @@ def find_scaling(comparison: Comparison) -> Scaling | None:
         points=tuple(sorted(points, key=lambda point: point.place.order)),
         missing={place: entries[arm] for arm, place in places.items() if place and arm not in there},
         shares_cores=not adds_hardware,
+        standing=find_standings(comparison)[0],
         published=find_published_speedups(comparison.references),
     )
 

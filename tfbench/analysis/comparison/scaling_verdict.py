@@ -44,21 +44,18 @@ def _explain_losses(scaling: Scaling) -> Iterator[str]:
 
 
 def compare_modes(scaling: Scaling) -> Iterator[str]:
-    """Yields for each number of devices which mode is fastest, if the intervals tell, and which exchanges least."""
+    """Yields for each number of devices which mode is fastest, if the runs tell, and which exchanges least."""
     for number in dict.fromkeys(point.num_devices for point in scaling.points[1:]):
         points = [point for point in scaling.points if point.num_devices == number]
-        best = max(points, key=lambda point: point.speedup.value)
-        floor = best.speedup.low
-        if len(points) < 2 or floor is None:
+        if len(points) < 2 or any(point.speedup.low is None for point in points):
             continue
-        near = [point for point in points if (point.speedup.high or point.speedup.value) >= floor]
-        ordered = _order_by_exchange(points)
+        near, ordered = scaling.lead(points), _order_by_exchange(points)
         if len(near) == 1:
-            yield f"On {number} devices {best.mode} is the fastest mode{_beside_exchanges(best, ordered)}."
+            yield f"On {number} devices {near[0].mode} is the fastest mode{_beside_exchanges(near[0], ordered)}."
         else:
             which = _join([str(point.mode) for point in near])
             least = f"; {ordered[0].mode} exchanges the least: {_list_exchanges(ordered)}" if ordered else ""
-            yield f"On {number} devices the intervals do not tell whether {which} is the fastest mode{least}."
+            yield f"On {number} devices these runs do not tell whether {which} is the fastest mode{least}."
 
 
 def _order_by_exchange(points: Sequence[ScalingPoint]) -> list[ScalingPoint]:
@@ -97,6 +94,8 @@ def _describe_batches(scaling: Scaling) -> str:
 def _name(point: ScalingPoint, scaling: Scaling) -> str:
     if scaling.has_replicas:
         return f"{point.num_devices} replicas"
+    if point.mode is None:
+        return "one device"
     return f"{point.num_devices} devices in mode {point.mode}"
 
 
@@ -147,23 +146,17 @@ def _describe_input(point: ScalingPoint) -> str:
 
 
 def _name_fastest(scaling: Scaling) -> Iterator[str]:
-    """Says what is fastest; where the intervals of two overlap, that they cannot be told apart."""
-    others = scaling.points[1:]
+    """Says what is fastest; where several cannot be told apart, that they cannot."""
+    points = scaling.points
     measured = "Of the numbers of replicas that were measured," if scaling.has_replicas else "Of what was measured,"
-    faster = [point for point in others if point.judgement == "faster"]
-    if all(point.judgement == "slower" for point in others):
-        yield f"{measured} one{'' if scaling.has_replicas else ' device'} is fastest{_missing(scaling)}."
-    if not faster:
-        return
-    best = max(faster, key=lambda point: point.speedup.value)
-    floor = best.speedup.low
-    if floor is None:
-        return
-    near = [point for point in others if point is best or (point.speedup.high or point.speedup.value) >= floor]
+    near = scaling.lead(points)
     names = [str(point.num_devices) if scaling.has_replicas else _name(point, scaling) for point in near]
     if len(near) > 1:
-        which = _join(names) + (" replicas" if scaling.has_replicas else "")
-        yield f"Whether {which} are fastest, their intervals do not tell{_missing(scaling)}."
+        if any(point.judgement in ("faster", "slower") for point in points):
+            which = _join(names) + (" replicas" if scaling.has_replicas else "")
+            yield f"Whether {which} are fastest, these runs do not tell{_missing(scaling)}."
+    elif near == [points[0]]:
+        yield f"{measured} one{'' if scaling.has_replicas else ' device'} is fastest{_missing(scaling)}."
     else:
         yield f"{measured} {names[0]} are fastest{_missing(scaling)}."
 

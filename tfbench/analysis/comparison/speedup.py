@@ -40,6 +40,8 @@ class Speedup:
     family_p_value: float | None
     num_family: int  # comparisons that were judged together
     judgement: Judgement
+    # Half of the intervals of the logarithms of both speeds, by the same scatter as that of the ratio.
+    speed_half_widths: tuple[float, float] | None = None
     confidence: float = CONFIDENCE
 
     @property

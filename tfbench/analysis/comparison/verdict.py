@@ -90,7 +90,10 @@ def _cause(rows: Sequence[Row], arm: str, baseline: str) -> str:
 
 
 def _winner(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which arm is best for every setting, or for which."""
+    """Says which arm is best for every setting, or for which; nothing where settings are of several machines."""
+    hosts = {frozenset(entry.host for entry in row.entries.values() if entry.runs) for row in comparison.rows}
+    if len(hosts - {frozenset()}) > 1:
+        return
     others = [arm for arm in comparison.arms if arm != comparison.baseline]
     if len(others) > 1:
         yield from fastest_sentences(comparison, names, lambda rows: _name(rows, comparison))

@@ -18,7 +18,7 @@ _MEANINGS = {
     MARKS["not judged"]: "a single run: not judged",
 }
 _MEANS = "Speeds are geometric means over processes"
-_INTERVALS = "intervals are 95 % for one setting, those of speed-ups by the scatter of all"
+_INTERVALS = "intervals are 95 % for one setting, without what slows all setups of a round alike"
 _MANY = 2.0  # times the speed, from which on nobody thinks in per cent
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
@@ -34,7 +34,7 @@ def legend(comparisons: Iterable[Comparison]) -> str:
     if clear := [word for word in ("faster", "slower") if MARKS[word] in marks]:
         words = ", ".join(f"{MARKS[word]} {word}" for word in clear)
         signs = " or ".join(MARKS[word] for word in clear)
-        chance = f"{signs} is wrong in at most 1 of 20 tables (if all settings scatter alike)"
+        chance = f"{signs} is wrong in about 1 of 20 tables"
         parts.insert(0, f"{words} than the baseline: {chance}")
     return f"{'; '.join(parts)}. {_MEANS}, and speed-ups ratios of these; {_INTERVALS}."
 
