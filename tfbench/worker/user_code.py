@@ -44,8 +44,6 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     foreign_model.require_precision(model, where)
     if model.compiled:
         raise RecipeError(f"{where}: must return a model that is not compiled: the recipe says how it is trained.")
-    if spec.num_classes is not None and foreign_model.ends_in_softmax(model):
-        raise RecipeError(f"{where}: ends in a softmax, but the loss expects logits. Leave its last activation out.")
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
     return model
 

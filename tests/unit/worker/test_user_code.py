@@ -209,10 +209,6 @@ def test_arguments_that_the_function_does_not_take_are_named() -> None:
             "must return a model that is not compiled: the recipe says how it is trained.",
         ),
         (
-            "return keras.Sequential([keras.layers.Dense(3, activation='softmax')])",
-            "ends in a softmax, but the loss expects logits. Leave its last activation out.",
-        ),
-        (
             "keras.config.set_dtype_policy('mixed_bfloat16'); return keras.Sequential([keras.layers.Dense(3)])",
             "changed Keras's dtype policy (training.precision) from float32 to mixed_bfloat16. Leave it alone",
         ),
