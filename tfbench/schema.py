@@ -5,6 +5,7 @@ number, `1.5` is no count) and by range.
 """
 
 import dataclasses
+import json
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ _ADAPTERS: "dict[Any, pydantic.TypeAdapter[Any]]" = {}
 T = TypeVar("T")
 
 _CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False)
+
+_WANTED = {"bool_type": "must be true or false", "dict_type": "must be a table"}  # in other words than Python's
 
 Flag = Annotated[bool, pydantic.Strict()]
 Integer = Annotated[int, pydantic.Strict()]
@@ -198,8 +201,10 @@ def _explain(cls: type, problem: Any, where: str) -> str:
             return f"{path}: must be one of {', '.join(known)}. Received: {_show(problem['input'])}.{hint}"
         case "dataclass_type" | "model_attributes_type":
             return f"{path}: must be a table. Received: {_show(problem['input'])}."
-        case _:
-            message = re.sub(r"^\w+ should", "must", problem["msg"])
+        case "tuple_type":
+            return f"{path}: must be a list{_example_of(cls, steps)}. Received: {_show(problem['input'])}."
+        case kind:
+            message = _WANTED.get(kind) or re.sub(r"^\w+ should", "must", problem["msg"])
             return f"{path}: {message}. Received: {_show(problem['input'])}."
 
 
@@ -221,5 +226,14 @@ def _keys_beside(cls: type, steps: list[str]) -> list[str]:
     return [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
 
 
+def _example_of(cls: type, steps: list[str]) -> str:
+    """Returns ", such as [1, 2]" where the default of a list is one."""
+    fields = {field.name: field.default for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
+    default = fields.get(steps[0]) if len(steps) == 1 else None
+    return f", such as {_show(default)}" if isinstance(default, tuple) and default else ""
+
+
 def _show(value: object) -> str:
-    return shorten(repr(list(value) if isinstance(value, tuple) else value))
+    """Returns a value as TOML has it, near enough."""
+    is_alike = isinstance(value, str | float)
+    return shorten(repr(value) if is_alike else json.dumps(value, default=str, ensure_ascii=False))

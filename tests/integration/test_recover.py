@@ -610,7 +610,7 @@ UNTRUE = [
     (b'"tags":{}', b'"tags":{"a":1}', "line 1: request.tags.a: must be a valid string. Received: 1"),
     (b'"tags":{}', b'"tags":{"a":"' + b"x" * 1_000_001 + b'"}', "line 1: request.request.tags.a: must have at most"),
     (b'"status":"FINISHED"', b'"status":"DONE"', "exit.status: must be one of RUNNING, FINISHED, FAILED, KILLED"),
-    (b'"recipe":{"recipe":', b'"recipe":5,"x":{"recipe":', "request.recipe: must be a valid dictionary. Received: 5"),
+    (b'"recipe":{"recipe":', b'"recipe":5,"x":{"recipe":', "request.recipe: must be a table. Received: 5"),
 ]
 
 

@@ -53,15 +53,24 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 
     Source of crop, mirror, mean image and views: the data provider of cuda-convnet's CIFAR-10 networks.
 
+    Args:
+        config: As above.
+        data_dir: Holds the publisher's files as unpacked, in their folder or without it, or what tensorflow-datasets
+            prepared; None: tensorflow-datasets' own.
+
     Raises:
         DatasetError: The data is missing and cannot be fetched, or is damaged.
     """
+    from tfbench.datasets.sources import cifar10_files
     from tfbench.datasets.sources.tfds_arrays import load_tfds
 
+    if found := cifar10_files.find(data_dir):
+        return cifar10_files.load(*found, describe(config))
     return load_tfds(
         "cifar10",
         describe(config),
         data_dir,
         splits=("train", "test"),
         host="https://www.cs.toronto.edu",
+        accepted=cifar10_files.ACCEPTED,
     )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pydantic
 
+from tfbench.datasets.sources.reading import reading
 from tfbench.datasets.sources.splits import RecordSplit, Split, Splits
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -82,7 +83,11 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
         DatasetError: The images are missing, are not of `num_classes` classes, or are not all.
     """
     if config.tfds:
-        return _load_tfds(config, config.tfds, data_dir)
+        from tfbench.datasets.sources import tfds as tfds_source
+
+        where = Path(data_dir or "tensorflow-datasets' own folder", config.tfds)
+        with reading(where, tfds_source.PREPARED, tfds_source.REMEDY):
+            return _load_tfds(config, config.tfds, data_dir)
     where = config.folder or data_dir
     if where is None:
         raise DatasetError(

@@ -42,11 +42,10 @@ class Config:
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     """Loads the network, with the weights in the file: training goes on from them. Its optimizer is left out.
 
-    Nothing in the file is run: layers that hold code are refused, and Keras loads the rest in its safe mode. A softmax
-    at its end is taken off, since the loss applies one.
+    Nothing in the file is run: layers that hold code are refused, and Keras loads the rest in its safe mode.
 
     Input shape: (batch, *input_shape), float32.
-    Output shape: (batch, num_classes), logits.
+    Output shape: (batch, num_classes), logits or probabilities.
 
     Raises:
         RecipeError: The file cannot be read, holds code, or does not fit the data.
@@ -68,10 +67,6 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
         Notice,
         stacklevel=2,
     )
-    if spec.num_classes is not None and foreign_model.ends_in_softmax(model):
-        model = foreign_model.without_softmax(model, where)
-        notice = f"the softmax at the end of {path.name} was taken off: the loss applies it."
-        warnings.warn(notice, Notice, stacklevel=2)
     return model
 
 

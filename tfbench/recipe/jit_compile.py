@@ -56,7 +56,7 @@ def read_training(table: object) -> tuple[object, list[str]]:
     if value is True:
         return rest | {"compiler": compiler_of(value)}, []
     if value is not False:
-        return rest, [f"{_OLD_KEY}: must be a valid boolean. Received: {value!r}."]
+        return rest, [f"{_OLD_KEY}: must be true or false. Received: {value!r}."]
     if backend != "tensorflow":
         return rest, [
             f"{_OLD_KEY}: false means TensorFlow's graph, which backend {backend} does not have. Set compiler instead."

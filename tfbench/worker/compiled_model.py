@@ -1,11 +1,12 @@
 """A recipe's network, built to fit its data and compiled for its training."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 from tfbench import backends
 from tfbench.datasets.sources.splits import count_steps_per_epoch
-from tfbench.errors import DeviceError, RecipeError
+from tfbench.errors import DeviceError, Notice, RecipeError
 from tfbench.recipe import registry
 from tfbench.recipe.abilities import COMPILERS, find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -14,6 +15,8 @@ from tfbench.worker import user_code
 from tfbench.worker.initial_weights import drawn_by_numpy
 
 _JIT_COMPILERS = {"xla": "XLA", "inductor": "torch.compile"}  # what Keras's `jit_compile` stands for
+_OWN = ("keras_file", "layers")  # networks that end as their author has it; all others give logits
+_PROBABILITIES = "the network gives probabilities (a softmax or sigmoid), so the loss applies no softmax of its own."
 
 
 def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
@@ -74,7 +77,12 @@ def build_compiled_model(
 
     num_replicas = num_replicas or backends.current().placement.count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
-    model = objective.apply_head(build_model(config, spec, allows_code=allows_code), training)
+    model = build_model(config, spec, allows_code=allows_code)
+    is_own = registry.is_code(config.name) or config.name in _OWN
+    is_probable = is_own and spec.num_classes is not None and objective.gives_probabilities(model)
+    if is_probable:
+        warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
+    model = objective.apply_head(model, training, is_probable=is_probable)
     if lacking := find_lacking(
         training.backend, carries_state=bool(backends.current().variables.carried_states(model))
     ):
@@ -89,7 +97,7 @@ def build_compiled_model(
     runs_eagerly = training.backend == "tensorflow" and training.compiler_used == "eager"
     model.compile(
         optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
-        loss=objective.build_loss(training),
+        loss=objective.build_loss(training, is_probable=is_probable),
         metrics=objective.build_metrics(training),
         jit_compile=compiles,
         run_eagerly=runs_eagerly,

@@ -27,7 +27,7 @@ def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: J
     Args:
         request: Its recipe says how, and which predictions are to be kept.
         splits: A test split is evaluated, and several views of the validation samples if the data has them.
-        model: Trained; returns logits.
+        model: Trained and compiled.
         journal: Receives "stage", "evaluation" and "predictions" records.
     """
     recipe, output = request.recipe, request.recipe.output
@@ -100,12 +100,16 @@ def _append(
 
 def _evaluate_views(recipe: Recipe, splits: Splits, model: Any) -> tuple[float, float]:
     """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
+    from tfbench.worker.objective import ProbabilityCrossEntropy
+
     batch_size = recipe.training.validation_batch_size or recipe.training.global_batch_size
     feeding = backends.current().feeding
+    is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(model, "is_probable", False)
     total: Any = 0.0
     for view in range(splits.spec.views):
         dataset = feeding.build_validation_dataset(splits, batch_size=batch_size, view=view)
-        total = total + _softmax(model.predict(feeding.without_targets(dataset), verbose=0))
+        outputs = model.predict(feeding.without_targets(dataset), verbose=0)
+        total = total + (outputs / outputs.sum(axis=-1, keepdims=True) if is_probable else _softmax(outputs))
     mean = total / splits.spec.views
     labels = splits.validation.labels()
     of_label = np.maximum(mean[np.arange(len(labels)), labels], np.finfo(np.float32).tiny)

@@ -3,9 +3,13 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfbench.recipe.sections import Head, TrainingConfig
+
+_DRAWS = 8  # of weights: logits of two classes lie in 0..1 by chance for one draw in four at most
+_SMALLEST = 1e-30  # probability that float32 has a logarithm and a gradient of
 
 
 class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
@@ -26,6 +30,14 @@ class LogitsCrossEntropy(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
         return ops.sparse_categorical_crossentropy(ops.reshape(y_true, (-1,)), logits, from_logits=True)
 
 
+class ProbabilityCrossEntropy(LogitsCrossEntropy):
+    """The same of probabilities, which are divided by their sum: those of a sigmoid per class do not add up to 1."""
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns the loss of each sample."""
+        return super().call(y_true, to_logits(y_pred))
+
+
 class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
     """Sum over a sequence's steps of the squared error, which is averaged over the values of a step.
 
@@ -39,47 +51,82 @@ class SummedSquaredError(keras.losses.Loss):  # type: ignore[misc]  # Keras has 
 
 
 class HeadedModel(keras.Model):  # type: ignore[misc]  # Keras has no types
-    """A model that returns logits and whose loss sees them through a head, one in training and one in validation."""
+    """A model whose loss sees its outputs through a head, one in training and one in validation."""
 
     head: Head = "logits"
     validation_head: Head = "logits"
+    is_probable = False  # whether its outputs are probabilities
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
         """Computes the loss as Keras does, of the softmax of the logits where the head is "double_softmax"."""
         y_pred = ops.cast(y_pred, "float32")
+        if self.is_probable:
+            y_pred = to_logits(y_pred)
         if (self.head if training else self.validation_head) == "double_softmax":
             y_pred = ops.softmax(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
 
-def apply_head(model: keras.Model, training: TrainingConfig) -> keras.Model:
+def gives_probabilities(model: keras.Model) -> bool:
+    """Says whether a classifier's outputs are probabilities, not logits: in 0..1 whatever the signs of its weights.
+
+    The weights' signs and the inputs are NumPy's, so that the answer is the same on every backend, in every precision.
+    """
+    rng = np.random.default_rng(0)
+    shape = [size or 2 for size in model.inputs[0].shape]
+    inputs = ops.convert_to_tensor(rng.uniform(size=shape), model.inputs[0].dtype)
+    other = [variable.value for variable in model.non_trainable_variables]
+    is_positive = False
+    for _ in range(_DRAWS):
+        weights = [
+            variable * ops.convert_to_tensor(rng.choice([-1.0, 1.0], variable.shape), variable.dtype)
+            for variable in model.trainable_variables
+        ]
+        outputs, _ = model.stateless_call(weights, other, inputs, training=False)
+        values = ops.convert_to_numpy(ops.cast(outputs, "float32"))
+        if not np.all((values >= -0.01) & (values <= 1.01)):
+            return False
+        is_positive |= bool(np.any(values > 0))  # a last layer of zeros gives logits of 0
+    return is_positive
+
+
+def to_logits(probabilities: Any) -> Any:
+    """Returns what a softmax makes these probabilities of, once they are divided by their sum."""
+    values = ops.maximum(ops.cast(probabilities, "float32"), _SMALLEST)
+    return ops.log(values / ops.sum(values, axis=-1, keepdims=True))
+
+
+def apply_head(model: keras.Model, training: TrainingConfig, *, is_probable: bool = False) -> keras.Model:
     """Returns the model that is to be compiled: the same layers and weights, with the recipe's heads.
 
     Args:
-        model: Functional or Sequential, with one input and one output, the logits.
+        model: Functional or Sequential, with one input and one output.
         training: Names the heads.
+        is_probable: Whether the outputs are probabilities, not logits.
     """
     if training.head == training.validation_head == "logits":
         return model
     (inputs,), (outputs,) = model.inputs, model.outputs
     headed = HeadedModel(inputs=inputs, outputs=outputs, name=model.name)
-    headed.head, headed.validation_head = training.head, training.validation_head
+    headed.head, headed.validation_head, headed.is_probable = training.head, training.validation_head, is_probable
     return headed
 
 
-def build_loss(training: TrainingConfig) -> keras.losses.Loss:
+def build_loss(training: TrainingConfig, *, is_probable: bool = False) -> keras.losses.Loss:
     """Builds the loss of a model that `apply_head` returned."""
     match training.loss:
         case "mean_squared_error":
             return keras.losses.MeanSquaredError()
         case "summed_squared_error":
             return SummedSquaredError()
-        case _ if training.head == training.validation_head == "logits":
-            return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        case _:
+        case _ if training.head != "logits" or training.validation_head != "logits":
             return LogitsCrossEntropy()
+        case _ if is_probable:
+            return ProbabilityCrossEntropy()
+        case _:
+            return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def build_metrics(training: TrainingConfig) -> list[keras.metrics.Metric]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import keras
 
 _FRAMES = 3  # of the user's code, shown where it raised
+_SEED_UNUSED = "--seed and --vary-seed do not change its initial weights."
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -40,12 +41,13 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     where = f"model.name: {config.name}"
     with _watched(where):
         build = _import(config.name, where, allows_code=allows_code)
+        seed = _seed()
         model = foreign_model.fit_to_data(_call(build, where, spec, **config.options), spec, where)
+        if _seed() != seed:
+            warnings.warn(f"{config.name} sets the random seed: {_SEED_UNUSED}", Notice, stacklevel=2)
     foreign_model.require_precision(model, where)
     if model.compiled:
         raise RecipeError(f"{where}: must return a model that is not compiled: the recipe says how it is trained.")
-    if spec.num_classes is not None and foreign_model.ends_in_softmax(model):
-        raise RecipeError(f"{where}: ends in a softmax, but the loss expects logits. Leave its last activation out.")
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
     return model
 
@@ -63,7 +65,8 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     where = f"dataset.name: {config.name}"
     with _watched(where):
         load = _import(config.name, where, allows_code=allows_code)
-        loaded = _call(load, where, data_dir, **config.options)
+        with _seeds_restored():
+            loaded = _call(load, where, data_dir, **config.options)
     source = f"code of {_describe_source(load)}"
     splits = loaded if isinstance(loaded, Splits) else splits_of_arrays(loaded, source=source, where=where)
     problem = find_mismatch(splits)
@@ -88,7 +91,7 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)  # at the end: a json.py there must not stand for Python's own
-    with _users_errors(where, module_name):
+    with _users_errors(where, module_name), _seeds_restored():
         module = importlib.import_module(module_name)
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -144,6 +147,24 @@ def _explain(error: BaseException, where: str) -> str:
 
 def _last_lines(error: BaseException) -> list[str]:
     return [f"  {line}" for line in traceback.format_exception_only(error)]
+
+
+def _seed() -> int | None:
+    """Returns what Keras's random numbers were last seeded with."""
+    from keras.src.utils import rng_utils  # it can be set, but not asked for, elsewhere
+
+    return rng_utils.get_random_seed()  # type: ignore[no-any-return]  # Keras has no types
+
+
+@contextlib.contextmanager
+def _seeds_restored() -> Iterator[None]:
+    """Begins all random numbers anew after the user's code, which may have set a seed: the run's is `training.seed`."""
+    import keras
+
+    seed = _seed()
+    yield
+    if seed is not None:
+        keras.utils.set_random_seed(seed)
 
 
 @contextlib.contextmanager

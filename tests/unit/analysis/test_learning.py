@@ -164,7 +164,7 @@ def refuse(**sections: Any) -> list[str]:
         ("val_accuracy_at_epoch", {"1": 0.5}, ".1: must be [lowest, highest]. Received: 0.5."),
         ("val_accuracy_at_epoch", {"1": [0.5]}, ".1: must be [lowest, highest]. Received: [0.5]."),
         ("val_accuracy_at_epoch", {"1": [0.1, 0.2, 0.3]}, ".1: must be [lowest, highest]. Received: [0.1, 0.2, 0.3]."),
-        ("val_accuracy_at_epoch", 0.9, ": must be a valid dictionary. Received: 0.9."),
+        ("val_accuracy_at_epoch", 0.9, ": must be a table. Received: 0.9."),
         ("target_accuracy", 0, ": must be greater than 0. Received: 0."),
         ("target_accuracy", 98, ": must be less than or equal to 1. Received: 98."),
         ("val_accuracy_at_epoch", {"1": ["a", 1]}, ".1.0: must be a valid number. Received: 'a'."),

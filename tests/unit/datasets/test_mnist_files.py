@@ -1,5 +1,6 @@
 """MNIST in its publisher's files, and in Keras's."""
 
+import dataclasses
 import gzip
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,9 @@ def damage(data: bytes, how: str) -> bytes:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("no IDX", "is no IDX file of bytes"),
+        ("no IDX", "cannot be read as an IDX file of bytes (it does not start as one). Fetch it again."),
         ("cut off", "is cut off, or longer than it says"),
-        ("other type", "is no IDX file of bytes"),
+        ("other type", "cannot be read as an IDX file of bytes (it does not start as one). Fetch it again."),
         ("fewer", "expected 60,000 images of MNIST, found an array of shape (5, 28, 28)"),
     ],
 )
@@ -91,7 +92,41 @@ def test_labels_beyond_ten_classes_and_a_file_that_is_no_archive_are_refused(
     with pytest.raises(DatasetError, match="is not MNIST: expected labels 0 to 9, found 1 to 10"):
         mnist.load_splits(mnist.Config(), str(tmp_path))
     (tmp_path / mnist_files.NPZ_FILE).write_bytes(b"no archive")
-    with pytest.raises(DatasetError, match=r"mnist\.npz: is not Keras's MNIST"):
+    with pytest.raises(DatasetError, match=r"mnist\.npz: cannot be read as Keras's MNIST"):
+        mnist.load_splits(mnist.Config(), str(tmp_path))
+
+
+@pytest.mark.parametrize("form", ["packed", "npz"])
+def test_a_file_damaged_anywhere_is_named_with_its_remedy(tmp_path: Path, form: str) -> None:
+    rng = np.random.default_rng(0)
+    small = {
+        key: (rng.integers(0, 256, (size, 28, 28), np.uint8), rng.integers(0, 10, size, np.uint8))
+        for key, size in (("train", 3), ("test", 2))
+    }
+    if form == "packed":
+        write_idx(tmp_path, small, packed=True)
+        path = tmp_path / f"{mnist_files.IDX_FILES['train'][0]}.gz"
+    else:
+        path = tmp_path / mnist_files.NPZ_FILE
+        np.savez(
+            path,
+            **{f"{kind}_{key}": array for key, pair in small.items() for kind, array in zip("xy", pair, strict=True)},
+        )
+    whole = path.read_bytes()
+    spec = dataclasses.replace(mnist.describe(mnist.Config()), train_samples=3, validation_samples=2)
+    for start in range(20, len(whole), len(whole) // 20):
+        for damaged in (whole[:start], whole[:start] + b"\xff" * 30 + whole[start + 30 :]):
+            path.write_bytes(damaged)
+            try:
+                mnist_files.load(tmp_path, spec)
+            except DatasetError as error:
+                assert str(tmp_path) in str(error) and "etch it again." in str(error)
+
+
+def test_images_of_another_type_are_refused(tmp_path: Path) -> None:
+    images, labels = np.zeros((60_000, 28, 28), np.float32), np.zeros(60_000, np.uint8)
+    np.savez(tmp_path / mnist_files.NPZ_FILE, x_train=images, y_train=labels, x_test=images[:10], y_test=labels[:10])
+    with pytest.raises(DatasetError, match=r"expected 60,000 images of MNIST, found .*float32"):
         mnist.load_splits(mnist.Config(), str(tmp_path))
 
 

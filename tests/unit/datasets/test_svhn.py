@@ -156,7 +156,11 @@ def test_a_folder_with_nothing_in_it_says_what_it_may_hold(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("lost", "found"),
-    [(-100, "100 bytes that cannot be read as one ("), (10_000, "X (32, 32, 3, 2030). "), (5, "")],
+    [
+        (-100, "100 bytes that cannot be read as one ("),
+        (10_000, "14,327 bytes that cannot be read as one (it ends too early)"),
+        (5, ""),
+    ],
 )
 def test_a_file_cut_off_anywhere_is_reported(folder: Path, damaged: Any, lost: int, found: str) -> None:
     path = damaged("extra_32x32.mat", (folder / "svhn" / "extra_32x32.mat").read_bytes()[:-lost])
@@ -204,10 +208,10 @@ def test_arrays_of_another_shape_are_reported(damaged: Any, contents: dict[str, 
 @pytest.mark.parametrize(
     ("images", "labels", "problem"),
     [
-        (np.uint8, [1, 2, 11], "expected labels 1 to 10, found 1 to 11."),
-        (np.uint8, [0, 2, 3], "expected labels 1 to 10, found 0 to 3."),
-        (np.uint8, [1.0, 2.5, 3.0], "expected labels 1 to 10, found 1.0 to 3.0."),
-        (np.float32, [1, 2, 3], "expected X as uint8 and y as numbers; found float32 and uint8."),
+        (np.uint8, [1, 2, 11], "expected labels 1 to 10, found 1 to 11. Fetch it again."),
+        (np.uint8, [0, 2, 3], "expected labels 1 to 10, found 0 to 3. Fetch it again."),
+        (np.uint8, [1.0, 2.5, 3.0], "expected labels 1 to 10, found 1.0 to 3.0. Fetch it again."),
+        (np.float32, [1, 2, 3], "expected X as uint8; found float32. Fetch it again."),
     ],
 )
 def test_values_that_no_published_file_has_are_reported(
@@ -217,3 +221,24 @@ def test_values_that_no_published_file_has_are_reported(
     targets = targets.astype(np.uint8) if targets.dtype.kind == "i" else targets
     path = damaged("train_32x32.mat", {"X": np.zeros((32, 32, 3, 3), images), "y": targets})
     assert load_error(path) == f"data set svhn: {path}: {problem}"
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_damaged_file_is_read_or_named_and_nothing_else(tmp_path: Path, packed: bool) -> None:
+    for part, name in svhn_source.FILES.items():
+        scipy.io.savemat(tmp_path / name, build_small(part), do_compression=packed)
+    path, rng = tmp_path / svhn_source.FILES["train"], np.random.default_rng(0)
+    whole = path.read_bytes()
+    for _ in range(100):
+        damaged = bytearray(whole)
+        start = int(rng.integers(128, 500))  # where types, sizes and shapes are
+        damaged[start : start + 4] = rng.bytes(4)
+        path.write_bytes(damaged)
+        try:
+            svhn_source.MatFiles(tmp_path).read("train")
+        except DatasetError as error:
+            assert str(path) in str(error) and "again" in str(error)
+
+
+def build_small(part: str) -> dict[str, Any]:
+    return {"X": np.full((32, 32, 3, 4), len(part), np.uint8), "y": np.ones((4, 1), np.uint8)}

@@ -70,21 +70,21 @@ def problems_of(**values: Any) -> list[str]:
         ({"count": 10**40}, "outer.count: must be "),
         ({"count": 1.5}, "outer.count: must be a valid integer. Received: 1.5."),
         ({"count": 2.0}, "outer.count: must be a valid integer. Received: 2.0."),
-        ({"count": True}, "outer.count: must be a valid integer. Received: True."),
+        ({"count": True}, "outer.count: must be a valid integer. Received: true."),
         ({"count": "3"}, "outer.count: must be a valid integer. Received: '3'."),
-        ({"number": True}, "outer.number: must be a valid number. Received: True."),
+        ({"number": True}, "outer.number: must be a valid number. Received: true."),
         ({"number": "1"}, "outer.number: must be a valid number. Received: '1'."),
         ({"number": float("nan")}, "outer.number: must be a finite number. Received: nan."),
         ({"number": float("inf")}, "outer.number: must be a finite number. Received: inf."),
         ({"size": -0.1}, "outer.size: must be greater than or equal to 0. Received: -0.1."),
         ({"size": 1e300}, "outer.size: must be less than or equal to 1000000000. Received: 1e+300."),
         ({"share": 1.0}, "outer.share: must be less than 1. Received: 1.0."),
-        ({"flag": 1}, "outer.flag: must be a valid boolean. Received: 1."),
+        ({"flag": 1}, "outer.flag: must be true or false. Received: 1."),
         ({"text": ""}, "outer.text: "),
         ({"text": 5}, "outer.text: must be a valid string. Received: 5."),
         ({"mode": "slwo"}, "outer.mode: must be one of fast, slow. Received: 'slwo'. Did you mean 'slow'?"),
         ({"widths": [1, 0]}, "outer.widths.1: must be greater than or equal to 1. Received: 0."),
-        ({"widths": 5}, "outer.widths: must be a valid tuple. Received: 5."),
+        ({"widths": 5}, "outer.widths: must be a list, such as [1, 2]. Received: 5."),
         ({"inner": {"depth": 0}}, "outer.inner.depth: must be greater than or equal to 1. Received: 0."),
         ({"cuont": 1}, "outer.cuont: unknown key. Did you mean 'count'? Known keys: count, number, "),
         ({"inner": {"dept": 1}}, "outer.inner.dept: unknown key. Did you mean 'depth'? Known keys: depth."),
@@ -141,3 +141,15 @@ def test_plain_values_build_the_same_instance_again() -> None:
 def test_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Outer().count = 2
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"widths": "abc"}, "outer.widths: must be a list, such as [1, 2]. Received: 'abc'."),
+        ({"flag": "yes"}, "outer.flag: must be true or false. Received: 'yes'."),
+        ({"number": [True]}, "outer.number: must be a valid number. Received: [true]."),
+    ],
+)
+def test_no_problem_is_told_in_words_of_python(values: dict[str, Any], problem: str) -> None:
+    assert problems_of(**values) == [problem]

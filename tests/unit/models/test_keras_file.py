@@ -1,8 +1,7 @@
-"""Networks from .keras files: no code runs, weights are kept, a softmax at the end is taken off."""
+"""Networks from .keras files: no code runs, weights are kept, a softmax at the end stays."""
 
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,49 +46,6 @@ def refusal(path: Path, spec: DatasetSpec = SPEC) -> str:
     return message
 
 
-def softmax_in_the_layer() -> list[Any]:
-    import keras
-
-    return [keras.layers.Dense(3, activation="softmax", bias_initializer="random_normal")]
-
-
-def softmax_as_activation() -> list[Any]:
-    import keras
-
-    return [keras.layers.Dense(3), keras.layers.Activation("softmax")]
-
-
-def softmax_as_layer() -> list[Any]:
-    import keras
-
-    return [keras.layers.Dense(3), keras.layers.Softmax()]
-
-
-def softmax_in_a_nested_model() -> list[Any]:
-    import keras
-
-    return [keras.layers.Dense(5), keras.Sequential([keras.layers.Dense(3, activation="softmax")])]
-
-
-@pytest.mark.parametrize(
-    "layers", [softmax_in_the_layer, softmax_as_activation, softmax_as_layer, softmax_in_a_nested_model]
-)
-def test_a_softmax_at_the_end_is_taken_off_and_said(tmp_path: Path, layers: Callable[[], list[Any]]) -> None:
-    import keras
-    import numpy as np
-
-    original = save(tmp_path / "net.keras", *layers())
-    model, notices = load(tmp_path / "net.keras")
-    x = np.arange(8, dtype="float32").reshape(2, 4) / 8
-    logits = np.asarray(model(x))
-    assert not np.allclose(logits.sum(axis=1), 1)
-    np.testing.assert_allclose(keras.ops.softmax(logits), original(x), rtol=1e-5)
-    assert [KEPT in notices[0], notices[1]] == [
-        True,
-        "the softmax at the end of net.keras was taken off: the loss applies it.",
-    ]
-
-
 def test_logits_are_left_alone_and_weights_are_the_files(tmp_path: Path) -> None:
     import keras
 
@@ -109,17 +65,11 @@ def test_how_it_was_compiled_is_left_out(tmp_path: Path) -> None:
     assert not load(tmp_path / "net.keras")[0].compiled
 
 
-def test_a_softmax_that_predicts_values_is_left_alone(tmp_path: Path) -> None:
-    regression = DatasetSpec(
-        input_shape=(4,),
-        input_dtype="float32",
-        target_shape=(3,),
-        num_classes=None,
-        train_samples=9,
-        validation_samples=9,
-    )
-    save(tmp_path / "net.keras", *softmax_in_the_layer())
-    model, notices = load(tmp_path / "net.keras", regression)
+def test_a_softmax_at_the_end_stays(tmp_path: Path) -> None:
+    import keras
+
+    save(tmp_path / "net.keras", keras.layers.Dense(3, activation="softmax"))
+    model, notices = load(tmp_path / "net.keras")
     assert model.layers[-1].activation.__name__ == "softmax"
     assert len(notices) == 1
 
@@ -131,14 +81,6 @@ def test_layers_of_tfbench_are_known(tmp_path: Path) -> None:
 
     save(tmp_path / "net.keras", LocalResponseNormalization(), keras.layers.Dense(3))
     assert type(load(tmp_path / "net.keras")[0].layers[0]).__name__ == "LocalResponseNormalization"
-
-
-def test_a_softmax_that_cannot_be_taken_off_is_refused(tmp_path: Path) -> None:
-    import keras
-
-    save(tmp_path / "net.keras", keras.Sequential([keras.layers.Dense(3), keras.layers.Softmax()]))
-    with pytest.warns(Notice):
-        assert "ends in a softmax inside of another model" in refusal(tmp_path / "net.keras")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ import keras
 import numpy as np
 import pytest
 
+from tfbench.errors import Notice
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import compiled_model
-from tfbench.worker.objective import LogitsCrossEntropy
+from tfbench.worker.objective import LogitsCrossEntropy, ProbabilityCrossEntropy, gives_probabilities
 
 SPEC = DatasetSpec(
     input_shape=(3,), input_dtype="float32", target_shape=(), num_classes=10, train_samples=8, validation_samples=8
@@ -76,3 +77,63 @@ def test_summed_squared_error_adds_the_steps_of_a_sequence() -> None:
 def test_logits_of_a_sequence_are_refused() -> None:
     with pytest.raises(ValueError, match=r"logits must be of shape \(batch, classes\)\. Received: \(8, 3, 10\)\."):
         LogitsCrossEntropy()(np.zeros((8, 3)), np.zeros((8, 3, 10)))
+
+
+@keras.saving.register_keras_serializable("tests")
+class Wrapped(keras.Model):
+    """A model class, which hides its last operation."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__()
+        self.dense = keras.layers.Dense(**values)
+
+    def call(self, inputs: Any) -> Any:
+        return keras.ops.cast(self.dense(inputs), "float32")
+
+
+ENDS: dict[str, tuple[bool, list[Any]]] = {
+    "softmax": (True, [lambda: keras.layers.Dense(2, activation="softmax")]),
+    "sigmoids": (True, [lambda: keras.layers.Dense(2, activation="sigmoid")]),
+    "wrapped": (True, [lambda: Wrapped(units=2, activation="softmax")]),
+    "no_weights_yet": (True, [lambda: keras.layers.Dense(2, activation="softmax", kernel_initializer="zeros")]),
+    "logits": (False, [lambda: keras.layers.Dense(2)]),
+    "positive_logits": (False, [lambda: keras.layers.Dense(2, kernel_initializer="ones")]),
+    "wrapped_logits": (False, [lambda: Wrapped(units=2)]),
+    "zero_logits": (False, [lambda: keras.layers.Dense(2, kernel_initializer="zeros")]),
+    "tokens": (False, [lambda: keras.layers.Embedding(5, 4), keras.layers.Flatten, lambda: keras.layers.Dense(2)]),
+}
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("end", ENDS)
+def test_probabilities_are_told_from_logits_by_their_values(end: str, precision: str) -> None:
+    expected, layers = ENDS[end]
+    keras.config.set_dtype_policy(precision)
+    try:
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((3,)), *(layer() for layer in layers)])
+        before = model.get_weights()
+        assert gives_probabilities(model) is expected
+        assert all(np.array_equal(one, other) for one, other in zip(before, model.get_weights(), strict=True))
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
+def test_loss_of_probabilities_is_that_of_their_logits_however_small_and_divides_by_their_sum() -> None:
+    logits = RNG.normal(size=(8, 10)).astype(np.float32) * 8
+    found = float(ProbabilityCrossEntropy()(LABELS, softmax(logits) / 2))
+    assert found == pytest.approx(cross_entropy(logits), rel=1e-5)
+
+
+@pytest.mark.parametrize("head", ["logits", "double_softmax"])
+def test_own_network_that_ends_in_a_softmax_gets_no_other_unless_asked_for(head: str, tmp_path: Any) -> None:
+    layers = [keras.layers.Dense(10, activation="softmax")]
+    keras.Sequential([keras.Input((3,)), keras.Sequential(layers)]).save(tmp_path / "net.keras")
+    training = TrainingConfig(global_batch_size=8, epochs=1, head=head, validation_head=head)
+    own = ModelConfig(name="keras_file", options={"file": str(tmp_path / "net.keras")})
+    with pytest.warns(Notice) as caught:
+        model = compiled_model.build_compiled_model(own, training, SPEC)
+    assert "gives probabilities" in str(caught[-1].message)
+    probabilities = keras.ops.convert_to_numpy(model(INPUTS))
+    logits = np.log(probabilities) if head == "logits" else probabilities
+    assert model.evaluate(INPUTS, LABELS, verbose=0)[0] == pytest.approx(cross_entropy(logits), abs=1e-5)

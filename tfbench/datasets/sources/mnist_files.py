@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench.datasets.sources import cache
+from tfbench.datasets.sources.reading import reading
 from tfbench.datasets.sources.splits import Split, Splits, allocate, is_plausible
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -70,22 +71,27 @@ def _find_origin(folder: Path) -> cache.Origin | None:
 
 
 def _make_split(folder: Path, spec: DatasetSpec, images: Any, labels: Any, wanted: int) -> Split:
-    if images.ndim != 3 or len(images) != wanted:
-        raise DatasetError(f"{folder}: expected {wanted:,} images of MNIST, found an array of shape {images.shape}.")
+    if images.ndim != 3 or len(images) != wanted or images.dtype != np.uint8:
+        raise DatasetError(
+            f"{folder}: expected {wanted:,} images of MNIST, found an array of shape {images.shape}, {images.dtype}. "
+            "Fetch it again."
+        )
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise DatasetError(
+            f"{folder}: expected a label per image, found an array of shape {labels.shape}, {labels.dtype}. "
+            "Fetch it again."
+        )
     inputs = allocate((*images.shape, 1), np.uint8)
     inputs[..., 0] = images
     split = Split(inputs=inputs, targets=labels.astype(np.int64), num_samples=len(images))
     if problem := is_plausible(split, spec):
-        raise DatasetError(f"{folder}: is not MNIST: {problem}.")
+        raise DatasetError(f"{folder}: is not MNIST: {problem}. Fetch it again.")
     return split
 
 
 def _read_npz(path: Path) -> dict[str, tuple[Any, Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {key: (stored[f"x_{key}"], stored[f"y_{key}"]) for key in IDX_FILES}
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise DatasetError(f"{path}: is not Keras's MNIST: {error}. Remove it and fetch it again.") from error
+    with reading(path, "Keras's MNIST"), path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        return {key: (stored[f"x_{key}"], stored[f"y_{key}"]) for key in IDX_FILES}
 
 
 def _read_pair(folder: Path, images: str, labels: str) -> tuple[Any, Any]:
@@ -103,14 +109,12 @@ def _read_idx(path: Path | None) -> npt.NDArray[np.uint8]:
     """Reads two bytes of zeros, the type, the number of sizes, each size as four bytes, then the values."""
     if path is None:  # removed since it was found
         raise DatasetError("MNIST: a file went missing while it was read.")
-    try:
+    with reading(path, "an IDX file of bytes"):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
-        raise DatasetError(f"{path}: cannot be read: {error}. Remove it and fetch it again.") from error
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:
-        raise DatasetError(f"{path}: is no IDX file of bytes. Remove it and fetch it again.")
-    start = 4 + 4 * data[3]
-    shape = tuple(int(size) for size in np.frombuffer(data[4:start], ">u4"))
-    if len(data) != start + math.prod(shape):
-        raise DatasetError(f"{path}: is cut off, or longer than it says. Remove it and fetch it again.")
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+        if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES:
+            raise ValueError("it does not start as one")
+        start = 4 + 4 * data[3]
+        shape = tuple(int(size) for size in np.frombuffer(data[4:start], ">u4"))
+        if len(data) != start + math.prod(shape):
+            raise ValueError("it is cut off, or longer than it says")
+        return np.frombuffer(data, np.uint8, offset=start).reshape(shape)

@@ -1,12 +1,13 @@
 """SVHN's cropped digits, as their publisher or tensorflow-datasets holds them, split into training and validation."""
 
+import contextlib
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.datasets.sources import cache
+from tfbench.datasets.sources import cache, mat_file
 from tfbench.datasets.sources.splits import Split, allocate
 from tfbench.datasets.sources.tfds_arrays import Prepared, load_splits
 from tfbench.errors import DatasetError
@@ -225,7 +226,7 @@ class MatFiles:
         path, folder = self._paths[part], self._folder
 
         def find_origin() -> cache.Origin | None:
-            return cache.origin_of("svhn", "publisher's files", folder, [path], part=part, reader="scipy")
+            return cache.origin_of("svhn", "publisher's files", folder, [path], part=part)
 
         def decode() -> cache.Decoded:
             images, labels = self._decode(path)
@@ -241,45 +242,42 @@ class MatFiles:
         return "; ".join(sorted(self._found))
 
     def _decode(self, path: Path) -> tuple[Images, Labels]:
-        import scipy.io
-
         try:
-            arrays = scipy.io.loadmat(path, variable_names=["X", "y"])
-        except Exception as error:  # scipy raises what its parser and zlib do
+            arrays = mat_file.read_arrays(path)
+        except Exception as error:  # and what zlib raises
             raise _damaged(path, error) from error
         images, labels = arrays["X"].transpose(3, 0, 1, 2), arrays["y"].reshape(-1)
-        if images.dtype != np.uint8 or labels.dtype.kind not in "uif":
-            raise DatasetError(
-                f"data set svhn: {path}: expected X as uint8 and y as numbers; found {images.dtype} and {labels.dtype}."
-            )
+        if images.dtype != np.uint8:
+            raise DatasetError(f"data set svhn: {path}: expected X as uint8; found {images.dtype}. Fetch it again.")
         low, high = labels.min(), labels.max()
-        if low < 1 or high > 10 or np.any(labels % 1):
-            raise DatasetError(f"data set svhn: {path}: expected labels 1 to 10, found {low} to {high}.")
+        if not (low >= 1 and high <= 10) or np.any(labels % 1):
+            raise DatasetError(
+                f"data set svhn: {path}: expected labels 1 to 10, found {low} to {high}. Fetch it again."
+            )
         return images, labels.astype(np.int64) % 10
 
 
 def _count_images(path: Path) -> int:
     """Reads from a file's header how many images it holds."""
-    import scipy.io
-
     try:
-        shapes = {name: shape for name, shape, _ in scipy.io.whosmat(path)}
-    except Exception as error:  # as of loadmat
+        shapes = mat_file.read_shapes(path)
+    except Exception as error:  # as of read_arrays
         raise _damaged(path, error) from error
     images, labels = shapes.get("X", ()), shapes.get("y", ())
     count = images[3] if len(images) == 4 else 0
-    if count == 0 or images[:3] != IMAGE_SHAPE or labels not in ((count, 1), (1, count)):
+    if count <= 0 or images[:3] != IMAGE_SHAPE or labels not in ((count, 1), (1, count)):
         found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise DatasetError(
             f"data set svhn: {path}: expected X (32, 32, 3, images) and y (images, 1); found {found or 'nothing'}. "
             "Fetch the cropped digits, format 2 of http://ufldl.stanford.edu/housenumbers, again."
         )
-    return int(count)
+    return count
 
 
 def _damaged(path: Path, error: BaseException) -> DatasetError:
-    with path.open("rb") as file:
-        start = file.read(520)
+    start, size = b"", 0
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        start, size = file.read(520), path.stat().st_size
     if start.startswith((b"\x89HDF", b"MATLAB 7.3")) or b"\x89HDF" in start:
         return DatasetError(
             f"data set svhn: {path}: expected a MATLAB 5 file, as published; found one of MATLAB 7.3 (HDF5). "
@@ -287,6 +285,6 @@ def _damaged(path: Path, error: BaseException) -> DatasetError:
         )
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
     return DatasetError(
-        f"data set svhn: {path}: expected a MATLAB 5 file; found {path.stat().st_size:,} bytes that cannot be read as "
+        f"data set svhn: {path}: expected a MATLAB 5 file; found {size:,} bytes that cannot be read as "
         f"one ({reason}). Fetch it again."
     )

@@ -17,6 +17,7 @@ from tfbench.errors import DatasetError
 
 REACH_SECONDS = 8  # for the publisher's host to answer anything at all
 NAME_FORM = "NAME or NAME/CONFIG, either with :VERSION, such as imagenet2012:5.1.0"
+PREPARED, REMEDY = "data that tensorflow-datasets prepared", "Remove it and prepare it again."
 
 _NAME = r"[A-Za-z]\w*(/[\w+.-]+)?(:[\d.*]+)?"
 _FEATURES = "tensorflow_datasets.core.features."  # where its own classes are
@@ -97,13 +98,13 @@ def count_samples(builder: Any, split: str) -> int:
     return int(builder.info.splits[split].num_examples) if split in builder.info.splits else 0
 
 
-def require_count(builder: Any, split: str, expected: int, remedy: str) -> None:
+def require_count(builder: Any, split: str, expected: int) -> None:
     """Raises DatasetError unless a split has as many samples as it should."""
     found = count_samples(builder, split)
     if found != expected:
         raise DatasetError(
             f"data set {builder.name}: {builder.data_dir}, split {split}: expected {expected} samples, found {found}. "
-            + remedy
+            + REMEDY
         )
 
 
@@ -246,9 +247,7 @@ def damage_told(builder: Any, split: str) -> Iterator[None]:
         except ValueError:  # the description has no names for them
             files = ()
         reason = str(error) if isinstance(error, DatasetError) else tfrecords.explain(error, files)
-        raise DatasetError(
-            f"data set {builder.name}: {builder.data_dir}, split {split}: {reason}. Remove it and prepare it again."
-        ) from error
+        raise DatasetError(f"data set {builder.name}: {builder.data_dir}, split {split}: {reason}. {REMEDY}") from error
 
 
 def list_files(builder: Any, split: str) -> tuple[str, ...]:
@@ -270,4 +269,4 @@ def require_files(builder: Any, split: str) -> tuple[str, ...]:
 
 def _damaged(name: str, where: str, error: Exception) -> str:
     reason = f"{type(error).__name__}: {tfrecords.explain(error, ())}"
-    return f"data set {name}: {where} is damaged ({reason}). Remove it and prepare it again."
+    return f"data set {name}: {where} is damaged ({reason}). {REMEDY}"

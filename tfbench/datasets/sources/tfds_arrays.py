@@ -8,6 +8,7 @@ from typing import Any
 
 from tfbench.datasets.sources import cache
 from tfbench.datasets.sources import tfds as tfds_source
+from tfbench.datasets.sources.reading import reading
 from tfbench.datasets.sources.splits import Split, Splits, copy_aligned, is_plausible, mean_of
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -79,10 +80,14 @@ def load_splits(
     root = Path(os.path.expanduser(data_dir or _default_folder()))  # noqa: PTH111 - of a home that may be none
 
     def decode() -> cache.Decoded:
+        with reading(root / name, tfds_source.PREPARED, tfds_source.REMEDY):
+            return decode_prepared()
+
+    def decode_prepared() -> cache.Decoded:
         builder = tfds_source.open_tfds(name, data_dir, host=host, accepted=accepted)
         for split, count in counts.items():
             if count is not None:
-                tfds_source.require_count(builder, split, count, "Remove it and prepare it again.")
+                tfds_source.require_count(builder, split, count)
         loaded = {split: _copy(load_split(builder, split, spec)) for split in counts}
         files = [file for split in counts for file in tfds_source.list_files(builder, split)]
         is_hashed = all(Path(os.path.normpath(file)).is_relative_to(root / name) for file in files)

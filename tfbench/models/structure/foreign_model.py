@@ -69,50 +69,12 @@ def require_precision(model: "keras.Model", where: str) -> None:
         )
 
 
-def ends_in_softmax(model: "keras.Model") -> bool:
-    """Says whether the output of a model is a softmax, in a nested model, too."""
-    import keras
-
-    last = _last_operation(model)
-    return getattr(last, "activation", None) is keras.activations.softmax or type(last).__name__ == "Softmax"
-
-
-def without_softmax(model: "keras.Model", where: str) -> "keras.Model":
-    """Takes the softmax off the end of a model: the loss applies it.
-
-    Raises:
-        RecipeError: It is a layer of its own inside a nested model.
-    """
-    import keras
-
-    last = _last_operation(model)
-    if hasattr(last, "activation"):
-        last.activation = keras.activations.linear
-        return model
-    if model.outputs[0]._keras_history.operation is not last:
-        raise RecipeError(
-            f"{where}: ends in a softmax inside of another model, where it cannot be taken off; the loss expects "
-            "logits. Save the model without it."
-        )
-    return keras.Model(model.inputs[0], last.input, name=model.name)
-
-
 def reason_of(error: Exception) -> str:
     """Returns what Keras complains of in one line; its messages hold colours, whole configs and where it noticed."""
     text = re.sub(r"\x1b\[\d*m", "", str(error)).rpartition("Exception encountered: ")[2]
     lines = [line for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith("Exception encountered when calling")] or [""]
     return told[0].strip().partition(" Full object config:")[0][:300]
-
-
-def _last_operation(model: "keras.Model") -> Any:
-    """Returns the layer or operation that the output comes from."""
-    import keras
-
-    operation = model.outputs[0]._keras_history.operation
-    while isinstance(operation, keras.Model) and getattr(operation, "outputs", None):
-        operation = operation.outputs[0]._keras_history.operation
-    return operation
 
 
 def _accepts(shape: tuple[int | None, ...], sample_shape: tuple[int, ...]) -> bool:
