@@ -155,7 +155,14 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     journal.append("stage", name="building the model")
     name_counts = read_name_counts()
     with resolved.scope(), _notices_recorded(journal):
-        model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
+        model = build_compiled_model(
+            recipe.model,
+            training,
+            splits.spec,
+            allows_code=request.allows_code,
+            splits=splits,
+            given=request.overrides,
+        )
         num_replicas = backend.placement.count_replicas()
         resolved = backend.placement.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
@@ -214,6 +221,7 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
                 allows_code=request.allows_code,
                 num_replicas=prepared.num_replicas,
                 beside=prepared.model,
+                splits=prepared.splits,
             )
 
     def draw() -> Any:
@@ -290,13 +298,21 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 
 
 def _summarize_model(model: Any) -> ModelSummary:
-    from tfbench.models.structure import flops
+    from tfbench.models.structure import flops, foreign_model
 
+    outputs = getattr(model, "outputs", None) or ()
+    sizes = {
+        "num_parameters": sum(math.prod(variable.shape) for variable in model.weights),
+        "num_trainable_parameters": sum(math.prod(variable.shape) for variable in model.trainable_variables),
+        "num_outputs": outputs[0].shape[-1] if len(outputs) == 1 else None,
+    }
+    has_own_step = foreign_model.has_own_step(model)
+    if has_own_step or not outputs:  # may pass through its layers as often, and as it likes
+        code = "train_step" if has_own_step else "call"
+        return ModelSummary(**sizes, uncounted_layers=(f"{model.name} ({type(model).__name__}.{code})",))
     counted = flops.count_model(model)
     return ModelSummary(
-        num_parameters=model.count_params(),
-        num_trainable_parameters=sum(math.prod(variable.shape) for variable in model.trainable_variables),
-        num_outputs=model.output_shape[-1],
+        **sizes,
         flops_per_sample=counted.forward,
         training_flops_per_sample=counted.training,
         main_product=flops.find_main_product(model) or (),

@@ -19,6 +19,7 @@ from tfbench.backends.first_step import Array, Gradients, Reference
 from tfbench.backends.jax import mesh_distribution
 from tfbench.backends.jax.memory import explain_exhaustion
 from tfbench.backends.keras_variables import training_variables
+from tfbench.datasets.sources.splits import map_arrays
 from tfbench.records.placement import Placement, ReplicaCheck
 
 _GRADIENT = "tfbench_gradient_"
@@ -38,7 +39,7 @@ def check_devices(model: Any, build_one: Callable[[], Any], batches: Any, placem
     batch = next(batches)
     model._symbolic_build(data_batch=batch)  # as `fit` begins
     values = [mesh_distribution.gather(variable.value) for variable in training_variables(model)]
-    whole = tuple(map(mesh_distribution.gather, batch))
+    whole = map_arrays(mesh_distribution.gather, batch)
     one: Any = None
     with mesh_distribution.paused():
         try:
