@@ -122,7 +122,8 @@ def _find_code_problems(name: str, options: Mapping[str, Any], where: str) -> li
     problems = []
     if not registry.is_code_name(name):
         problems.append(
-            f'{where}.name: must be written as "package.module:function" or "nets.py:function". Received: {shorten(repr(name))}.'
+            f'{where}.name: must be written as "package.module:function" or "nets.py:function". '
+            f"Received: {shorten(repr(name))}."
         )
     for key, value in options.items():
         if not key.isidentifier():

@@ -1,7 +1,7 @@
 """Models and data sets by name: a name is a file in the package, imported only when it is used.
 
-A name with a colon, "my_package.nets:build_model" or "nets.py:build_model", is a function outside of tfbench: `user_code` calls it, in the
-measuring process alone. Nothing here imports such code.
+A name with a colon, "my_package.nets:build_model" or "nets.py:build_model", is a function outside of tfbench:
+`user_code` calls it, in the measuring process alone. Nothing here imports such code.
 """
 
 import ast

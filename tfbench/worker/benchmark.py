@@ -10,10 +10,11 @@ from typing import Any
 
 from tfbench import backends
 from tfbench.analysis.parallel.traffic import count_traffic
+from tfbench.analysis.run.work import OWN_CALL, OWN_STEP
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
-from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
+from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, list_arrays
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.machine.environment import find_framework_variables
@@ -25,7 +26,7 @@ from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.records.spread import Spread
-from tfbench.worker import snapshots, user_code
+from tfbench.worker import network_data, snapshots, user_code
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.energy_borders import EnergyBorders
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
@@ -140,7 +141,10 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
 
     ledger.switch("data")
     journal.append("stage", name="loading data")
-    splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+    if network_data.is_needed(recipe.dataset):
+        splits = network_data.make_splits(recipe.dataset, recipe.model, allows_code=request.allows_code)
+    else:
+        splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
     backend.feeding.require_readable(splits)
@@ -167,6 +171,8 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         resolved = backend.placement.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
+        if request.profile:
+            _require_apart(model, splits)
         if request.resume:
             snapshots.resume_training(model, request.resume)
     settings = dataclasses.replace(backend.settings.read_settings(model, training), framework_variables=variables)
@@ -198,6 +204,25 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     wait_for_start()
     ledger.switch(None)
     return prepared
+
+
+def _require_apart(model: Any, splits: Splits) -> None:
+    """Raises RecipeError unless a profile can take the step apart: it knows Keras's own, of a graph of layers."""
+    from tfbench.models.structure.foreign_model import has_own_step
+
+    ends = [getattr(model, name, None) or () for name in ("inputs", "outputs")]
+    if has_own_step(model):
+        problem = "a train_step of its own"
+    elif [len(end) for end in ends] != [1, 1]:
+        problem = "no graph of layers, or several inputs or outputs"
+    elif splits.spec.is_structured and len(list_arrays(splits.train.arrays)) != 2:  # noqa: PLR2004 - inputs and targets
+        problem = "data of several arrays"
+    else:
+        return
+    raise RecipeError(
+        f"a profile takes Keras's own training step of one input and one output apart. The network has {problem}. "
+        "`tfbench run` measures its steps as a whole."
+    )
 
 
 def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
@@ -308,8 +333,8 @@ def _summarize_model(model: Any) -> ModelSummary:
     }
     has_own_step = foreign_model.has_own_step(model)
     if has_own_step or not outputs:  # may pass through its layers as often, and as it likes
-        code = "train_step" if has_own_step else "call"
-        return ModelSummary(**sizes, uncounted_layers=(f"{model.name} ({type(model).__name__}.{code})",))
+        code = OWN_STEP if has_own_step else OWN_CALL
+        return ModelSummary(**sizes, uncounted_layers=(f"{model.name} ({type(model).__name__}{code}",))
     counted = flops.count_model(model)
     return ModelSummary(
         **sizes,

@@ -34,10 +34,9 @@ class Split:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The inputs, targets and weights of all samples, as `fit` unpacks a batch: what is None at the end is left out."""
-        return (self.inputs, self.targets, self.weights)[
-            : 3 if self.weights is not None else 1 + (self.targets is not None)
-        ]
+        """The inputs, targets and weights of all samples, as `fit` unpacks a batch; None at its end is left out."""
+        count = 3 if self.weights is not None else 1 if self.targets is None else 2
+        return (self.inputs, self.targets, self.weights)[:count]
 
     @property
     def num_rows(self) -> int:

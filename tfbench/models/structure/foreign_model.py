@@ -35,8 +35,9 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
     if spec.is_structured:
         hint = f" Or give it labels that the recipe's loss takes: {spec.labels_hint}." if spec.labels_hint else ""
         raise RecipeError(
-            f"{where}: must come compiled, as by model.compile(optimizer, loss): the data has several arrays, weights "
-            f"or several labels a sample, for which the recipe has no loss.{hint}"
+            f"{where}: must come compiled, as by model.compile(optimizer, loss). The recipe has no loss for data of "
+            "several arrays, with weights or several labels per sample, or made for the network's own inputs and "
+            f"outputs.{hint}"
         )
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
