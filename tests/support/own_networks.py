@@ -221,7 +221,7 @@ def train(name: str, strategy: str) -> dict[str, Any]:
     check = told.get("replica_check", {}).get("replica_check")
     return {
         "losses": [[epoch["loss"], epoch["val_loss"]] for epoch in epochs],
-        "plain": [list(map(float, pair)) for pair in zip(fitted.history["loss"], fitted.history["val_loss"])],
+        "plain": np.transpose([fitted.history["loss"], fitted.history["val_loss"]]).tolist(),
         "notes": [record["text"] for record in records if record["kind"] == "note"],
         "compared": check and [check["compared"], check["reason"]],
         "metrics": sorted(epochs[-1]["metrics"]),

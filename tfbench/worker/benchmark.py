@@ -14,7 +14,7 @@ from tfbench.analysis.run.work import OWN_CALL, OWN_STEP
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
-from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch, list_arrays
+from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, list_arrays
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.machine.environment import find_framework_variables
@@ -215,7 +215,7 @@ def _require_apart(model: Any, splits: Splits) -> None:
         problem = "a train_step of its own"
     elif [len(end) for end in ends] != [1, 1]:
         problem = "no graph of layers, or several inputs or outputs"
-    elif splits.spec.is_structured and len(list_arrays(splits.train.arrays)) != 2:  # noqa: PLR2004 - inputs and targets
+    elif isinstance(splits.train, Split) and len(list_arrays(splits.train.arrays)) != 2:  # inputs and targets
         problem = "data of several arrays"
     else:
         return
@@ -325,8 +325,8 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 def _summarize_model(model: Any) -> ModelSummary:
     from tfbench.models.structure import flops, foreign_model
 
-    outputs = getattr(model, "outputs", None) or ()
-    sizes = {
+    outputs: Any = getattr(model, "outputs", None) or ()
+    sizes: dict[str, Any] = {
         "num_parameters": sum(math.prod(variable.shape) for variable in model.weights),
         "num_trainable_parameters": sum(math.prod(variable.shape) for variable in model.trainable_variables),
         "num_outputs": outputs[0].shape[-1] if len(outputs) == 1 else None,

@@ -175,14 +175,16 @@ def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Mode
     """
     import keras
 
+    split = splits.train
+    if not isinstance(split, Split) or split.read or spec.stored_shape:
+        return  # images that are read or cut: the first step makes the variables
+
     def describe(array: Any) -> Any:
-        is_input = array is splits.train.inputs
+        is_input = array is split.inputs
         dtype = "float32" if is_input and not spec.is_fed_as_stored else array.dtype.name
         return keras.KerasTensor((spec.per_replica_batch_size, *array.shape[1:]), dtype)
 
-    if not isinstance(splits.train, Split) or splits.train.read or spec.stored_shape:
-        return  # images that are read or cut: the first step makes the variables
-    batch = map_arrays(describe, splits.train.arrays)
+    batch = map_arrays(describe, split.arrays)
     try:
         with drawn_by_numpy():
             model._symbolic_build(data_batch=batch)
@@ -190,6 +192,9 @@ def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: Mode
         is_built = model.weights and all(layer.built for layer in model._flatten_layers(include_self=False))
         if is_built and foreign_model.has_own_step(model):
             return  # which calls its layers in its own way
-        raise RecipeError(
-            f"model.name: {config.name} does not suit the data as it was compiled: {foreign_model.reason_of(error)}"
-        ) from error
+        where, hint = f"model.name: {config.name}", ""
+        if config.name == "keras_file":
+            where = f"model.file: {config.options['file']}"
+            hint = " --set model.compiled=false trains it as the recipe does."
+        reason = foreign_model.reason_of(error)
+        raise RecipeError(f"{where}: does not suit the data as it was compiled: {reason}{hint}") from error

@@ -126,7 +126,8 @@ def _call(function: Callable[..., Any], where: str, first: str, value: object, o
     arguments: tuple[object, ...] = ()
     try:
         signature = inspect.signature(function)
-        if first in signature.parameters and first not in options:
+        parameter = signature.parameters.get(first)
+        if parameter and parameter.kind is not parameter.POSITIONAL_ONLY and first not in options:
             options = {first: value, **options}
         elif _takes_first(signature, options):
             arguments = (value,)

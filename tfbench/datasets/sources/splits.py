@@ -97,9 +97,9 @@ class Splits:
 
 
 def list_arrays(structure: Any) -> list[npt.NDArray[Any]]:
-    """Returns the arrays in dicts and tuples; None holds none."""
+    """Returns the arrays in dicts, in the order of their keys, and tuples; None holds none."""
     if isinstance(structure, dict | tuple | list):
-        values = structure.values() if isinstance(structure, dict) else structure
+        values = [structure[key] for key in sorted(structure, key=str)] if isinstance(structure, dict) else structure
         return [array for value in values for array in list_arrays(value)]
     return [] if structure is None else [structure]
 
@@ -107,7 +107,7 @@ def list_arrays(structure: Any) -> list[npt.NDArray[Any]]:
 def map_arrays(function: Callable[[Any], Any], structure: Any) -> Any:
     """Returns the same dicts and tuples with what a function makes of their arrays."""
     if isinstance(structure, dict):
-        return {key: map_arrays(function, value) for key, value in structure.items()}
+        return {key: map_arrays(function, structure[key]) for key in sorted(structure, key=str)}
     if isinstance(structure, tuple | list):  # a tuple either way: TensorFlow makes one tensor of a list
         return tuple(map_arrays(function, value) for value in structure)
     return None if structure is None else function(structure)

@@ -41,12 +41,9 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     kinds = [_common_kind(*pair) for pair in zip(list_arrays(train), list_arrays(validation), strict=True)]
     train, validation = _as_kinds(train, kinds), _as_kinds(validation, kinds)
     spec = _describe_data(train, validation)
-    if (
-        spec.is_structured
-        and (shapes := [map_arrays(lambda array: array.shape[1:], data) for data in (train, validation)])[0]
-        != shapes[1]
-    ):
-        raise DatasetError(f"{where}: validation: expected samples of shapes {shapes[0]}, found {shapes[1]}.")
+    wanted, found = ([array.shape[1:] for array in list_arrays(data)] for data in (train, validation))
+    if spec.is_structured and wanted != found:  # else `find_mismatch` says which
+        raise DatasetError(f"{where}: validation: expected arrays of shapes {wanted}, found {found}.")
     splits = [Split(inputs=x, targets=y, weights=w, num_samples=_count(x)) for x, y, w in (train, validation)]
     return Splits(spec=spec, train=splits[0], validation=splits[1], source=source)
 
@@ -120,22 +117,20 @@ def _read(data: Any, name: str, where: str) -> Data:
 
 def _describe_data(train: Data, validation: Data) -> DatasetSpec:
     x, y, weights = train
-    sizes = {"train_samples": _count(x), "validation_samples": _count(validation[0])}
     is_plain = isinstance(x, np.ndarray) and x.dtype != bool and isinstance(y, np.ndarray) and weights is None
     has_labels = is_plain and y.dtype.kind in "biu"
-    if not is_plain or (has_labels and y.shape[1:] not in ((), (1,))):
-        return DatasetSpec(
-            **(sizes | {"input_shape": (), "input_dtype": "float32", "target_shape": (), "num_classes": None}),
-            is_structured=True,
-            labels_hint=_find_labels(y) if has_labels else "",
-        )
+    is_structured = not is_plain or (has_labels and y.shape[1:] not in ((), (1,)))
+    dtype: Any = "float32" if is_structured else str(x.dtype)
+    is_class = has_labels and not is_structured
     return DatasetSpec(
-        input_shape=x.shape[1:],
-        input_dtype=str(x.dtype),
-        target_shape=y.shape[1:],
-        num_classes=max(int(y.max()), int(validation[1].max())) + 1 if has_labels else None,
-        labels_hint="" if has_labels else _find_labels(y),
-        **sizes,
+        input_shape=() if is_structured else x.shape[1:],
+        input_dtype=dtype,
+        target_shape=() if is_structured else y.shape[1:],
+        num_classes=max(int(y.max()), int(validation[1].max())) + 1 if is_class else None,
+        train_samples=_count(x),
+        validation_samples=_count(validation[0]),
+        is_structured=is_structured,
+        labels_hint=_find_labels(y) if is_plain and not is_class else "",
     )
 
 
