@@ -158,7 +158,7 @@ def test_a_saved_network_is_measured_on_a_shipped_workload(runs: dict[str, tuple
     assert done.exit_code == 0, done.stderr
     (folder / "nets/net.keras").unlink()  # what was recorded needs it no more
     result = result_of(folder)
-    assert result.request.recipe.model.options == {"file": f"{folder}/nets/net.keras"}
+    assert result.request.recipe.model.options == {"file": f"{folder}/nets/net.keras", "compiled": True}
     assert result.model is not None and result.model.num_parameters == 7850
     assert result.placement is not None and result.placement.num_replicas == 2
     assert any("the network gives probabilities" in note for note in result.notes)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tfbench.backends.array_feeding import Batch, ahead
 from tfbench.backends.profiling import Call, count_at_hand
+from tfbench.datasets.sources.splits import list_arrays, map_arrays
 
 
 class ArrayBatches:
@@ -22,9 +23,9 @@ class ArrayBatches:
     ) -> None:
         self._dataset, self._iterate = dataset, iterate
         first = next(dataset)
-        num = count_at_hand(sum(array.nbytes for array in first))
+        num = count_at_hand(sum(array.nbytes for array in list_arrays(first)))
         self.on_host: Sequence[Batch] = [first, *itertools.islice(dataset, num - 1)]
-        self._on_device = [tuple(map(put, batch)) for batch in self.on_host]
+        self._on_device = [map_arrays(put, batch) for batch in self.on_host]
 
     def cycle(self) -> Iterator[Any]:
         """Yields batches on the device, without end."""

@@ -20,13 +20,13 @@ import numpy.typing as npt
 
 from tfbench.datasets.sources import order
 from tfbench.datasets.sources.crops import crop_at_random, crop_view
-from tfbench.datasets.sources.splits import RecordSplit, Split, SplitName, Splits
+from tfbench.datasets.sources.splits import RecordSplit, Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.records.part import WHOLE, Part
 
 PREFETCHED_BATCHES = 4  # batches waiting to be used
 
-Batch = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+Batch = tuple[Any, ...]  # inputs, targets and weights, as far as there are any
 Item = TypeVar("Item")
 Read = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
@@ -58,7 +58,8 @@ def build_training_dataset(
     """Returns an endless stream of full batches, made ahead in a thread of their own; see the protocol.
 
     Returns:
-        (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape), of the part of each batch.
+        Of the part of each batch (inputs, targets): float32 or integers (batch, *input_shape), and (batch,
+        *target_shape). Of structured data (inputs, targets, weights), each as the data set has it.
     """
     split, spec = _require_numbered(splits.train, splits), splits.spec
 
@@ -66,9 +67,9 @@ def build_training_dataset(
         numbered = orders(split, splits, seed=seed, first_step=first_step, batch_size=global_batch_size)
         with _reader(split) as read:
             for step, numbers in enumerate(numbered, first_step):
-                rows, targets = _gather(split, part.of(numbers), read)
+                rows, *others = _gather(split, part.of(numbers), read)
                 crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
-                yield _finish(rows, splits, crop), targets
+                yield _finish(rows, splits, crop), *others
 
     return ahead(make())
 
@@ -111,13 +112,13 @@ def build_validation_dataset(
         def __len__(self) -> int:
             return math.ceil(chosen.num_samples / batch_size)
 
-        def __getitem__(self, number: int) -> tuple[npt.NDArray[Any], ...]:
+        def __getitem__(self, number: int) -> Batch:
             numbers = np.arange(number * batch_size, min((number + 1) * batch_size, chosen.num_samples))
             divides = self.with_targets and not len(numbers) % num_parts  # what is predicted, every worker is to see
-            rows, targets = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
+            rows, *others = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
             inputs = _finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
-            arrays = (inputs, targets) if self.with_targets else (inputs,)
-            return tuple(place(array, len(numbers)) for array in arrays) if place else arrays
+            batch = (inputs, *others) if self.with_targets else (inputs,)
+            return map_arrays(lambda array: place(array, len(numbers)), batch) if place else batch
 
     return Batches()
 
@@ -186,14 +187,17 @@ def _reader(split: Split) -> Iterator[Read]:
 
 def _gather(split: Split, numbers: npt.NDArray[np.int64], read: Read) -> Batch:
     """Returns stored inputs and targets; arrays of their own."""
-    pool = len(split.inputs)
+    pool = split.num_rows
     rows = numbers % pool if pool < split.num_samples else numbers
-    return read(split.inputs[rows]), split.targets[rows]
+    inputs, *others = map_arrays(lambda array: array[rows], split.arrays)
+    return read(inputs), *others
 
 
-def _finish(images: npt.NDArray[Any], splits: Splits, crop: Callable[..., npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled."""
+def _finish(images: Any, splits: Splits, crop: Callable[..., npt.NDArray[Any]]) -> Any:
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers."""
     spec = splits.spec
+    if spec.is_fed_as_stored:
+        return images
     if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
         images = crop(images)
     images = images.astype(np.float32, copy=False)

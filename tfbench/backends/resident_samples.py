@@ -11,6 +11,7 @@ from tfbench.backends import array_feeding
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.errors import DatasetError, DeviceError, RecipeError
+from tfbench.models.structure.foreign_model import is_own
 from tfbench.recipe.sections import TrainingConfig
 
 
@@ -46,13 +47,6 @@ def require_plain_fit(model: Any) -> None:
         )
 
 
-def is_own(model: Any, name: str) -> bool:
-    """Says whether a model does something otherwise than Keras's models do."""
-    import keras
-
-    return getattr(getattr(model, name), "__func__", None) is not getattr(keras.Model, name)
-
-
 @contextlib.contextmanager
 def too_many_named(split: Split, placed: Placed, is_exhaustion: Callable[[Exception], object]) -> Iterator[None]:
     """Turns the framework's error about samples that do not fit on the device into one that says what to do.
@@ -70,7 +64,7 @@ def too_many_named(split: Split, placed: Placed, is_exhaustion: Callable[[Except
     except Exception as error:
         if not is_exhaustion(error):
             raise
-        size = (split.inputs.nbytes + split.targets.nbytes) / 2**30
+        size = split.nbytes / 2**30
         raise DeviceError(
             f"training.data_on_device: the training samples, {size:.1f} GiB, do not fit on "
             f"{placed.placement.devices[0]}. Set it to false."
@@ -86,6 +80,9 @@ def build_finish(splits: Splits) -> Callable[[Any], Any]:
 
     mean = None if splits.mean is None else ops.convert_to_tensor(splits.mean)
     scale = float(np.float32(splits.spec.input_scale))
+
+    if splits.spec.is_fed_as_stored:
+        return lambda rows: rows
 
     def finish(rows: Any) -> Any:
         inputs = ops.cast(rows, "float32")
@@ -120,4 +117,4 @@ def number_blocks(
     while True:
         for start in range(0, steps_per_epoch, most):
             rows = np.stack([next(orders) for _ in range(min(most, steps_per_epoch - start))])
-            yield (rows % len(split.inputs)).astype(np.int32)
+            yield (rows % split.num_rows).astype(np.int32)

@@ -96,7 +96,7 @@ def command(
     measuring: Measuring,
     **direct: Any,
 ) -> None:
-    """Measures one run of RECIPE: a recipe's name (see `tfbench list`) or the path of a TOML file.
+    """Measures one run of RECIPE: a recipe's name (see `tfbench list`), the path of a TOML file, or a Keras network.
 
     The model is trained in a process of its own, and every epoch is kept in a journal and in MLflow. With --repeats,
     the same is done in several processes one after another, and the mean is shown with a 95 % interval over them.
@@ -115,6 +115,8 @@ def command(
       tfbench run mnist_hidden100_mlp --data synthetic --fast
       tfbench run svhn_rcnn --snapshot-every 10 --save-model
       tfbench run --resume @last --epochs 600
+      tfbench run nets.py:build_model
+      tfbench run net.keras
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """

@@ -92,6 +92,8 @@ def command(
         raise click.UsageError("--toml and --parallel exclude each other.")
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
+    from tfbench.recipe.registry import is_code
+
     resolved = load_named_recipe(recipe, overrides)
     if as_toml:
         from tfbench.recipe.tables import to_tables
@@ -101,7 +103,7 @@ def command(
         # As bytes: it is to read back as the same recipe, addresses with all that is in them.
         click.echo(clean(format_toml(to_tables(resolved))).encode(), nl=False)
     else:
-        table = _ask_for_table(resolved, allows_code=allows_code)
+        table = _ask_for_table(resolved, allows_code=allows_code or is_code(recipe))
         if is_parallel:
             show_modes(resolved, table, num_devices, open_store(store_root), output_format)
         else:

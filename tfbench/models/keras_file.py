@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import Notice, RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
-from tfbench.schema import Text, schema
+from tfbench.schema import Flag, Text, schema
 
 if TYPE_CHECKING:
     import keras
@@ -30,6 +30,9 @@ class Config:
 
     file: Text
     """Path of the file; in a recipe file relative to that file, on the command line to the current folder."""
+    compiled: Flag = True
+    """Whether a network that was saved compiled trains with its own optimizer, loss and metrics. Otherwise, and if it
+    was not compiled, it trains as the recipe does."""
 
     def __post_init__(self) -> None:
         if not self.file.endswith(".keras"):
@@ -40,7 +43,7 @@ class Config:
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
-    """Loads the network, with the weights in the file: training goes on from them. Its optimizer is left out.
+    """Loads the network, with the weights in the file: training goes on from them.
 
     Nothing in the file is run: layers that hold code are refused, and Keras loads the rest in its safe mode.
 
@@ -60,7 +63,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     except OSError as error:
         raise RecipeError(f"{where}: cannot be read: {error.strerror}.") from error
     _refuse_code(path, where)
-    model = foreign_model.fit_to_data(_load(path, where), spec, where)
+    model = foreign_model.fit_to_data(_load(path, where, compiled=config.compiled), spec, where)
     foreign_model.require_precision(model, where)
     warnings.warn(
         f"{path.name} (SHA-256 {digest}) brings its weights along: training starts from them, not from training.seed.",
@@ -70,7 +73,7 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     return model
 
 
-def _load(path: Path, where: str) -> "keras.Model":
+def _load(path: Path, where: str, *, compiled: bool) -> "keras.Model":
     import keras
 
     from tfbench.models import layers
@@ -79,7 +82,7 @@ def _load(path: Path, where: str) -> "keras.Model":
     for module in pkgutil.iter_modules(layers.__path__):  # makes the layers that tfbench itself saves known to Keras
         import_module(f"{layers.__name__}.{module.name}")
     try:
-        return keras.saving.load_model(path, compile=False, safe_mode=True)
+        return keras.saving.load_model(path, compile=compiled, safe_mode=True)
     except Exception as error:  # a damaged file, or one from another version, can fail anywhere in Keras or h5py
         raise RecipeError(
             f"{where}: cannot be loaded by Keras {keras.__version__}: {type(error).__name__}: "

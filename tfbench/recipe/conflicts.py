@@ -7,7 +7,7 @@ from tfbench.recipe import registry
 from tfbench.recipe.abilities import find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.expectations import find_unreachable
-from tfbench.recipe.sections import REGRESSION_LOSSES, DatasetConfig, TrainingConfig
+from tfbench.recipe.sections import REGRESSION_LOSSES, DatasetConfig, ModelConfig, TrainingConfig
 from tfbench.wording import shorten
 
 _NO_SYNTHETIC = (
@@ -34,11 +34,19 @@ def find_conflicts(sections: Mapping[str, Any]) -> list[str]:
     module = registry.load("datasets", dataset.name)
     spec = module.describe(module.Config(**dataset.options))
     problems += find_misfits(spec, dataset.name, sections["training"])
+    if not _may_come_compiled(sections["model"]) and (
+        unfit := find_unfit_loss(spec, sections["training"], dataset.name)
+    ):
+        problems.append(unfit)
     stateful = bool(sections["model"].options.get("stateful"))
     problems += find_lacking(sections["training"].backend, carries_state=stateful)
     if stateful and not sections["measurement"].is_limited:
         problems += _find_short_batches(spec, dataset.name, sections["training"])
     return problems
+
+
+def _may_come_compiled(model: ModelConfig) -> bool:
+    return registry.is_code(model.name) or model.name == "keras_file"
 
 
 def find_misfits(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:
@@ -54,14 +62,20 @@ def find_misfits(spec: DatasetSpec, name: str, training: TrainingConfig) -> list
             f"training.global_batch_size: must be {spec.num_rows}, the dataset.num_rows that go on from batch to "
             f"batch. Received: {training.global_batch_size}. Set dataset.num_rows to the same."
         )
-    wanted = REGRESSION_LOSSES if spec.num_classes is None else ("sparse_categorical_crossentropy",)
-    if training.loss not in wanted:
-        kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
-        problems.append(
-            f"training.loss: must be {' or '.join(wanted)}, since the data set {name} {kind}. "
-            f"Received: {training.loss}."
-        )
     return problems
+
+
+def find_unfit_loss(spec: DatasetSpec, training: TrainingConfig, name: str = "") -> str:
+    """Returns why a network that does not bring a loss of its own cannot be trained with the recipe's, or ""."""
+    wanted = REGRESSION_LOSSES if spec.num_classes is None else ("sparse_categorical_crossentropy",)
+    if training.loss in wanted:
+        return ""
+    kind = "has no classes" if spec.num_classes is None else f"has {spec.num_classes} classes"
+    hint = f" If its targets are labels: {spec.labels_hint}." if spec.labels_hint else ""
+    return (
+        f"training.loss: must be {' or '.join(wanted)}, since the data{f' set {name}' if name else ''} {kind}. "
+        f"Received: {training.loss}.{hint}"
+    )
 
 
 def _find_short_batches(spec: DatasetSpec, name: str, training: TrainingConfig) -> list[str]:

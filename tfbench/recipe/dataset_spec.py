@@ -10,7 +10,7 @@ class DatasetSpec:
     """Shapes and sizes of a data set, known without loading it."""
 
     input_shape: tuple[int, ...]
-    input_dtype: Literal["uint8", "float32"]
+    input_dtype: Literal["uint8", "float32", "int32", "int64"]
     target_shape: tuple[int, ...]
     num_classes: int | None  # None: regression
     train_samples: int
@@ -26,3 +26,17 @@ class DatasetSpec:
     num_rows: int | None = None  # of a batch, where each goes on in the next one: the order needs batches of this size
     test_samples: int = 0  # of a third split, evaluated once after the training
     per_replica_batch_size: int | None = None  # for a model that must know it when it is built
+    # Arrays in dicts and tuples, with weights, or several labels a sample: for a network that comes compiled. The
+    # shapes above are empty then.
+    is_structured: bool = False
+    labels_hint: str = ""  # what to type where values are labels in another form
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """What a network without a loss of its own gives for a sample: a logit a class, or the values."""
+        return (self.target_shape or (1,)) if self.num_classes is None else (self.num_classes,)
+
+    @property
+    def is_fed_as_stored(self) -> bool:
+        """Whether inputs are not made float32: numbers of words, for one, of which float32 has 2^24."""
+        return self.is_structured or self.input_dtype in ("int32", "int64")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.errors import RecipeError, UnknownNameError, did_you_mean
-from tfbench.recipe import named_tables
+from tfbench.recipe import named_tables, network_recipe, registry
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import from_tables, origin_of, set_value
 from tfbench.recipe.toml_text import parse_toml
@@ -44,7 +44,7 @@ def _are_same(path: Path, other: Path) -> bool:
 
 
 def find_recipe(name: str) -> Path:
-    """Returns the file of a recipe: a path, or the name of a shipped recipe.
+    """Returns the file of a recipe: a path, or the name of a shipped recipe. A network stands for a recipe of its own.
 
     Raises:
         UnknownNameError: There is no such file and no shipped recipe of this name.
@@ -55,6 +55,8 @@ def find_recipe(name: str) -> Path:
             return path
     except OSError as error:
         raise UnknownNameError(f"{name}: cannot be read: {error.strerror}.") from error
+    if registry.is_code(name) and network_recipe.is_network(name):
+        return path
     if path.suffix or len(path.parts) > 1:
         near = did_you_mean(path.stem, [p.stem for p in list_recipes().values()])
         raise UnknownNameError(f"{name}: no such file.{near} `tfbench list` shows the recipes.")
@@ -74,7 +76,7 @@ def load_recipe(
     """Reads a recipe file and lays the overrides over it.
 
     Args:
-        path: A TOML file.
+        path: A TOML file, or a network: "net.keras", "nets.py:build_model".
         overrides: Dotted key to value, for example `{"training.epochs": 3}`; they win over the file.
         steady_seconds: Length of a run after its warm-up if neither of both limits it; None: the recipe's epochs.
 
@@ -82,8 +84,9 @@ def load_recipe(
         RecipeError: Naming the file, or the shipped recipe, and every problem in it.
     """
     source = path.stem if path.parent == shipped_folder() else str(path)
+    is_network = network_recipe.is_network(str(path))
     try:
-        tables = parse_toml(path.read_text(encoding="utf-8"))
+        tables = network_recipe.build_tables(str(path)) if is_network else parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -91,7 +94,7 @@ def load_recipe(
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from error
     overrides = overrides or {}
-    named_tables.place_model_file(tables, path.parent)
+    named_tables.place_model_file(tables, Path() if is_network else path.parent)
     named_tables.make_room_for_another(tables, overrides)
     for key, value in overrides.items():
         set_value(tables, key, value)

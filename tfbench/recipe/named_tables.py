@@ -14,7 +14,11 @@ from tfbench.wording import shorten
 
 
 def place_model_file(tables: Mapping[str, Any], folder: Path) -> None:
-    """Makes the path of a saved network absolute, if there is one: it is relative to `folder`."""
+    """Makes the paths of a saved network and of files of code absolute, if there are any: relative to `folder`."""
+    for table in (tables.get("model"), tables.get("dataset")):
+        name = table.get("name") if isinstance(table, dict) else None
+        if isinstance(table, dict) and isinstance(name, str) and ".py:" in name:
+            table["name"] = os.path.abspath(folder / os.path.expanduser(name))  # noqa: PTH100, PTH111 - as below
     model = tables.get("model")
     file = model.get("file") if isinstance(model, dict) else None
     if isinstance(model, dict) and isinstance(file, str) and model.get("name", "keras_file") == "keras_file":
@@ -117,7 +121,10 @@ def _find_code_problems(name: str, options: Mapping[str, Any], where: str) -> li
     """Returns what can be said against a function outside of tfbench, and its arguments, without importing it."""
     problems = []
     if not registry.is_code_name(name):
-        problems.append(f'{where}.name: must be written as "package.module:function". Received: {shorten(repr(name))}.')
+        problems.append(
+            f'{where}.name: must be written as "package.module:function" or "nets.py:function". '
+            f"Received: {shorten(repr(name))}."
+        )
     for key, value in options.items():
         if not key.isidentifier():
             received = shorten(repr(key))

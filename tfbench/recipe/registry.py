@@ -1,7 +1,7 @@
 """Models and data sets by name: a name is a file in the package, imported only when it is used.
 
-A name with a colon, "my_package.nets:build_model", is a function outside of tfbench: `user_code` calls it, in the
-measuring process alone. Nothing here imports such code.
+A name with a colon, "my_package.nets:build_model" or "nets.py:build_model", is a function outside of tfbench:
+`user_code` calls it, in the measuring process alone. Nothing here imports such code.
 """
 
 import ast
@@ -50,8 +50,10 @@ def is_code(name: object) -> bool:
 
 
 def is_code_name(name: str) -> bool:
-    """Says whether `name` is written as a function's is: "package.module:function"."""
-    module, _, function = name.partition(":")
+    """Says whether `name` is written as a function's is: "package.module:function" or "folder/nets.py:function"."""
+    module, _, function = name.rpartition(":")
+    if module.endswith(".py"):
+        return function.isidentifier() and not keyword.iskeyword(function)
     return all(part.isidentifier() and not keyword.iskeyword(part) for part in [*module.split("."), function])
 
 

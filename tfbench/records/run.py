@@ -137,6 +137,7 @@ class EpochRecord:
     val_loss_batch_mean: float | None = None
     val_accuracy_batch_mean: float | None = None
     ready_batches: int | None = None
+    metrics: dict[str, float | None] = dataclasses.field(default_factory=dict)  # further ones, of a network's own
 
     def is_part(self, steps_per_epoch: int | None) -> bool:
         """Says whether the run ended within this epoch; of a data set without a known end, none is a part."""

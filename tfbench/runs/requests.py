@@ -83,6 +83,8 @@ def load_request(
         TfbenchError: There is no such recipe, or it cannot be run as it stands.
     """
     loaded = load_recipe(find_recipe(recipe), values, steady_seconds=steady_seconds)
+    # Whoever types the name of a file of code asks for it to be run.
+    allows_code = allows_code or registry.is_code(recipe)
     return new_request(loaded, name=name, data_dir=data_dir, overrides=values, allows_code=allows_code)
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from tfbench import backends
 from tfbench.analysis.parallel.traffic import count_traffic
+from tfbench.analysis.run.work import OWN_CALL, OWN_STEP
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
-from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
+from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, list_arrays
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.machine.devices import GpuFacts, explain_missing_gpu, read_system
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
@@ -30,7 +31,7 @@ from tfbench.records.machine import Environment
 from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.records.spread import Spread
-from tfbench.worker import snapshots, user_code
+from tfbench.worker import network_data, snapshots, user_code
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.energy_borders import EnergyBorders
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
@@ -147,7 +148,10 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
 
     ledger.switch("data")
     journal.append("stage", name="loading data")
-    splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
+    if network_data.is_needed(recipe.dataset):
+        splits = network_data.make_splits(recipe.dataset, recipe.model, allows_code=request.allows_code)
+    else:
+        splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
     backend.feeding.require_readable(splits)
@@ -162,11 +166,20 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     journal.append("stage", name="building the model")
     name_counts = read_name_counts()
     with resolved.scope(), _notices_recorded(journal):
-        model = build_compiled_model(recipe.model, training, splits.spec, allows_code=request.allows_code)
+        model = build_compiled_model(
+            recipe.model,
+            training,
+            splits.spec,
+            allows_code=request.allows_code,
+            splits=splits,
+            given=request.overrides,
+        )
         num_replicas = backend.placement.count_replicas()
         resolved = backend.placement.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
+        if request.profile:
+            _require_apart(model, splits)
         if request.resume:
             snapshots.resume_training(model, request.resume)
     settings = dataclasses.replace(backend.settings.read_settings(model, training), framework_variables=variables)
@@ -211,6 +224,25 @@ def with_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, e
     return dataclasses.replace(placement, unused_gpu=why or "")
 
 
+def _require_apart(model: Any, splits: Splits) -> None:
+    """Raises RecipeError unless a profile can take the step apart: it knows Keras's own, of a graph of layers."""
+    from tfbench.models.structure.foreign_model import has_own_step
+
+    ends = [getattr(model, name, None) or () for name in ("inputs", "outputs")]
+    if has_own_step(model):
+        problem = "a train_step of its own"
+    elif [len(end) for end in ends] != [1, 1]:
+        problem = "no graph of layers, or several inputs or outputs"
+    elif isinstance(splits.train, Split) and len(list_arrays(splits.train.arrays)) != 2:  # inputs and targets
+        problem = "data of several arrays"
+    else:
+        return
+    raise RecipeError(
+        f"a profile takes Keras's own training step of one input and one output apart. The network has {problem}. "
+        "`tfbench run` measures its steps as a whole."
+    )
+
+
 def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
     """Makes sure that several devices train as one does, and reads back what lies where on them.
 
@@ -232,6 +264,7 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
                 allows_code=request.allows_code,
                 num_replicas=prepared.num_replicas,
                 beside=prepared.model,
+                splits=prepared.splits,
             )
 
     def draw() -> Any:
@@ -309,13 +342,21 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
 
 
 def _summarize_model(model: Any, digest: str) -> ModelSummary:
-    from tfbench.models.structure import flops
+    from tfbench.models.structure import flops, foreign_model
 
+    outputs: Any = getattr(model, "outputs", None) or ()
+    sizes: dict[str, Any] = {
+        "num_parameters": sum(math.prod(variable.shape) for variable in model.weights),
+        "num_trainable_parameters": sum(math.prod(variable.shape) for variable in model.trainable_variables),
+        "num_outputs": outputs[0].shape[-1] if len(outputs) == 1 else None,
+    }
+    has_own_step = foreign_model.has_own_step(model)
+    if has_own_step or not outputs:  # may pass through its layers as often, and as it likes
+        code = OWN_STEP if has_own_step else OWN_CALL
+        return ModelSummary(**sizes, uncounted_layers=(f"{model.name} ({type(model).__name__}{code}",))
     counted = flops.count_model(model)
     return ModelSummary(
-        num_parameters=model.count_params(),
-        num_trainable_parameters=sum(math.prod(variable.shape) for variable in model.trainable_variables),
-        num_outputs=model.output_shape[-1],
+        **sizes,
         flops_per_sample=counted.forward,
         training_flops_per_sample=counted.training,
         main_product=flops.find_main_product(model) or (),

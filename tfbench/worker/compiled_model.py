@@ -2,13 +2,16 @@
 
 import dataclasses
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import count_steps_per_epoch
+from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, map_arrays
 from tfbench.errors import DeviceError, Notice, RecipeError
+from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
 from tfbench.recipe.abilities import COMPILERS, find_lacking
+from tfbench.recipe.conflicts import find_unfit_loss
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import user_code
@@ -20,7 +23,7 @@ _PROBABILITIES = "the network gives probabilities (a softmax or sigmoid), so the
 
 
 def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = False) -> Any:
-    """Builds the model as its own module, or the user's own function, does; not compiled.
+    """Builds the model as its own module, or the user's own function, does; compiled where the user's is.
 
     Raises:
         RecipeError: Its output is not what the data's targets need.
@@ -29,7 +32,14 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = F
         if registry.is_code(config.name):
             return user_code.build_model(config, spec, allows_code=allows_code)
         module = registry.load("models", config.name)
+        if spec.is_structured and config.name != "keras_file":
+            raise RecipeError(
+                f"model {config.name}: takes one array of samples and one of targets. The data has several arrays, "
+                "weights or several labels a sample: take a network of your own that comes compiled."
+            )
         model = module.build_model(module.Config(**config.options), spec)
+    if model.compiled:
+        return model
     _require_output(tuple(model.output_shape[1:]), spec, config.name)
     return model
 
@@ -37,7 +47,7 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool = F
 def _require_output(shape: tuple[int | None, ...], spec: DatasetSpec, name: str) -> None:
     """Raises RecipeError unless outputs fit the targets; Keras broadcasts those that differ, and trains on nonsense."""
     if spec.num_classes is None:
-        fits, wanted = shape == spec.target_shape, f"values of shape {spec.target_shape}"
+        fits, wanted = shape == spec.output_shape, f"values of shape {spec.output_shape}"
     else:
         fits = len(shape) == 1 and (shape[0] or 0) >= spec.num_classes  # more: outputs that no sample is of
         wanted = f"a logit for each of {spec.num_classes} classes"
@@ -56,8 +66,12 @@ def build_compiled_model(
     allows_code: bool = False,
     num_replicas: int | None = None,
     beside: Any = None,
+    splits: Splits | None = None,
+    given: Collection[str] = (),
 ) -> Any:
     """Builds and compiles the model; to be called in the strategy's scope.
+
+    A network of the user's may come compiled: it keeps its own optimizer, loss, metrics and training step.
 
     Everything that Keras would otherwise choose by device and strategy (XLA above all) is given explicitly.
 
@@ -68,6 +82,8 @@ def build_compiled_model(
         allows_code: The user allowed functions from outside of tfbench to be called.
         num_replicas: That share a batch; None: those of the strategy.
         beside: A model that is to stay as it is: none of its weights may be the new one's.
+        splits: The data itself, from whose shapes a network that comes compiled makes its variables.
+        given: Keys of the recipe that somebody asked for.
 
     Raises:
         RecipeError: The optimizer's groups do not fit the model, or it has weights of the one beside it.
@@ -78,11 +94,20 @@ def build_compiled_model(
     num_replicas = num_replicas or backends.current().placement.count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = build_model(config, spec, allows_code=allows_code)
-    is_own = registry.is_code(config.name) or config.name in _OWN
-    is_probable = is_own and spec.num_classes is not None and objective.gives_probabilities(model)
-    if is_probable:
-        warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
-    model = objective.apply_head(model, training, is_probable=is_probable)
+    is_compiled = model.compiled
+    is_probable = False
+    if is_compiled:
+        _require_own_training(model, given)
+        if splits is not None:
+            _build_variables(model, splits, spec, config)
+    else:
+        if problem := find_unfit_loss(spec, training):
+            raise RecipeError(problem)
+        is_own = registry.is_code(config.name) or config.name in _OWN
+        is_probable = is_own and spec.num_classes is not None and objective.gives_probabilities(model)
+        if is_probable:
+            warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
+        model = objective.apply_head(model, training, is_probable=is_probable)
     if lacking := find_lacking(
         training.backend, carries_state=bool(backends.current().variables.carried_states(model))
     ):
@@ -95,14 +120,27 @@ def build_compiled_model(
     compiles = training.compiler_used in _JIT_COMPILERS
     # Only TensorFlow has to be told: the others do operation after operation where nothing compiles them.
     runs_eagerly = training.backend == "tensorflow" and training.compiler_used == "eager"
-    model.compile(
-        optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
-        loss=objective.build_loss(training, is_probable=is_probable),
-        metrics=objective.build_metrics(training),
-        jit_compile=compiles,
-        run_eagerly=runs_eagerly,
-        steps_per_execution=training.steps_per_execution,
-    )
+    how = {
+        "jit_compile": compiles,
+        "run_eagerly": runs_eagerly,
+        "steps_per_execution": training.steps_per_execution,
+    }
+    if is_compiled:
+        if model.run_eagerly and not runs_eagerly and training.backend == "tensorflow":
+            raise RecipeError(
+                f"model.name: {config.name} comes compiled with run_eagerly = True. Use --set training.compiler=eager, "
+                "or leave run_eagerly out."
+            )
+        for name, value in how.items():
+            setattr(model, name, value)
+    else:
+        total_steps = training.epochs * steps_per_epoch
+        model.compile(
+            optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=total_steps),
+            loss=objective.build_loss(training, is_probable=is_probable),
+            metrics=objective.build_metrics(training),
+            **how,
+        )
     if (bool(model.jit_compile), bool(model.run_eagerly)) != (compiles, runs_eagerly):  # Keras only warns, in Python
         names = ", ".join(layer.name for layer in model.layers if not layer.supports_jit) or "the model"
         other = next(one for one in COMPILERS[training.backend] if one not in _JIT_COMPILERS)
@@ -111,3 +149,59 @@ def build_compiled_model(
             f'device. Use compiler = "{other}".'
         )
     return model
+
+
+def _require_own_training(model: Any, given: Collection[str]) -> None:
+    """Says how a compiled network trains.
+
+    Raises:
+        RecipeError: It has no optimizer, or somebody asked for another way.
+    """
+    if model.optimizer is None:
+        raise RecipeError("model.name: the network comes compiled without an optimizer. Give model.compile one.")
+    others = ("training.optimizer", "training.loss", "training.head", "training.validation_head")
+    if unheard := [key for key in given if key.startswith(others)]:
+        raise RecipeError(
+            f"{', '.join(unheard)}: the network comes compiled, and trains with its own optimizer and loss. Leave "
+            f"{'it' if len(unheard) == 1 else 'them'} out, or return the network without compiling it."
+        )
+    model._comes_compiled = True
+    own = ", metrics and train_step" if foreign_model.has_own_step(model) else " and metrics"
+    warnings.warn(
+        f"the network trains as it was compiled: with its own optimizer ({type(model.optimizer).__name__}), loss{own}.",
+        Notice,
+        stacklevel=3,
+    )
+
+
+def _build_variables(model: Any, splits: Splits, spec: DatasetSpec, config: ModelConfig) -> None:
+    """Makes the variables of a compiled model, its loss, metrics and optimizer, as `fit` does.
+
+    Raises:
+        RecipeError: It does not suit the data.
+    """
+    import keras
+
+    split = splits.train
+    if not isinstance(split, Split) or split.read or spec.stored_shape:
+        return  # images that are read or cut: the first step makes the variables
+
+    def describe(array: Any) -> Any:
+        is_input = array is split.inputs
+        dtype = "float32" if is_input and not spec.is_fed_as_stored else array.dtype.name
+        return keras.KerasTensor((spec.per_replica_batch_size, *array.shape[1:]), dtype)
+
+    batch = map_arrays(describe, split.arrays)
+    try:
+        with drawn_by_numpy():
+            model._symbolic_build(data_batch=batch)
+    except Exception as error:  # of Keras or of the user's loss, whatever it is
+        is_built = model.weights and all(layer.built for layer in model._flatten_layers(include_self=False))
+        if is_built and foreign_model.has_own_step(model):
+            return  # which calls its layers in its own way
+        where, hint = f"model.name: {config.name}", ""
+        if config.name == "keras_file":
+            where = f"model.file: {config.options['file']}"
+            hint = " --set model.compiled=false trains it as the recipe does."
+        reason = foreign_model.reason_of(error)
+        raise RecipeError(f"{where}: does not suit the data as it was compiled: {reason}{hint}") from error

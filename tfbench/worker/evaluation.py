@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tfbench import backends
 from tfbench.datasets.sources.splits import Splits
+from tfbench.models.structure.foreign_model import can_evaluate, comes_compiled
 from tfbench.recipe.sections import OutputConfig, Recipe
 from tfbench.records.journal import Journal, files_folder
 from tfbench.records.run import Evaluation, Predictions, RunRequest
@@ -31,7 +32,7 @@ def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: J
         journal: Receives "stage", "evaluation" and "predictions" records.
     """
     recipe, output = request.recipe, request.recipe.output
-    if splits.test is not None:
+    if splits.test is not None and can_evaluate(model):
         journal.append("stage", name="evaluating the test split")
         start = time.perf_counter()
         found = evaluate(request, model, splits, "test")
@@ -41,11 +42,14 @@ def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: J
         start = time.perf_counter()
         loss, accuracy = _evaluate_views(recipe, splits, model)
         _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
-    if splits.spec.num_classes is not None and (output.num_predictions or output.per_class_accuracy):
+    wants_predictions = output.num_predictions or output.per_class_accuracy
+    if wants_predictions and not _gives_classes(model, splits):
+        journal.append("note", text="no predictions are shown: the network's outputs are not one number a class.")
+    elif wants_predictions and splits.spec.num_classes is not None:
         journal.append("stage", name="predicting")
         dataset = build_evaluation_dataset(request, splits, "validation")
         logits = model.predict(backends.current().feeding.without_targets(dataset), verbose=0)
-        labels = splits.validation.labels()
+        labels = splits.validation.labels().reshape(-1)
         predictions = summarize_predictions(
             labels, np.argmax(logits, axis=-1), output, num_classes=splits.spec.num_classes
         )
@@ -89,6 +93,13 @@ def write_model_files(output: OutputConfig, model: Any, journal: Journal) -> Non
             journal.append("note", text=f"the model's graph was not drawn: {problem}.")
 
 
+def _gives_classes(model: Any, splits: Splits) -> bool:
+    """Says whether the largest output of a network is the class that it takes a sample for."""
+    shapes = [tensor.shape for tensor in getattr(model, "outputs", None) or ()]
+    num_classes = splits.spec.num_classes
+    return num_classes is None or [len(shape) == 2 and shape[1] >= num_classes for shape in shapes] == [True]
+
+
 def _append(
     journal: Journal, name: Any, num_samples: int, start: float, loss: float | None, accuracy: float | None
 ) -> None:
@@ -125,9 +136,11 @@ def _save(model: Any, path: Path) -> str | None:
     """Writes the model as a `.keras` file, whole or not at all; returns what was in the way."""
     import keras
 
-    # As a plain model: one with heads is of a class that only tfbench has, and a file need not know them.
-    (inputs,), (outputs,) = model.inputs, model.outputs
-    plain = keras.Model(inputs, outputs, name=model.name)
+    plain = model
+    if not comes_compiled(model):
+        # As a plain model: one with heads is of a class that only tfbench has, and a file need not know them.
+        (inputs,), (outputs,) = model.inputs, model.outputs
+        plain = keras.Model(inputs, outputs, name=model.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfbench.errors import Notice, TfbenchError
+from tfbench.errors import Notice, RecipeError, TfbenchError
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
@@ -63,6 +63,10 @@ def _build_and_tabulate(model_config: ModelConfig, spec: DatasetSpec, *, allows_
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
         model = build_model(model_config, spec, allows_code=allows_code)
+        if spec.is_structured:
+            if not getattr(model, "inputs", None):
+                raise RecipeError(f"model {model_config.name}: has no graph of layers to be shown.")
+            return tabulate(model, spec, name=model.name)
         # In a model around it, one that is a class of its own has a place in a graph, too.
         batch_size = model.inputs[0].shape[0] if getattr(model, "inputs", None) else None
         inputs = keras.Input(spec.input_shape, batch_size=batch_size)
@@ -84,7 +88,7 @@ def tabulate(model: Any, spec: DatasetSpec, *, name: str = "") -> ModelTable:
 
     calls = list(walk(model))
     counted = count_calls(calls, model.trainable_variables)
-    layers, given_by = _tabulate_calls(calls, counted, {model.inputs[0]: ("data",)}, name)
+    layers, given_by = _tabulate_calls(calls, counted, dict.fromkeys(model.inputs, ("data",)), name)
     rows = [
         LayerRow(name="data", kind="data", output_shape=spec.input_shape, num_outputs=math.prod(spec.input_shape)),
         LayerRow(

@@ -108,6 +108,7 @@ class FitReadings:
             inference_seconds=(time_ns - validated_ns) * _NS if self.evaluate_training else None,
             ready_batches=min(num_steps, self.batches_ahead) if is_followed else 0,
             **_learning({**logs, **inference, **(self.validation.batch_means() if self.validation else {})}),
+            metrics={name: _finite(value) for name, value in logs.items() if name not in LEARNING_METRICS},
         )
         if self.read_energy:
             self.read_energy("end", epoch)
@@ -167,7 +168,7 @@ def build_callbacks(
                 readings.validation.note(logs)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            values = {key: float(value) for key, value in (logs or {}).items()}
+            values = flatten_logs(logs or {})
             readings.end_epoch(epoch + 1, values, functools.partial(super().on_epoch_end, epoch, values))
 
     steps = readings.steps_per_epoch
@@ -211,7 +212,7 @@ class Validation:
         """Returns `val_loss_batch_mean` and the like; nothing where they cannot be known."""
         if not self._is_whole:
             return {}
-        before, after = ({key: float(value) for key, value in logs.items()} for logs in self._logs)
+        before, after = map(flatten_logs, self._logs)
         if not self._num_short or not self._num_full:
             return {f"val_{key}_batch_mean": value for key, value in after.items()}
         full, short = self._num_full, self._num_short
@@ -223,6 +224,20 @@ class Validation:
         return means
 
 
+def flatten_logs(logs: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the logs of a step as numbers; one of the user's own may give metrics within metrics, or arrays."""
+    from keras import ops
+
+    flat: dict[str, float] = {}
+    for key, value in logs.items():
+        flat |= flatten_logs(value) if isinstance(value, Mapping) else {key: float(ops.convert_to_numpy(value).mean())}
+    return flat
+
+
 def _learning(values: Logs) -> dict[str, float | None]:
     """Picks what was learned out of Keras's logs; what is missing or not finite becomes None."""
-    return {name: values[name] if math.isfinite(values.get(name, math.nan)) else None for name in LEARNING_METRICS}
+    return {name: _finite(values.get(name, math.nan)) for name in LEARNING_METRICS}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

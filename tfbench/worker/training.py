@@ -7,6 +7,7 @@ from tfbench import backends
 from tfbench.analysis.run.early_stop import find_stop_reason
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import SplitName, Splits
+from tfbench.models.structure.foreign_model import can_evaluate
 from tfbench.recipe.sections import OutputConfig, TrainingConfig
 from tfbench.records.journal import SYNC_SECONDS, Journal, files_folder
 from tfbench.records.machine import InputCheck
@@ -16,9 +17,10 @@ from tfbench.schema import to_plain
 from tfbench.worker import snapshots
 from tfbench.worker.energy_borders import ReadEnergy
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import Validation, build_callbacks
+from tfbench.worker.recorder import Validation, build_callbacks, flatten_logs
 from tfbench.worker.span_clock import SpanClock
 
+NO_VALIDATION = "the network was not validated: it comes without a loss, and without a test_step of its own."
 _CHECK_SECONDS = 0.5  # of drawing from the input pipeline alone, at least: a rate that it can keep up
 UNLIMITED_EPOCHS = 1_000_000_000  # a run limited by steps or seconds ends by these, not by the recipe's epochs
 
@@ -53,7 +55,9 @@ def train(
     backend = backends.current()
     training, measurement = request.recipe.training, request.recipe.measurement
     done = request.resume.epochs if request.resume else ()
-    is_validated, is_resident = not measurement.is_limited, training.data_on_device
+    is_validated, is_resident = not measurement.is_limited and can_evaluate(model), training.data_on_device
+    if not measurement.is_limited and not is_validated:
+        journal.append("note", text=NO_VALIDATION)
     between = _BetweenEpochs(request, model, journal, ledger)
     with ledger.entry("callbacks"), backend.placement.watch() as watch:
         synchronize = backend.placement.synchronize
@@ -104,7 +108,7 @@ def train(
         model.fit(
             batches,
             initial_epoch=len(done),
-            epochs=training.epochs if is_validated else UNLIMITED_EPOCHS,
+            epochs=UNLIMITED_EPOCHS if measurement.is_limited else training.epochs,
             steps_per_epoch=steps_per_epoch,
             callbacks=callbacks,
             shuffle=False,
@@ -160,8 +164,7 @@ def evaluate(request: RunRequest, model: Any, splits: Splits, split: SplitName) 
     from tfbench.worker.state_reset import StateReset
 
     dataset = build_evaluation_dataset(request, splits, split)
-    found = model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()])
-    return {name: float(value) for name, value in found.items()}
+    return flatten_logs(model.evaluate(dataset, verbose=0, return_dict=True, callbacks=[StateReset()]))
 
 
 class _BetweenEpochs:

@@ -6,12 +6,14 @@ not run code unasked.
 
 import contextlib
 import hashlib
-import importlib
+import importlib.util
 import inspect
 import sys
+import sysconfig
 import traceback
+import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +31,16 @@ if TYPE_CHECKING:
 
 _FRAMES = 3  # of the user's code, shown where it raised
 _SEED_UNUSED = "--seed and --vary-seed do not change its initial weights."
-_PACKAGE = str(Path(__file__).parents[1])
+# Frames of tfbench, of Python, and of what is installed: they say nothing of what the user's code does wrong.
+_NOT_THE_USERS = (
+    str(Path(__file__).parents[1]),
+    "<frozen ",
+    *dict.fromkeys(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
 
 
 def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) -> "keras.Model":
-    """Calls the user's `build_model(spec, **options)`.
+    """Calls the user's `build_model(spec, **options)`, or one that takes no `spec`.
 
     Raises:
         RecipeError: It is not allowed, cannot be found or called, raised, or returned what is no model for this data.
@@ -42,12 +49,10 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     with _watched(where):
         build = _import(config.name, where, allows_code=allows_code)
         seed = _seed()
-        model = foreign_model.fit_to_data(_call(build, where, spec, **config.options), spec, where)
+        model = foreign_model.fit_to_data(_call(build, where, "spec", spec, config.options), spec, where)
         if _seed() != seed:
             warnings.warn(f"{config.name} sets the random seed: {_SEED_UNUSED}", Notice, stacklevel=2)
     foreign_model.require_precision(model, where)
-    if model.compiled:
-        raise RecipeError(f"{where}: must return a model that is not compiled: the recipe says how it is trained.")
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
     return model
 
@@ -66,7 +71,7 @@ def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: boo
     with _watched(where):
         load = _import(config.name, where, allows_code=allows_code)
         with _seeds_restored():
-            loaded = _call(load, where, data_dir, **config.options)
+            loaded = _call(load, where, "data_dir", data_dir, config.options)
     source = f"code of {_describe_source(load)}"
     splits = loaded if isinstance(loaded, Splits) else splits_of_arrays(loaded, source=source, where=where)
     problem = find_mismatch(splits)
@@ -87,12 +92,13 @@ def find_digest(config: ModelConfig | DatasetConfig) -> str:
 def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
     if not allows_code:
         raise RecipeError(f"{where} {registry.CODE_NOT_ALLOWED}")
-    module_name, _, function_name = name.partition(":")
-    folder = str(Path.cwd())
+    module_name, _, function_name = name.rpartition(":")
+    is_file = module_name.endswith(".py")
+    folder = str(Path(module_name).parent.absolute() if is_file else Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)  # at the end: a json.py there must not stand for Python's own
     with _users_errors(where, module_name), _seeds_restored():
-        module = importlib.import_module(module_name)
+        module = _import_file(Path(module_name), where) if is_file else importlib.import_module(module_name)
     function = getattr(module, function_name, None)
     if not callable(function):
         found = "nothing of that name" if function is None else f"a {type(function).__name__}"
@@ -100,21 +106,61 @@ def _import(name: str, where: str, *, allows_code: bool) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]  # mypy takes it for a plain callable
 
 
-def _call(function: Callable[..., Any], where: str, *arguments: object, **options: object) -> Any:
+def _import_file(path: Path, where: str) -> types.ModuleType:
+    """Imports a file by its path: once, unless it is another one of the same name."""
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    if not path.is_file():
+        raise RecipeError(f"{where}: there is no file {path}.")
+    if known is not None or name in sys.stdlib_module_names:
+        name = f"{name} of {path.parent}"
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise RecipeError(f"{where}: {path} cannot be imported.")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _call(function: Callable[..., Any], where: str, first: str, value: object, options: Mapping[str, object]) -> Any:
+    """Calls a function of the user's with its options, and with what it may take first."""
+    arguments: tuple[object, ...] = ()
     try:
         signature = inspect.signature(function)
+        parameter = signature.parameters.get(first)
+        if parameter and parameter.kind is not parameter.POSITIONAL_ONLY and first not in options:
+            options = {first: value, **options}
+        elif _takes_first(signature, options):
+            arguments = (value,)
         signature.bind(*arguments, **options)
     except TypeError as error:
-        first = "spec" if where.startswith("model") else "data_dir"
         name = where.rpartition(":")[2]
+        options = {key: None for key in options if key != first}
         raise RecipeError(
             f"{where}: cannot be called as {name}({', '.join([first, *options])}), with the other keys of its table: "
             f"{error}. It is {name}{signature}."
         ) from error
     except ValueError:  # written in C, without a signature
-        pass
+        arguments = (value,)
     with _users_errors(where):
         return function(*arguments, **options)
+
+
+def _takes_first(signature: inspect.Signature, options: Mapping[str, object]) -> bool:
+    """Says whether a function has to be given something first, besides its options."""
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.name in options:
+        return False
+    return first.kind is first.VAR_POSITIONAL or (
+        first.kind in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD) and first.default is first.empty
+    )
 
 
 @contextlib.contextmanager
@@ -124,6 +170,7 @@ def _users_errors(where: str, module_name: str = "") -> Iterator[None]:
     Raises:
         RecipeError: With the last lines of the traceback.
     """
+    argv, sys.argv = sys.argv, [where.rpartition(": ")[2]]  # the process's own are none of the user's
     try:
         yield
     except TfbenchError:
@@ -136,12 +183,14 @@ def _users_errors(where: str, module_name: str = "") -> Iterator[None]:
         ) from error
     except (Exception, SystemExit) as error:
         raise RecipeError(_explain(error, where)) from error
+    finally:
+        sys.argv = argv
 
 
 def _explain(error: BaseException, where: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith((_PACKAGE, "<frozen importlib"))]
-    own = [line.rstrip() for line in traceback.format_list(users[:1] + users[1:][-_FRAMES + 1 :])]
+    users = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_USERS)] or frames
+    own = [line.rstrip() for line in traceback.format_list(users[-_FRAMES:])]
     return "\n".join([f"{where}: raised an error:", *own, *(line.rstrip() for line in _last_lines(error))])
 
 

@@ -13,7 +13,7 @@ from tfbench.recipe.files import load_recipe
 Cli = Callable[..., Any]
 
 MODELS = [name for name in registry.list_names("models") if name != "keras_file"]
-SEQUENCES = {"features", "sine"}  # whose targets are no classes
+SEQUENCES = {"features", "network", "sine"}  # whose targets are no classes
 
 
 @pytest.mark.parametrize(("model", "dataset"), [*itertools.product(MODELS, registry.list_names("datasets"))])

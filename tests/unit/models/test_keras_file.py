@@ -1,5 +1,6 @@
 """Networks from .keras files: no code runs, weights are kept, a softmax at the end stays."""
 
+import dataclasses
 import json
 import zipfile
 from pathlib import Path
@@ -56,13 +57,15 @@ def test_logits_are_left_alone_and_weights_are_the_files(tmp_path: Path) -> None
     assert notices[0].endswith("brings its weights along: training starts from them, not from training.seed.")
 
 
-def test_how_it_was_compiled_is_left_out(tmp_path: Path) -> None:
+def test_it_trains_as_it_was_compiled_unless_the_recipe_says_otherwise(tmp_path: Path) -> None:
     import keras
 
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile("adam", "mse")
     model.save(tmp_path / "net.keras")
-    assert not load(tmp_path / "net.keras")[0].compiled
+    assert load(tmp_path / "net.keras")[0].loss == "mse"
+    with pytest.warns(Notice):
+        assert not build_model(Config(file=str(tmp_path / "net.keras"), compiled=False), SPEC).compiled
 
 
 def test_a_softmax_at_the_end_stays(tmp_path: Path) -> None:
@@ -88,8 +91,6 @@ def test_layers_of_tfbench_are_known(tmp_path: Path) -> None:
     [(2, (4,), "Received: (None, 4) to (None, 2)"), (3, (5,), "Received: (None, 4) to (None, 3)")],
 )
 def test_shapes_that_do_not_fit_are_named(tmp_path: Path, units: int, shape: tuple[int, ...], received: str) -> None:
-    import dataclasses
-
     import keras
 
     save(tmp_path / "net.keras", keras.layers.Dense(units))
@@ -98,11 +99,16 @@ def test_shapes_that_do_not_fit_are_named(tmp_path: Path, units: int, shape: tup
     assert received in message
 
 
-def test_a_fixed_batch_size_is_refused(tmp_path: Path) -> None:
+def test_a_fixed_batch_size_must_be_the_runs(tmp_path: Path) -> None:
     import keras
 
     keras.Sequential([keras.Input((4,), batch_size=8), keras.layers.Dense(3)]).save(tmp_path / "net.keras")
-    assert "in batches of any size, as the data wants it. Received: (8, 4) to (8, 3)" in refusal(tmp_path / "net.keras")
+    spec = dataclasses.replace(SPEC, per_replica_batch_size=8, validation_samples=16)
+    assert load(tmp_path / "net.keras", spec)[0].input_shape == (8, 4)
+    other = dataclasses.replace(spec, per_replica_batch_size=4)
+    assert "Use --global-batch-size 8 (per replica)" in refusal(tmp_path / "net.keras", other)
+    short = dataclasses.replace(spec, validation_samples=17)
+    assert "do not divide the 17 validation samples" in refusal(tmp_path / "net.keras", short)
 
 
 def test_several_inputs_are_refused(tmp_path: Path) -> None:
@@ -110,7 +116,9 @@ def test_several_inputs_are_refused(tmp_path: Path) -> None:
 
     inputs = [keras.Input((4,)), keras.Input((4,))]
     keras.Model(inputs, keras.layers.Add()(inputs)).save(tmp_path / "net.keras")
-    assert "must have one input and one output. Received: 2 inputs, 1 outputs." in refusal(tmp_path / "net.keras")
+    assert "must have one input and one output, or come compiled. Received: 2 inputs, 1 outputs." in refusal(
+        tmp_path / "net.keras"
+    )
 
 
 def test_a_list_or_dictionary_of_one_tensor_is_taken_for_that_tensor(tmp_path: Path) -> None:

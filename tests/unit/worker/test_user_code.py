@@ -109,6 +109,48 @@ def test_a_function_that_sets_a_seed_is_reported() -> None:
     assert any("--seed and --vary-seed do not change its initial weights" in str(one.message) for one in caught)
 
 
+def test_a_function_need_not_take_the_datas_shapes() -> None:
+    layers = "keras.Sequential([keras.Input((4,)), keras.layers.Dense(width, activation='softmax')])"
+    with pytest.warns(Notice):
+        model = build(f"import keras\n\ndef build_model(width=3):\n    return {layers}\n")
+    assert model.output_shape == (None, 3)
+
+
+def test_a_file_is_imported_by_its_path_and_does_not_see_the_processs_arguments() -> None:
+    Path("sub").mkdir()
+    Path("sub/json.py").write_text(f"import argparse\nargparse.ArgumentParser().parse_args()\n{NET}", encoding="utf-8")
+    config = ModelConfig(name=f"{Path.cwd()}/sub/json.py:build_model", options={"width": 6})
+    before = list(sys.argv)
+    with pytest.warns(Notice):
+        assert compiled_model.build_model(config, SPEC, allows_code=True).count_params() == 4 * 6 + 6 + 6 * 3 + 3
+    assert sys.argv == before
+
+
+def test_a_compiled_network_keeps_its_training() -> None:
+    code = """
+import keras
+
+def build_model():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
+    model.compile(keras.optimizers.AdamW(0.5), "binary_crossentropy", steps_per_execution=3)
+    return model
+"""
+    Path("nets.py").write_text(code, encoding="utf-8")
+    recipe = build_recipe(model={"name": "nets.py:build_model"})
+    arguments: Any = (recipe.model, recipe.training, SPEC)
+    with pytest.warns(Notice, match="with its own optimizer .AdamW., loss and metrics"):
+        model = compiled_model.build_compiled_model(*arguments, allows_code=True)
+    assert (type(model.optimizer).__name__, model.loss, model.steps_per_execution) == (
+        "AdamW",
+        "binary_crossentropy",
+        1,
+    )
+    message = refusal(
+        compiled_model.build_compiled_model, *arguments, allows_code=True, given=["training.optimizer.momentum"]
+    )
+    assert message.startswith("training.optimizer.momentum: the network comes compiled, and trains with its own")
+
+
 def test_an_object_that_can_be_called_will_do() -> None:
     with pytest.warns(Notice, match="code of no file"):
         model = build(f"{NET}\nimport functools\nwide = functools.partial(build_model, width=7)", "nets:wide")
@@ -174,7 +216,9 @@ def test_recorded_runs_are_read_without_importing_what_they_name() -> None:
 
 def test_recorded_runs_are_read_without_their_file() -> None:
     request = build_request(recipe=build_recipe(model={"name": "keras_file", "file": "/nowhere/net.keras"}))
-    assert request.recipe.model == ModelConfig(name="keras_file", options={"file": "/nowhere/net.keras"})
+    assert request.recipe.model == ModelConfig(
+        name="keras_file", options={"file": "/nowhere/net.keras", "compiled": True}
+    )
     assert read_request(request_fields(request)) == request
 
 
@@ -236,15 +280,15 @@ def test_arguments_that_the_function_does_not_take_are_named() -> None:
         ("return None", "must be a keras.Sequential or a keras.Model(inputs, outputs). Received: NoneType."),
         (
             "class Own(keras.Model):\n        pass\n    return Own()",
-            "Received: Own. A model class of your own is one once it is called: inputs = keras.Input(spec.input_shape)",
+            "Received: Own. A model class of your own must come compiled, or be called: inputs = keras.Input(",
         ),
         (
             "return keras.Sequential([keras.layers.Dense(2)])",
-            "must take samples of shape (4,) and give (3,), a logit for each of 3 classes, in batches of any size",
+            "must take samples of shape (4,) and give (3,), a logit for each of 3 classes, as the data wants it",
         ),
         (
-            "m = keras.Sequential([keras.layers.Dense(3)]); m.compile('adam', 'mse'); return m",
-            "must return a model that is not compiled: the recipe says how it is trained.",
+            "m = keras.Sequential([keras.Input((4,), batch_size=7), keras.layers.Dense(3)]); m.compile(); return m",
+            "takes batches of 7 samples only. Received: 8 per replica. Use --global-batch-size 7",
         ),
         (
             "keras.config.set_dtype_policy('mixed_bfloat16'); return keras.Sequential([keras.layers.Dense(3)])",
@@ -287,10 +331,45 @@ def test_arrays_of_values_become_a_regression() -> None:
     splits = load(
         returning("[[np.zeros((5, 3)), np.zeros(5)], [np.zeros((2, 3), 'int64'), np.zeros((2,), 'float16')]]")
     )
-    assert (splits.spec.num_classes, splits.spec.target_shape, splits.spec.input_dtype) == (None, (1,), "float32")
+    assert (splits.spec.num_classes, splits.spec.target_shape, splits.spec.input_dtype) == (None, (), "float32")
     assert {splits.train.inputs.dtype, splits.train.targets.dtype, splits.validation.inputs.dtype} == {
         np.dtype("float32")
     }
+
+
+def test_integers_stay_integers_and_structures_stay_structures() -> None:
+    words = "np.array([[2**24 + 1, 3]] * 4, 'int64')"
+    splits = load(returning(f"(({words}, np.arange(4)), ({words}, np.arange(4)))"))
+    assert (splits.spec.input_dtype, splits.train.inputs[0, 0], splits.spec.num_classes) == ("int64", 2**24 + 1, 4)
+    sys.modules.pop("data")
+    part = "({'a': np.zeros((4, 2)), 'b': [np.zeros(4, 'uint8')]}, np.ones((4, 3), int), np.ones(4))"
+    splits = load(returning(f"({part}, {part})"))
+    assert splits.spec.is_structured
+    assert isinstance(splits.train, Split)
+    inputs, targets, weights = splits.train.arrays
+    assert (inputs["a"].dtype, inputs["b"][0].dtype, targets.dtype, weights.dtype) == (
+        "float32",
+        "uint8",
+        "int64",
+        "float32",
+    )
+
+
+@pytest.mark.parametrize(
+    ("y", "hint"),
+    [
+        ("np.eye(3)[[0, 1, 2, 0, 1]]", "one-hot labels become numbers by y.argmax(axis=1)"),
+        ("np.array([0.0, 1, 2, 0, 1])", 'labels become integers by y.astype("int64")'),
+        ("np.array([0.5, 1, 2, 0, 1])", ""),
+    ],
+)
+def test_labels_that_are_floats_are_said_to_be_labels(y: str, hint: str) -> None:
+    splits = load(returning(f"((np.zeros((5, 3)), {y}), (np.zeros((5, 3)), {y}))"))
+    message = conflicts.find_unfit_loss(splits.spec, build_recipe().training)
+    assert message.startswith("training.loss: must be mean_squared_error or summed_squared_error")
+    assert message.endswith(
+        f"If its targets are labels: {hint}." if hint else "Received: sparse_categorical_crossentropy."
+    )
 
 
 def test_the_data_folder_is_handed_on() -> None:
@@ -321,10 +400,13 @@ def load_splits(data_dir, samples=4):
     [
         (
             "None",
-            "must return ((x_train, y_train), (x_val, y_val)) of NumPy arrays, or tfbench.splits.Splits. Received: ",
+            "must return ((x_train, y_train), (x_val, y_val)) of NumPy arrays, each pair with sample weights",
         ),
-        ("(1, 2)", "Received: a tuple of 2: int, int."),
-        ("((X, Y), (X, None))", "Received as y_val: NoneType"),
+        ("(1, 2)", "Received: (int, int)."),
+        ("((X, Y, Y[:5]), (X, Y, Y))", "train: found 6 inputs, but 5 weights."),
+        ("((X, Y, Y), (X, Y))", "training and validation data must have the same arrays. "),
+        ("((dict(a=X, b=Y[:5]), Y), (X, Y))", "train: found 6 inputs, but 5 samples of another input."),
+        ("((X, Y), (X, None))", "training and validation data must have the same arrays."),
         ("((X, Y), ('abc', Y))", "Received as x_val: str"),
         ("((Y, Y), (Y, Y))", "Received as x_train: an array of shape (6,), int64; it must be an array of numbers"),
         ("((X.astype(str), Y), (X, Y))", "Received as x_train: an array of shape (6, 4), <U3"),
@@ -332,7 +414,6 @@ def load_splits(data_dir, samples=4):
         ("((X, Y), (X, Y[:5]))", "validation: found 6 inputs, but 5 targets."),
         ("((X, Y), (X[:, :3], Y))", "validation: expected inputs of shape (4,), float32; found (3,), float32."),
         ("((X, Y - 1), (X, Y))", "train: expected labels 0 to 2, found -1 to 1."),
-        ("((X, np.eye(3, dtype=int)[Y]), (X, np.eye(3, dtype=int)[Y]))", "One column a class: y.argmax(axis=1)."),
         ("((X, X), (X, X[:, :2]))", "validation: expected targets of shape (4,), found (2,)."),
     ],
 )
@@ -346,7 +427,8 @@ def test_arrays_that_do_not_fit_together_are_refused(returned: str, message: str
 def test_what_only_the_code_knew_is_checked_against_the_recipe() -> None:
     splits = load(returning("((np.zeros((5, 3)), np.zeros(5)), (np.zeros((5, 3)), np.zeros(5)))"))
     recipe = build_recipe(dataset={"name": "data:load_splits", "data": "real"}, training={"global_batch_size": 6})
-    size, loss = conflicts.find_misfits(splits.spec, recipe.dataset.name, recipe.training)
+    (size,) = conflicts.find_misfits(splits.spec, recipe.dataset.name, recipe.training)
+    loss = conflicts.find_unfit_loss(splits.spec, recipe.training, recipe.dataset.name)
     assert size == (
         "training.global_batch_size: must be at most 5, the training samples of data:load_splits. Received: 6."
     )

@@ -51,6 +51,7 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
         *check_work(speed, result),
         *check_waiting(result),
         *_check_shared_cores(result),
+        *_check_replicas(result),
         *(result.placement.notes if result.placement else ()),
         *find_early_cautions(result),
         *_check_executions(result),
@@ -126,6 +127,14 @@ def _check_shared_cores(result: RunResult) -> Iterator[str]:
         yield (
             f"{num_cpus} logical CPU devices share the same physical cores: this run shows that the strategy works, "
             "and says nothing of the speed of more hardware. Use GPUs to measure how training scales."
+        )
+
+
+def _check_replicas(result: RunResult) -> Iterator[str]:
+    if (check := result.replica_check) and check.reason:
+        yield (
+            f"the first step of several devices was not compared with that of one: {check.reason}. Compare the losses "
+            "with those of a run on one device."
         )
 
 

@@ -15,6 +15,7 @@ POSSIBLE_HEADROOM = 0.95
 # Of an epoch's time, that making its batches would have taken, had they not been made before its clock began.
 MAX_READY_SHARE = 0.02
 MAX_OTHER_SHARE = 0.1  # of the machine's processor time: with more of it taken by others, products show no peak
+OWN_STEP, OWN_CALL = ".train_step)", ".call)"  # at the end of what is not counted, in place of a layer
 _NUM_NAMED = 5  # layers that are named; more make nobody wiser
 
 
@@ -108,7 +109,10 @@ def find_peak(checks: Sequence[PeakCheck]) -> float | None:
 
 def _check_operations(result: RunResult) -> Iterator[str]:
     layers = result.model.uncounted_layers if result.model else ()
-    if layers:
+    own = [layer for layer in layers if layer.endswith((OWN_STEP, OWN_CALL))]
+    if own:
+        yield f"flops_per_sample is not available: code of the network's own cannot be counted, {', '.join(own)}."
+    elif layers:
         more = f" and {len(layers) - _NUM_NAMED} more" if len(layers) > _NUM_NAMED else ""
         yield (
             f"flops_per_sample is not available, since the operations of these layers are not known: "

@@ -19,6 +19,7 @@ from tfbench.backends.first_step import Array, Gradients, Reference
 from tfbench.backends.jax import mesh_distribution
 from tfbench.backends.jax.memory import explain_exhaustion
 from tfbench.backends.keras_variables import training_variables
+from tfbench.datasets.sources.splits import map_arrays
 from tfbench.records.placement import Placement, ReplicaCheck
 
 _GRADIENT = "tfbench_gradient_"
@@ -38,7 +39,7 @@ def check_devices(model: Any, build_one: Callable[[], Any], batches: Any, placem
     batch = next(batches)
     model._symbolic_build(data_batch=batch)  # as `fit` begins
     values = [mesh_distribution.gather(variable.value) for variable in training_variables(model)]
-    whole = tuple(map(mesh_distribution.gather, batch))
+    whole = map_arrays(mesh_distribution.gather, batch)
     one: Any = None
     with mesh_distribution.paused():
         try:
@@ -74,9 +75,10 @@ def check_devices(model: Any, build_one: Callable[[], Any], batches: Any, placem
 def _compute_reference(one: Any, batch: Any) -> tuple[Reference, Callable[[Gradients], list[Array]]]:
     """Returns one device's gradients of a batch, and what makes of gradients its values after an update."""
     gradients, _ = _do_step(one, batch)
-    with _loss_scaled(one, first_step.OTHER_SCALE):
+    with _loss_scaled(one, first_step.OTHER_SCALE) as calls:
         scaled, _ = _do_step(one, batch)
-    again = {index: gradient / first_step.OTHER_SCALE for index, gradient in scaled.items()}
+    scale = first_step.OTHER_SCALE if calls else 1.0  # a step of the user's own may leave its loss as it is
+    again = {index: gradient / scale for index, gradient in scaled.items()}
     noises = {index: first_step.norm(gradient - again[index]) for index, gradient in gradients.items()}
     sizes = {index: first_step.norm(gradient) for index, gradient in gradients.items()}
 
@@ -127,10 +129,16 @@ def _updated(model: Any) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _loss_scaled(model: Any, scale: float) -> Iterator[None]:
-    original = model.optimizer.scale_loss
-    model.optimizer.scale_loss = lambda loss: original(loss) * scale
+def _loss_scaled(model: Any, scale: float) -> Iterator[list[Any]]:
+    """Has the optimizer scale the loss that it is given; yields what it was given."""
+    original, calls = model.optimizer.scale_loss, list[Any]()
+
+    def scale_loss(loss: Any) -> Any:
+        calls.append(loss)
+        return original(loss) * scale
+
+    model.optimizer.scale_loss = scale_loss
     try:
-        yield
+        yield calls
     finally:
         del model.optimizer.scale_loss

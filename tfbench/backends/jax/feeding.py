@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from tfbench.backends import array_feeding
-from tfbench.datasets.sources.splits import SplitName, Splits
+from tfbench.datasets.sources.splits import SplitName, Splits, map_arrays
 from tfbench.records.part import WHOLE, Part
 
 broken_samples_named = array_feeding.broken_samples_named
@@ -60,4 +60,4 @@ def _placed(
     batches: Generator[Any, None, None], num_samples: int, place: Callable[[Any, int], Any]
 ) -> Generator[Any, None, None]:
     for batch in batches:
-        yield tuple(place(array, num_samples) for array in batch)
+        yield map_arrays(lambda array: place(array, num_samples), batch)

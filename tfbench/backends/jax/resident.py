@@ -6,7 +6,7 @@ from typing import Any
 from tfbench.backends import array_feeding, resident_samples
 from tfbench.backends.jax.memory import explain_exhaustion
 from tfbench.backends.placed import Placed
-from tfbench.datasets.sources.splits import Splits
+from tfbench.datasets.sources.splits import Splits, map_arrays
 from tfbench.recipe.sections import TrainingConfig
 
 
@@ -22,11 +22,11 @@ def build_resident_training(
 
     split, finish = resident_samples.require_in_memory(splits), resident_samples.build_finish(splits)
     with resident_samples.too_many_named(split, placed, explain_exhaustion):
-        samples = jax.block_until_ready(jax.device_put((split.inputs, split.targets)))
+        samples = jax.block_until_ready(jax.device_put(split.arrays))
 
-    def gather(samples: tuple[Any, Any], rows: Any) -> tuple[Any, Any]:
-        inputs, targets = (array.at[rows].get(mode="promise_in_bounds") for array in samples)
-        return finish(inputs), targets
+    def gather(samples: Any, rows: Any) -> tuple[Any, ...]:
+        inputs, *others = map_arrays(lambda array: array.at[rows].get(mode="promise_in_bounds"), samples)
+        return finish(inputs), *others
 
     most = min(int(model.steps_per_execution), steps_per_epoch)
     blocks = resident_samples.number_blocks(

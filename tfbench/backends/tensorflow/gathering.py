@@ -3,34 +3,35 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tfbench.datasets.sources.splits import ALIGNMENT, Split
+from tfbench.datasets.sources.splits import ALIGNMENT, Split, map_arrays
 from tfbench.records.part import WHOLE, Part
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
-def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, Any]]:
-    """Returns what takes samples by their numbers; `place` puts both arrays, as tensors, where they are taken from."""
+def gather_from(split: Split, place: Callable[[Any], Any] = lambda tensor: tensor) -> Callable[[Any], tuple[Any, ...]]:
+    """Returns what takes samples by their numbers; `place` puts the arrays, as tensors, where they are taken from."""
     import tensorflow as tf
 
-    inputs, targets = place(on_host(split.inputs)), place(on_host(split.targets))
-    pool = len(split.inputs)
+    arrays = map_arrays(lambda array: place(on_host(array)), split.arrays)
+    pool = split.num_rows
 
-    def gather(indices: Any) -> tuple[Any, Any]:
+    def gather(indices: Any) -> tuple[Any, ...]:
         rows = indices % pool if pool < split.num_samples else indices
-        return tf.gather(inputs, rows), tf.gather(targets, rows)
+        taken: tuple[Any, ...] = map_arrays(lambda array: tf.gather(array, rows), arrays)
+        return taken
 
     return gather
 
 
-def slice_batches(split: Split, batch_size: int, part: Part) -> Callable[[Any], tuple[Any, Any]]:
+def slice_batches(split: Split, batch_size: int, part: Part) -> Callable[[Any], tuple[Any, ...]]:
     """Returns what takes a part of a batch, by its number, of samples that are not shuffled; the last may be short."""
     import tensorflow as tf
 
     gather = gather_from(split)
 
-    def take(number: Any) -> tuple[Any, Any]:
+    def take(number: Any) -> tuple[Any, ...]:
         first = number * batch_size
         start, stop = part.bounds(tf.minimum(first + batch_size, split.num_samples) - first)
         return gather(tf.range(first + start, first + stop))

@@ -12,7 +12,7 @@ from tfbench.backends.tensorflow.crops import crop_at_random
 from tfbench.backends.tensorflow.gathering import gather_from, keep_own, slice_batches
 from tfbench.datasets.sources import order, tfrecords
 from tfbench.datasets.sources.crops import crop_view
-from tfbench.datasets.sources.splits import BROKEN, RecordSplit, Split, SplitName, Splits
+from tfbench.datasets.sources.splits import BROKEN, RecordSplit, Split, SplitName, Splits, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.records.part import WHOLE, Part
@@ -61,7 +61,8 @@ def build_training_dataset(
         part: Of each batch, that this worker is fed with; the rest is neither gathered nor decoded.
 
     Returns:
-        Batches (inputs, targets): float32 (batch, *input_shape), and (batch, *target_shape).
+        Batches (inputs, targets): float32 or integers (batch, *input_shape), and (batch, *target_shape). Of structured
+        data (inputs, targets, weights), as far as there are any, each as the data set has it.
     """
     split, spec = splits.train, splits.spec
     first_sample = first_step * global_batch_size
@@ -75,9 +76,9 @@ def build_training_dataset(
         own = keep_own(samples, part, batch_size=global_batch_size)
         batches, fetch = _decode(split, own).batch(part.size_of(global_batch_size), drop_remainder=True), tuple
 
-    def prepare(step: Any, batch: Any) -> tuple[Any, Any]:
-        inputs, targets = fetch(batch)
-        return finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step, part)), targets
+    def prepare(step: Any, batch: Any) -> tuple[Any, ...]:
+        inputs, *others = fetch(batch)
+        return finish(inputs, splits, lambda images: crop_at_random(images, spec, seed, step, part)), *others
 
     return ahead(_map(batches.enumerate(first_step), prepare, is_light=_is_light(split, spec, global_batch_size)))
 
@@ -126,7 +127,7 @@ def build_validation_dataset(
     size, size_of_last = part.size_of(batch_size), part.size_of(rest)
     if not num_full and not size_of_last:  # Keras takes no data without a batch
         first = build_validation_dataset(splits, batch_size=batch_size, split=split, view=view)
-        return first.map(lambda inputs, targets: (inputs[:0], targets[:0]))
+        return first.map(lambda *batch: map_arrays(lambda array: array[:0], batch))
     if isinstance(chosen, Split) and chosen.read is None:
         batches, fetch = tf.data.Dataset.range(num_full + (size_of_last > 0)), slice_batches(chosen, batch_size, part)
     else:
@@ -134,9 +135,9 @@ def build_validation_dataset(
         own = keep_own(samples, part, batch_size=batch_size, num_samples=chosen.num_samples)
         batches, fetch = _decode(chosen, own).batch(size), tuple
 
-    def prepare(_number: Any, batch: Any) -> tuple[Any, Any]:
-        inputs, targets = fetch(batch)
-        return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), targets
+    def prepare(_number: Any, batch: Any) -> tuple[Any, ...]:
+        inputs, *others = fetch(batch)
+        return finish(inputs, splits, lambda images: crop_view(images, splits.spec, view)), *others
 
     built = ahead(_map(batches.enumerate(), prepare, is_light=_is_light(chosen, splits.spec, batch_size)))
     if part != WHOLE:
@@ -150,7 +151,7 @@ def without_targets(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     For each worker predicts all samples by itself: what it is given is all that it knows of.
     """
     whole = dataset.whole() if hasattr(dataset, "whole") else dataset
-    return whole.map(lambda inputs, targets: inputs)
+    return whole.map(lambda inputs, *others: (inputs,))
 
 
 def compile_draws(batches: "tf.data.Dataset") -> Callable[[int], None]:
@@ -258,9 +259,9 @@ def _decode(split: Split | RecordSplit, samples: "tf.data.Dataset") -> "tf.data.
         )
     gather, read = gather_from(split), split.read
 
-    def decode(number: Any) -> tuple[Any, Any]:
-        row, target = gather(number)
-        return read(row) if read else row, target
+    def decode(number: Any) -> tuple[Any, ...]:
+        row, *others = gather(number)
+        return read(row) if read else row, *others
 
     return samples.map(decode, num_parallel_calls=workers)
 
@@ -269,7 +270,8 @@ def _is_light(split: Split | RecordSplit, spec: DatasetSpec, batch_size: int) ->
     """Says whether a batch takes so little work that more than one thread would make it dearer."""
     if isinstance(split, RecordSplit) or split.read or spec.stored_shape or spec.mirrors:
         return False
-    return 4 * batch_size * math.prod(spec.input_shape) <= LIGHT_BYTES
+    size = split.nbytes // split.num_rows if spec.is_structured else 4 * math.prod(spec.input_shape)
+    return batch_size * size <= LIGHT_BYTES
 
 
 def _map(dataset: "tf.data.Dataset", function: Callable[..., Any], *, is_light: bool) -> "tf.data.Dataset":
@@ -298,10 +300,12 @@ def ahead(batches: "tf.data.Dataset") -> "tf.data.Dataset":
 
 
 def finish(images: Any, splits: Splits, crop: Callable[[Any], Any] = lambda images: images) -> Any:
-    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled."""
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers."""
     import tensorflow as tf
 
     spec = splits.spec
+    if spec.is_fed_as_stored:
+        return images
     if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
         images = crop(images)
     images = tf.cast(images, tf.float32)

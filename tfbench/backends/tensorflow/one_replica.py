@@ -35,7 +35,8 @@ class OneReplica:
             parts: Inputs and targets of each replica.
             loss_scale: What the run multiplies its loss by, to keep small gradients from vanishing in float16.
         """
-        compute = self._compile()
+        compute = self._compute = self._compile(loss_scale)
+        self._loss_scale = loss_scale
         gradients: Gradients = {}
         sizes: dict[int, float] = {}
         for replica, part in enumerate(parts):
@@ -49,6 +50,12 @@ class OneReplica:
         again = compute(parts[0], loss_scale * OTHER_SCALE)
         noises = {index: norm(gradient - again[index]) for index, gradient in first.items()}
         return Reference(gradients, sizes, noises)
+
+    def compute_whole(self, batch: Any) -> Gradients:
+        """Computes the gradients of a whole batch at once, as plain Keras does, once those of its parts are there."""
+        self._take_state_of(0)
+        found: Gradients = self._compute(batch, self._loss_scale)
+        return found
 
     @property
     def names(self) -> list[str]:
@@ -69,16 +76,24 @@ class OneReplica:
         weights = self._one.trainable_variables
         self._optimizer.apply_gradients([(tf.constant(values), weights[i]) for i, values in gradients.items()])
 
-    def _compile(self) -> Any:
+    def _compile(self, loss_scale: float) -> Any:
         """Returns what computes the gradients of a part by Keras's own step, up to where the optimizer takes them."""
         optimizer = self._one.optimizer
         recorded: list[Any] = []
+        scaled: list[bool] = []  # a step of the user's own may leave its loss as it is
         weights = {id(weight): index for index, weight in enumerate(self._one.trainable_variables)}
 
         def step(part: Any, scale: Any) -> dict[str, Any]:
             recorded.clear()
-            optimizer.scale_loss = lambda loss: loss * tf.cast(scale, loss.dtype)
-            optimizer.apply = lambda gradients, variables=None: recorded.extend(zip(gradients, variables, strict=True))
+
+            def scale_loss(loss: Any) -> Any:
+                scaled.append(True)
+                return loss * tf.cast(scale, loss.dtype)
+
+            def record(gradients: Any, variables: Any = None) -> None:
+                recorded.extend(zip(gradients, variables or self._one.trainable_variables, strict=True))
+
+            optimizer.scale_loss, optimizer.apply = scale_loss, record
             try:
                 self._one.train_step(part)
             finally:
@@ -90,7 +105,8 @@ class OneReplica:
 
         def compute(part: Any, scale: float) -> Gradients:
             found = compiled(part, tf.constant(scale, tf.float32))
-            return {int(index): value.numpy().astype(np.float64) / scale for index, value in found.items()}
+            divisor = scale if scaled else loss_scale  # as an optimizer that scales losses divides in any case
+            return {int(index): value.numpy().astype(np.float64) / divisor for index, value in found.items()}
 
         return compute
 

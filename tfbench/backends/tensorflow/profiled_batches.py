@@ -23,10 +23,10 @@ class ProfiledBatches:
         self._dataset, self._placed = dataset, placed
         self._device = placed.device_names[0]
         first = next(iter(dataset))
-        size = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in first)
+        size = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in tf.nest.flatten(first))
         self._on_host = list(dataset.take(count_at_hand(size)))
         with tf.device(self._device):
-            self._on_device = [tuple(map(tf.identity, batch)) for batch in self._on_host]
+            self._on_device = [tf.nest.map_structure(tf.identity, batch) for batch in self._on_host]
 
     def cycle(self) -> Iterator[Any]:
         """Yields batches on the device, without end."""
@@ -71,7 +71,7 @@ class ProfiledBatches:
 
         def call() -> None:
             with tf.device(self._device):
-                for tensor in next(cycle):
+                for tensor in tf.nest.flatten(next(cycle)):
                     tf.identity(tensor)
             placement.synchronize()
 

@@ -35,8 +35,13 @@ from tfbench.backends.tensorflow.replica_step import (
     taken_back,
 )
 from tfbench.errors import MeasurementError
+from tfbench.models.structure.foreign_model import has_own_step
 from tfbench.records.placement import Placement, ReplicaCheck
 
+_UNDIVIDED = (
+    "its own train_step must divide its loss by the replicas (tf.distribute.get_strategy().num_replicas_in_sync), as "
+    "self.compute_loss does"
+)
 _NO_MEMORY = "there was not enough memory for one more replica"
 
 
@@ -82,10 +87,10 @@ def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
         if placement.cross_device_ops == safe or placement.num_workers > 1
         else f'Use distribution.cross_device_ops = "{safe}"'
     )
+    mend = "" if _UNDIVIDED in check.faults else f" {mend}; a model with code of its own may be the cause, too."
     raise MeasurementError(
         f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = {placement.cross_device_ops} "
-        f"does not train as one replica does: {'; '.join(check.faults)}. Nothing was measured. {mend}; a model with "
-        "code of its own may be the cause, too."
+        f"does not train as one replica does: {'; '.join(check.faults)}. Nothing was measured.{mend}"
     )
 
 
@@ -113,12 +118,16 @@ def _compare_step(
         return dataclasses.replace(check, reason="the optimizer does not update the weights one by one, as Keras's do")
     before = one.values()
     one.update(step.gradients)
-    return first_step.conclude(
-        check,
-        reference,
-        first_step.compare_gradients(reference, step.gradients, one.names),
-        first_step.compare_updates(one.all_names, before, one.values(), step.values),
-    )
+    updates = list(first_step.compare_updates(one.all_names, before, one.values(), step.values))
+    gradients = list(first_step.compare_gradients(reference, step.gradients, one.names))
+    if has_own_step(model) and any(gradient.is_too_far for gradient in gradients):
+        # Its loss need not be a mean: a sum over the samples is that of the whole batch, not the mean of its parts'.
+        whole = dataclasses.replace(reference, gradients=one.compute_whole(_join(parts)))
+        as_whole = list(first_step.compare_gradients(whole, step.gradients, one.names))
+        gradients = gradients if any(gradient.is_too_far for gradient in as_whole) else as_whole
+    check = first_step.conclude(check, reference, gradients, updates)
+    is_own = has_own_step(model) and any(gradient.is_too_far for gradient in gradients)
+    return dataclasses.replace(check, faults=(*check.faults, _UNDIVIDED)) if is_own else check
 
 
 def _compute_reference(
@@ -142,6 +151,11 @@ def _split(batch: Any, num_parts: int) -> list[Any]:
     with tf.device("/cpu:0"):  # a GPU has no memory to spare for the batch of all
         whole = [tf.split(value, num_parts) for value in tf.nest.flatten(batch)]
     return [tf.nest.pack_sequence_as(batch, values) for values in zip(*whole, strict=True)]
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Returns the batch that the replicas' parts make."""
+    return tf.nest.map_structure(lambda *values: tf.concat(values, axis=0), *parts)
 
 
 def _check_feed(strategy: Any, batch: Any, parts: Sequence[Any]) -> Iterator[str]:

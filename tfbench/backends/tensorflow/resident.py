@@ -4,11 +4,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.placed import Placed
-from tfbench.backends.resident_samples import is_own, require_in_memory, too_many_named
+from tfbench.backends.resident_samples import require_in_memory, too_many_named
 from tfbench.backends.tensorflow import gathering, input_pipeline
 from tfbench.backends.tensorflow.memory import explain_exhaustion
 from tfbench.backends.tensorflow.profiled_batches import strategy_of
 from tfbench.datasets.sources.splits import Splits
+from tfbench.models.structure.foreign_model import is_own
 from tfbench.recipe.sections import TrainingConfig
 
 if TYPE_CHECKING:
@@ -63,9 +64,9 @@ def build_resident_training(
     )
 
 
-def _gather_batch(take: Any, splits: Splits, numbers: Any) -> tuple[Any, Any]:
-    inputs, targets = take(numbers)
-    return input_pipeline.finish(inputs, splits), targets
+def _gather_batch(take: Any, splits: Splits, numbers: Any) -> tuple[Any, ...]:
+    inputs, *others = take(numbers)
+    return input_pipeline.finish(inputs, splits), *others
 
 
 def _compile(model: Any, splits: Splits, take: Any, training: TrainingConfig, strategy: Any) -> Any:

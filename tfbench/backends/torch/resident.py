@@ -6,7 +6,7 @@ from typing import Any
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.backends.torch.memory import explain_exhaustion
-from tfbench.datasets.sources.splits import Splits
+from tfbench.datasets.sources.splits import Splits, map_arrays
 from tfbench.recipe.sections import TrainingConfig
 
 _ROWS_AT_ONCE = 1000  # batches whose samples' numbers are copied to the device at once
@@ -25,10 +25,11 @@ def build_resident_training(
 
     split, finish = resident_samples.require_in_memory(splits), resident_samples.build_finish(splits)
     with resident_samples.too_many_named(split, placed, explain_exhaustion):
-        inputs, targets = map(ops.convert_to_tensor, (split.inputs, split.targets))
+        arrays = map_arrays(ops.convert_to_tensor, split.arrays)
 
-    def gather(rows: Any) -> tuple[Any, Any]:
-        return finish(inputs[rows]), targets[rows]
+    def gather(rows: Any) -> tuple[Any, ...]:
+        inputs, *others = map_arrays(lambda array: array[rows], arrays)
+        return finish(inputs), *others
 
     def do_step(data: Any) -> Any:
         ((rows,),) = data  # as Keras hands over the batches of an execution, which has one

@@ -22,13 +22,31 @@ class Split:
     `inputs` and `targets` may hold fewer samples than `num_samples` (a pool, for synthetic data): sample i is then
     row i modulo the pool's size. Where `inputs` are not the samples but say where they are, as names of files do,
     `read` turns a row into a sample of the stored shape and type, in TensorFlow's graph; `read_array` does so without.
+    Where the description of the data says `is_structured`, each of the three is arrays in dicts and tuples, or None.
     """
 
-    inputs: npt.NDArray[Any]
-    targets: npt.NDArray[Any]
+    inputs: Any
+    targets: Any
     num_samples: int
     read: Callable[[Any], Any] | None = None
     read_array: Callable[[Any], npt.NDArray[Any]] | None = None
+    weights: Any = None  # of samples, or of each of their values
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The inputs, targets and weights of all samples, as `fit` unpacks a batch; None at its end is left out."""
+        count = 3 if self.weights is not None else 1 if self.targets is None else 2
+        return (self.inputs, self.targets, self.weights)[:count]
+
+    @property
+    def num_rows(self) -> int:
+        """Samples that are there: of a pool, fewer than `num_samples`."""
+        return len(list_arrays(self.inputs)[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in list_arrays(self.arrays))
 
     def labels(self) -> npt.NDArray[Any]:
         """Returns the target of every sample, a pool's as often as it is drawn from."""
@@ -76,6 +94,23 @@ class Splits:
         """Files of records that are read while the samples are used."""
         splits = (self.train, self.validation, self.test)
         return tuple(file for split in splits if isinstance(split, RecordSplit) for file in split.files)
+
+
+def list_arrays(structure: Any) -> list[npt.NDArray[Any]]:
+    """Returns the arrays in dicts, in the order of their keys, and tuples; None holds none."""
+    if isinstance(structure, dict | tuple | list):
+        values = [structure[key] for key in sorted(structure, key=str)] if isinstance(structure, dict) else structure
+        return [array for value in values for array in list_arrays(value)]
+    return [] if structure is None else [structure]
+
+
+def map_arrays(function: Callable[[Any], Any], structure: Any) -> Any:
+    """Returns the same dicts and tuples with what a function makes of their arrays."""
+    if isinstance(structure, dict):
+        return {key: map_arrays(function, structure[key]) for key in sorted(structure, key=str)}
+    if isinstance(structure, tuple | list):  # a tuple either way: TensorFlow makes one tensor of a list
+        return tuple(map_arrays(function, value) for value in structure)
+    return None if structure is None else function(structure)
 
 
 def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -1,61 +1,150 @@
 """Data that a function of the user's returned: arrays, or splits, that must fit together."""
 
-from typing import Any, Literal
+import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfbench.datasets.sources.splits import RecordSplit, Split, Splits, is_plausible
+from tfbench.datasets.sources.splits import RecordSplit, Split, Splits, is_plausible, list_arrays, map_arrays
 from tfbench.errors import DatasetError
 from tfbench.recipe.dataset_spec import DatasetSpec
 
-_FORM = "((x_train, y_train), (x_val, y_val)) of NumPy arrays, or tfbench.splits.Splits"
+_FORM = (
+    "((x_train, y_train), (x_val, y_val)) of NumPy arrays, each pair with sample weights as a third item if there are"
+)
+_SPLITS = {"train": "train", "val": "validation"}
+_PARTS = {"x": "samples of another input", "y": "targets", "weights": "weights"}
+
+Data = tuple[Any, Any, Any]
 
 
 def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     """Makes splits of plain arrays, and describes them.
 
-    Inputs stay bytes if they are, and become float32 otherwise; they are fed as they are, unscaled. Integer targets are
-    labels, of shape (samples,) or (samples, 1), and the largest one says how many classes there are; others are a
-    regression's values, of shape (samples, ...).
+    They are fed as `fit` feeds them: floats as float32, integers as they are, unscaled. Bytes of a single input become
+    float32. One integer a sample is a label, and the largest says how many classes there are; floats are a
+    regression's values. All else, as several arrays, weights or labels, only a network that comes compiled can take.
 
     Args:
-        loaded: ((x_train, y_train), (x_val, y_val)).
+        loaded: ((x_train, y_train), (x_val, y_val)), each x, y and weights an array, or arrays in dicts and tuples.
         source: Of the data, for the record.
         where: The function that returned it, for messages.
 
     Raises:
         DatasetError: It is something else, or the arrays do not fit together.
     """
+    train, validation = (_read(data, name, where) for name, data in zip(_SPLITS, _pair(loaded, where), strict=True))
+    if map_arrays(_nothing, train) != map_arrays(_nothing, validation):
+        received = f"Received: {_describe(train)} and {_describe(validation)}."
+        raise DatasetError(f"{where}: training and validation data must have the same arrays. {received}")
+    kinds = [_common_kind(*pair) for pair in zip(list_arrays(train), list_arrays(validation), strict=True)]
+    train, validation = _as_kinds(train, kinds), _as_kinds(validation, kinds)
+    spec = _describe_data(train, validation)
+    wanted, found = ([array.shape[1:] for array in list_arrays(data)] for data in (train, validation))
+    if spec.is_structured and wanted != found:  # else `find_mismatch` says which
+        raise DatasetError(f"{where}: validation: expected arrays of shapes {wanted}, found {found}.")
+    splits = [Split(inputs=x, targets=y, weights=w, num_samples=_count(x)) for x, y, w in (train, validation)]
+    return Splits(spec=spec, train=splits[0], validation=splits[1], source=source)
+
+
+def _nothing(array: npt.NDArray[Any]) -> None:
+    return None
+
+
+def _count(inputs: Any) -> int:
+    return len(list_arrays(inputs)[0])
+
+
+def _common_kind(train: npt.NDArray[Any], validation: npt.NDArray[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Returns the type in which both are fed, which every back end has, and the shape of the former's samples."""
+    dtype = np.result_type(train, validation)
+    if dtype.kind == "f":
+        dtype = np.dtype(np.float32)
+    elif dtype.kind != "b" and dtype != np.uint8:
+        dtype = np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)
+    return dtype, train.shape[1:]
+
+
+def _as_kinds(data: Any, kinds: list[tuple[np.dtype[Any], tuple[int, ...]]]) -> Any:
+    """Returns data in these types; a column is a row where its counterpart is one."""
+    given = iter(kinds)
+
+    def convert(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        dtype, shape = next(given)
+        is_same = math.prod(shape) == math.prod(array.shape[1:]) == 1
+        return (array.reshape(len(array), *shape) if is_same else array).astype(dtype, copy=False)
+
+    return map_arrays(convert, data)
+
+
+def _pair(loaded: Any, where: str) -> tuple[Any, Any]:
     try:
-        (x_train, y_train), (x_val, y_val) = loaded
+        train, validation = loaded
+        if not (isinstance(train, tuple | list) and isinstance(validation, tuple | list)):
+            raise TypeError
+        if not {len(train), len(validation)} <= {1, 2, 3}:
+            raise ValueError
     except (TypeError, ValueError) as error:
         raise DatasetError(f"{where}: must return {_FORM}. Received: {_describe(loaded)}.") from error
-    arrays = {"x_train": x_train, "y_train": y_train, "x_val": x_val, "y_val": y_val}
-    for name, array in arrays.items():
-        axes = 2 if name.startswith("x") else 1  # samples, and in the inputs at least one value of each
-        if not isinstance(array, np.ndarray) or array.ndim < axes or array.dtype.kind not in "biuf":
-            raise DatasetError(
-                f"{where}: must return {_FORM}. Received as {name}: {_describe(array)}; "
-                f"it must be an array of numbers, samples first, with {axes} axes or more."
-            )
-        if len(array) == 0:
-            raise DatasetError(f"{where}: {name} holds no sample.")
-    (x_train, x_val), (y_train, y_val) = _same_kind(x_train, x_val), _same_kind(y_train, y_val)
-    has_classes = y_train.dtype.kind in "biu"
-    targets = [_labels(y, where) if has_classes else _values(y) for y in (y_train, y_val)]
-    dtype: Literal["uint8", "float32"] = "uint8" if x_train.dtype == np.uint8 else "float32"
-    inputs = [x.astype(dtype, copy=False) for x in (x_train, x_val)]
-    train, validation = (Split(inputs=x, targets=y, num_samples=len(x)) for x, y in zip(inputs, targets, strict=True))
-    spec = DatasetSpec(
-        input_shape=train.inputs.shape[1:],
+    return train, validation
+
+
+def _read(data: Any, name: str, where: str) -> Data:
+    """Returns inputs, targets and weights as they are fed."""
+    parts: Data = (*data, *[None] * (len(_PARTS) - len(data)))
+    lengths = {}
+    for part, structure in zip(_PARTS, parts, strict=True):
+        arrays = list_arrays(structure)
+        if not arrays and part == "x":
+            raise DatasetError(f"{where}: must return {_FORM}. Received as x_{name}: {_describe(structure)}.")
+        for array in arrays:
+            axes = 2 if part == "x" and structure is array else 1  # samples, and at least one value of each
+            if not isinstance(array, np.ndarray) or array.ndim < axes or array.dtype.kind not in "biuf":
+                raise DatasetError(
+                    f"{where}: must return {_FORM}. Received as {part}_{name}: {_describe(array)}; "
+                    f"it must be an array of numbers, samples first, with {axes} axes or more."
+                )
+            lengths[f"{part}_{name}"] = len(array)
+            if len(array) != lengths[f"x_{name}"]:
+                raise DatasetError(
+                    f"{where}: {_SPLITS[name]}: found {lengths[f'x_{name}']} inputs, but {len(array)} {_PARTS[part]}."
+                )
+    if not lengths[f"x_{name}"]:
+        raise DatasetError(f"{where}: x_{name} holds no sample.")
+    return parts
+
+
+def _describe_data(train: Data, validation: Data) -> DatasetSpec:
+    x, y, weights = train
+    is_plain = isinstance(x, np.ndarray) and x.dtype != bool and isinstance(y, np.ndarray) and weights is None
+    has_labels = is_plain and y.dtype.kind in "biu"
+    is_structured = not is_plain or (has_labels and y.shape[1:] not in ((), (1,)))
+    dtype: Any = "float32" if is_structured else str(x.dtype)
+    is_class = has_labels and not is_structured
+    return DatasetSpec(
+        input_shape=() if is_structured else x.shape[1:],
         input_dtype=dtype,
-        target_shape=train.targets.shape[1:],
-        num_classes=max(int(y.max()) for y in targets) + 1 if has_classes else None,
-        train_samples=train.num_samples,
-        validation_samples=validation.num_samples,
+        target_shape=() if is_structured else y.shape[1:],
+        num_classes=max(int(y.max()), int(validation[1].max())) + 1 if is_class else None,
+        train_samples=_count(x),
+        validation_samples=_count(validation[0]),
+        is_structured=is_structured,
+        labels_hint=_find_labels(y) if is_plain and not is_class else "",
     )
-    return Splits(spec=spec, train=train, validation=validation, source=source)
+
+
+def _find_labels(y: npt.NDArray[Any]) -> str:
+    """Returns what makes labels of floats that look like them, or ""."""
+    if _is_one_hot(y):
+        return "one-hot labels become numbers by y.argmax(axis=1)"
+    if y.shape[1:] in ((), (1,)) and y.min() >= 0 and (y == np.floor(y)).all():
+        return 'labels become integers by y.astype("int64")'
+    return ""
+
+
+def _is_one_hot(y: npt.NDArray[Any]) -> bool:
+    return y.ndim == 2 and y.shape[1] > 1 and bool(np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all())
 
 
 def find_mismatch(splits: Splits) -> str | None:
@@ -63,8 +152,8 @@ def find_mismatch(splits: Splits) -> str | None:
     spec = splits.spec
     counts = {"train": spec.train_samples, "validation": spec.validation_samples, "test": spec.test_samples}
     for name, split in (("train", splits.train), ("validation", splits.validation), ("test", splits.test)):
-        if split is None or isinstance(split, RecordSplit) or split.read:  # read when they are used
-            continue
+        if split is None or isinstance(split, RecordSplit) or split.read or spec.is_structured:
+            continue  # read when they are used, or checked array by array
         if not isinstance(split.inputs, np.ndarray) or not isinstance(split.targets, np.ndarray):
             return f"{name}: inputs and targets must be NumPy arrays"
         problem = is_plausible(split, spec)
@@ -77,29 +166,11 @@ def find_mismatch(splits: Splits) -> str | None:
     return None
 
 
-def _same_kind(train: npt.NDArray[Any], validation: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns both arrays in the type that holds the values of either."""
-    dtype = np.result_type(train, validation)
-    return train.astype(dtype, copy=False), validation.astype(dtype, copy=False)
-
-
-def _labels(targets: npt.NDArray[Any], where: str) -> npt.NDArray[np.int64]:
-    if targets.ndim > 2 or targets.shape[1:] not in ((), (1,)):
-        raise DatasetError(
-            f"{where}: labels must be integers, one a sample, of shape (samples,). Received: {targets.shape}. "
-            "One column a class: y.argmax(axis=1)."
-        )
-    return targets.reshape(-1).astype(np.int64)
-
-
-def _values(targets: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    values: npt.NDArray[np.float32] = targets.astype(np.float32, copy=False)
-    return values[:, None] if values.ndim == 1 else values
-
-
 def _describe(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}, {value.dtype}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_describe(item)}" for key, item in value.items()) + "}"
     if isinstance(value, tuple | list):
-        return f"a {type(value).__name__} of {len(value)}: {', '.join(type(item).__name__ for item in value)}"
+        return f"({', '.join(map(_describe, value))})" if value else "nothing"
     return type(value).__name__

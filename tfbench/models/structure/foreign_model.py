@@ -19,33 +19,48 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
         where: What the model is and which key named it, for messages.
 
     Returns:
-        The model; where its input or output is a list or dictionary of one tensor, a model of that tensor.
+        The model, as it is where it comes compiled; else, where its input or output is a list or dictionary of one
+        tensor, a model of that tensor.
 
     Raises:
         RecipeError: It does not, or its layers cannot be seen.
     """
     import keras
 
-    if isinstance(model, keras.Sequential) and not model.built:
+    if isinstance(model, keras.Sequential) and not model.built and not spec.is_structured:
         model.build((None, *spec.input_shape))
+    if isinstance(model, keras.Model) and model.compiled:
+        _require_batch_size(model, spec, where)
+        return model
+    if spec.is_structured:
+        hint = f" Or give it labels that the recipe's loss takes: {spec.labels_hint}." if spec.labels_hint else ""
+        raise RecipeError(
+            f"{where}: must come compiled, as by model.compile(optimizer, loss). The recipe has no loss for data of "
+            "several arrays, with weights or several labels per sample, or made for the network's own inputs and "
+            f"outputs.{hint}"
+        )
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
         raise RecipeError(
             f"{where}: must be a keras.Sequential or a keras.Model(inputs, outputs). Received: {type(model).__name__}. "
-            "A model class of your own is one once it is called: inputs = keras.Input(spec.input_shape); "
+            "A model class of your own must come compiled, or be called: inputs = keras.Input(spec.input_shape); "
             "keras.Model(inputs, YourModel()(inputs))."
         )
     if len(inputs) != 1 or len(outputs) != 1:
         raise RecipeError(
-            f"{where}: must have one input and one output. Received: {len(inputs)} inputs, {len(outputs)} outputs."
+            f"{where}: must have one input and one output, or come compiled. Received: {len(inputs)} inputs, "
+            f"{len(outputs)} outputs."
         )
-    wanted = spec.target_shape if spec.num_classes is None else (spec.num_classes,)
-    if not _accepts(inputs[0].shape, spec.input_shape) or not _accepts(outputs[0].shape, wanted):
+    wanted = spec.output_shape
+    fits_input = _accepts(inputs[0].shape, spec.input_shape) or _accepts((*inputs[0].shape, 1), spec.input_shape)
+    if not fits_input or not _accepts(outputs[0].shape, wanted):
         per_class = f", a logit for each of {spec.num_classes} classes" if spec.num_classes else ""
         raise RecipeError(
-            f"{where}: must take samples of shape {spec.input_shape} and give {wanted}{per_class}, in batches of any "
-            f"size, as the data wants it. Received: {inputs[0].shape} to {outputs[0].shape}, batch size first."
+            f"{where}: must take samples of shape {spec.input_shape} and give {wanted}{per_class}, as the data wants "
+            f"it, or come compiled with a loss of its own. Received: {inputs[0].shape} to {outputs[0].shape}, batch "
+            "size first."
         )
+    _require_batch_size(model, spec, where)
     if isinstance(model, keras.Sequential) or {type(model.input), type(model.output)} == {keras.KerasTensor}:
         return model
     return keras.Model(inputs[0], outputs[0], name=model.name)
@@ -78,6 +93,47 @@ def reason_of(error: Exception) -> str:
 
 
 def _accepts(shape: tuple[int | None, ...], sample_shape: tuple[int, ...]) -> bool:
-    """Says whether a shape with the batch size in front is that of batches of any size of such samples."""
+    """Says whether a shape with the batch size in front is that of batches of such samples."""
     fits = all(size in (None, wanted) for size, wanted in zip(shape[1:], sample_shape, strict=False))
-    return fits and shape[0] is None and len(shape) == len(sample_shape) + 1
+    return fits and len(shape) == len(sample_shape) + 1
+
+
+def _require_batch_size(model: "keras.Model", spec: DatasetSpec, where: str) -> None:
+    """Raises RecipeError if a network is for batches of another size, or some batch would not be of its size."""
+    sizes = {tensor.shape[0] for tensor in getattr(model, "inputs", None) or () if tensor.shape} - {None}
+    batch_size = spec.per_replica_batch_size
+    if not sizes or batch_size is None:
+        return
+    (size,) = sizes if len(sizes) == 1 else (None,)
+    if size != batch_size:
+        raise RecipeError(
+            f"{where}: takes batches of {size} samples only. Received: {batch_size} per replica. "
+            f"Use --global-batch-size {size} (per replica), or keras.Input(shape) without a batch size."
+        )
+    if spec.validation_samples % size or spec.test_samples % size:
+        raise RecipeError(
+            f"{where}: takes batches of {size} samples only, which do not divide the {spec.validation_samples} "
+            "validation samples. Use keras.Input(shape) without a batch size, or another number of samples."
+        )
+
+
+def is_own(model: Any, name: str) -> bool:
+    """Says whether a model does something otherwise than Keras's models do."""
+    import keras
+
+    return getattr(getattr(model, name), "__func__", None) is not getattr(keras.Model, name)
+
+
+def has_own_step(model: Any) -> bool:
+    """Says whether a model's training step is its own: Keras's may be counted and taken apart, this one not."""
+    return is_own(model, "train_step") or is_own(model, "make_train_function")
+
+
+def comes_compiled(model: Any) -> bool:
+    """Says whether a model in training came compiled, so that its loss and optimizer are not the recipe's."""
+    return getattr(model, "_comes_compiled", False)
+
+
+def can_evaluate(model: Any) -> bool:
+    """Says whether a compiled model has a loss to be validated by: one whose own step computes it may have none."""
+    return model.loss is not None or any(is_own(model, name) for name in ("test_step", "compute_loss"))

@@ -140,7 +140,11 @@ def _build(recipe: Recipe, prepared: Prepared, request: RunRequest) -> Any:
         devices.require_usable(recipe.distribution, recipe.training)
         with prepared.resolved.scope(), names_from(prepared.name_counts):
             return build_compiled_model(
-                recipe.model, recipe.training, prepared.splits.spec, allows_code=request.allows_code
+                recipe.model,
+                recipe.training,
+                prepared.splits.spec,
+                allows_code=request.allows_code,
+                splits=prepared.splits,
             )
     finally:
         configure_keras(request.recipe.training)

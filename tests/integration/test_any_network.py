@@ -1,0 +1,61 @@
+"""Networks as users have them train as under plain Keras; `KERAS_BACKEND=jax pytest FILE` on JAX.
+
+Of `own_networks`: a U-Net, two inputs and outputs with weights, a language model, several labels, a step of one's own.
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
+STRATEGIES = ("default",) if NAME == "torch" else ("default", "mirrored")
+NETWORKS = ("unet", "two", "language", "labels", "own_step")
+ROUNDING = 2e-5  # of a loss, for sums in another order over two replicas; one device: the same bits
+
+pytestmark = pytest.mark.slow
+
+
+@functools.cache
+def trained(strategy: str) -> Any:
+    """Returns what `own_networks` prints of all networks, trained in one process."""
+    probe = Path(__file__).parents[1] / "support" / "own_networks.py"
+    undivided = ["undivided"] if (NAME, strategy) == ("tensorflow", "mirrored") else []
+    done = subprocess.run(
+        [sys.executable, str(probe), strategy, *NETWORKS, *undivided],
+        env={**os.environ, "KERAS_BACKEND": NAME, "PYTHONPATH": str(probe.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_compiled_network_has_the_losses_of_plain_keras(name: str, strategy: str) -> None:
+    found = trained(strategy)[name]
+    tolerance = ROUNDING if strategy == "mirrored" else 1e-6
+    assert found["losses"] == [pytest.approx(pair, rel=tolerance) for pair in found["plain"]]
+    if strategy == "mirrored":
+        assert found["compared"] == [["sums", "gradients", "update"][NAME == "jax" :], ""]
+
+
+def test_what_cannot_be_counted_is_left_out() -> None:
+    found = trained("default")
+    assert found["own_step"]["flops"] is None
+    assert all(found[name]["flops"] for name in NETWORKS if name != "own_step")
+    assert {"sign_loss", "val_twice_loss"} <= set(found["two"]["metrics"])
+
+
+@pytest.mark.skipif(NAME != "tensorflow", reason="elsewhere a step is one program for all devices")
+def test_a_step_that_does_not_divide_its_loss_by_the_replicas_is_refused() -> None:
+    found = trained("mirrored")["undivided"]["error"]
+    assert "the gradients of the first step differ" in found
+    assert "its own train_step must divide its loss by the replicas" in found

@@ -1,0 +1,247 @@
+"""Networks as users have them, compiled, with their data; and their losses by tfbench and by plain Keras.
+
+    KERAS_BACKEND=jax python tests/support/own_networks.py default [NAME...]   # prints both as a line of JSON
+
+A process for itself: devices are chosen once. Weights are the same at each build.
+"""
+
+import functools
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
+EPOCHS, BATCH, TRAINING, VALIDATION = 3, 8, 20, 8  # samples: a batch reaches over the end of an epoch
+
+
+def filled(model: Any, *compiled: Any, **options: Any) -> Any:
+    """Gives a model weights that depend on nothing, and compiles it."""
+    rng = np.random.default_rng(3)
+    model.set_weights([rng.normal(0, 0.3, weight.shape).astype("float32") for weight in model.get_weights()])
+    model.compile(*compiled, **options)
+    return model
+
+
+def split(*arrays: Any) -> Any:
+    """Returns training and validation data of arrays in dicts and tuples, as a user's `load_data` does."""
+    cut = functools.partial(keras.tree.map_structure, lambda array: array[:TRAINING])
+    rest = functools.partial(keras.tree.map_structure, lambda array: array[TRAINING:])
+    return tuple(map(cut, arrays)), tuple(map(rest, arrays))
+
+
+def draw(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).normal(size=(TRAINING + VALIDATION, *shape))
+
+
+def unet() -> Any:
+    inputs = keras.Input((8, 8, 1))
+    whole = layers.Conv2D(4, 3, padding="same", activation="relu")(inputs)
+    half = layers.Conv2D(4, 3, padding="same", activation="relu")(layers.MaxPooling2D()(whole))
+    both = layers.Concatenate()([layers.UpSampling2D()(half), whole])
+    model = keras.Model(inputs, layers.Conv2D(1, 1, activation="sigmoid")(both))
+    return filled(model, "sgd", "binary_crossentropy", metrics=["accuracy"])
+
+
+def unet_data() -> Any:
+    images = draw(8, 8, 1)
+    return split(images, (images > 0).astype("uint8"))
+
+
+def two() -> Any:
+    number, words = keras.Input((3,), name="number"), keras.Input((5,), dtype="int32", name="words")
+    parts = [layers.Dense(4, activation="tanh")(number), layers.Flatten()(layers.Embedding(7, 2)(words))]
+    hidden = layers.Concatenate()(parts)
+    outputs = {"sign": layers.Dense(1, activation="sigmoid")(hidden), "twice": layers.Dense(2)(hidden)}
+    losses = {"sign": "binary_crossentropy", "twice": "mse"}
+    model = keras.Model({"number": number, "words": words}, outputs)
+    return filled(model, keras.optimizers.Adam(0.01), losses, loss_weights={"sign": 1.0, "twice": 0.5})
+
+
+def two_data() -> Any:
+    number, words = draw(3), np.random.default_rng(5).integers(0, 7, (TRAINING + VALIDATION, 5))
+    targets = {"sign": (number[:, :1] > 0).astype("float32"), "twice": 2 * number[:, :2]}
+    weights = {"sign": np.abs(number[:, 0]), "twice": np.abs(number[:, 1])}
+    return split({"number": number, "words": words}, targets, weights)
+
+
+def language() -> Any:
+    inputs = keras.Input((6,), dtype="int32")
+    hidden = layers.GRU(5, return_sequences=True)(layers.Embedding(11, 4)(inputs))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return filled(keras.Model(inputs, layers.Dense(11)(hidden)), "adam", loss, metrics=["accuracy"])
+
+
+def language_data() -> Any:
+    text = np.random.default_rng(6).integers(0, 11, (TRAINING + VALIDATION, 7))
+    return split(text[:, :-1], text[:, 1:])
+
+
+def labels() -> Any:
+    dense = [layers.Dense(5, activation="relu"), layers.Dense(3, activation="sigmoid")]
+    return filled(keras.Sequential([keras.Input((4,)), *dense]), "adam", "binary_crossentropy")
+
+
+def labels_data() -> Any:
+    samples = draw(4)
+    return split(samples, (samples[:, :3] > 0).astype("int64"))
+
+
+class OwnStep(keras.Model):
+    """A step of its own as Keras's guide writes it, on its loss; metrics are within metrics."""
+
+    def __init__(self, *, divides: bool = True) -> None:
+        super().__init__()
+        self.hidden, self.last, self.divides = layers.Dense(4, activation="tanh"), layers.Dense(1), divides
+
+    def call(self, inputs: Any) -> Any:
+        return self.last(self.hidden(inputs))
+
+    def mean_loss(self, y: Any, predicted: Any) -> Any:
+        """Computes a loss by itself, which several replicas have to share."""
+        import tensorflow as tf
+
+        num_replicas = tf.distribute.get_strategy().num_replicas_in_sync if self.divides else 1
+        return ops.mean(ops.square(y - predicted)) / num_replicas
+
+    def tell(self, loss: Any, y: Any, predicted: Any) -> dict[str, Any]:
+        """Updates the metrics; those that it was compiled with are one of them, of which there are several results."""
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(y, predicted)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    if BACKEND == "tensorflow":
+
+        def train_step(self, data: Any) -> Any:
+            import tensorflow as tf
+
+            x, y = data
+            with tf.GradientTape() as tape:
+                predicted = self(x, training=True)
+                loss = self.mean_loss(y, predicted)
+            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+            return self.tell(ops.mean(ops.square(y - predicted)), y, predicted)
+
+    elif BACKEND == "torch":
+
+        def train_step(self, data: Any) -> Any:
+            import torch
+
+            x, y = data
+            self.zero_grad()
+            predicted = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=predicted)
+            loss.backward()
+            with torch.no_grad():
+                self.optimizer.apply([weight.value.grad for weight in self.trainable_weights], self.trainable_weights)
+            return self.tell(loss, y, predicted)
+
+    else:
+
+        def train_step(self, state: Any, data: Any) -> Any:
+            import jax
+
+            trained, others, slots, metrics = state
+            x, y = data
+
+            def compute(trained: Any) -> Any:
+                predicted, after = self.stateless_call(trained, others, x, training=True)
+                return ops.mean(ops.square(y - predicted)), after
+
+            (loss, others), gradients = jax.value_and_grad(compute, has_aux=True)(trained)
+            trained, slots = self.optimizer.stateless_apply(slots, gradients, trained)
+            return {"loss": loss}, (trained, others, slots, metrics)  # a loss alone
+
+
+def own_step(**options: bool) -> Any:
+    model = OwnStep(**options)
+    model(ops.zeros((1, 3)))
+    return filled(model, "sgd", "mse", metrics=["mae"])
+
+
+def undivided() -> Any:
+    return own_step(divides=False)
+
+
+def own_step_data() -> Any:
+    samples = draw(3)
+    return split(samples, samples.sum(axis=1, keepdims=True))
+
+
+undivided_data = own_step_data
+NAMES = ("unet", "two", "language", "labels", "own_step")
+
+
+def train(name: str, strategy: str) -> dict[str, Any]:
+    """Returns the losses of each epoch in training and validation, by tfbench and by plain Keras on one device."""
+    from builders import build_recipe, build_request
+    from tfbench.backends import array_feeding
+    from tfbench.datasets.sources.user_arrays import splits_of_arrays
+    from tfbench.errors import TfbenchError
+    from tfbench.records.journal import Journal
+    from tfbench.worker import benchmark
+    from tfbench.worker.ledger import Ledger
+
+    recipe = build_recipe(
+        model={"name": f"{__file__}:{name}"},
+        dataset={"name": f"{__file__}:{name}_data", "data": "real"},
+        training={"backend": BACKEND, "global_batch_size": BATCH, "epochs": EPOCHS},
+        measurement={"checks": False},
+        distribution={"strategy": strategy, "devices": ["cpu:0", "cpu:1"][: 1 + (strategy == "mirrored")]},
+    )
+    path = Path(tempfile.mkdtemp()) / "run.jsonl"
+    try:
+        request = build_request(recipe=recipe, allows_code=True)
+        benchmark.run_benchmark(request, Journal(path), Ledger(time.perf_counter_ns()), lambda: None)
+    except TfbenchError as error:
+        return {"error": str(error)}
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    told = {record["kind"]: record for record in records}
+    epochs = [record["epoch"] for record in records if record["kind"] == "epoch"]
+    splits = splits_of_arrays(globals()[f"{name}_data"](), source="", where="")
+    keras.config.set_dtype_policy("float32")
+    fitted = globals()[name]().fit(
+        array_feeding.build_training_dataset(splits, global_batch_size=BATCH, seed=recipe.training.seed),
+        steps_per_epoch=-(-TRAINING // BATCH),
+        epochs=EPOCHS,
+        shuffle=False,
+        verbose=0,
+        validation_data=array_feeding.build_validation_dataset(splits, batch_size=BATCH),
+    )
+    check = told.get("replica_check", {}).get("replica_check")
+    return {
+        "losses": [[epoch["loss"], epoch["val_loss"]] for epoch in epochs],
+        "plain": np.transpose([fitted.history["loss"], fitted.history["val_loss"]]).tolist(),
+        "notes": [record["text"] for record in records if record["kind"] == "note"],
+        "compared": check and [check["compared"], check["reason"]],
+        "metrics": sorted(epochs[-1]["metrics"]),
+        "flops": told["ready"]["model"]["flops_per_sample"],
+    }
+
+
+def main(strategy: str, *names: str) -> None:
+    from tfbench import backends
+
+    placement = backends.current().placement
+    resolve, resolved = placement.resolve, []
+
+    def resolve_once(*asked: Any) -> Any:  # devices cannot be chosen twice in a process
+        resolved.append(resolved[0] if resolved else resolve(*asked))
+        return resolved[-1]
+
+    placement.resolve = resolve_once
+    sys.stdout.write("\n" + json.dumps({name: train(name, strategy) for name in names or NAMES}) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,97 @@
+"""Random samples for a network that is measured without data: in the shapes of its inputs and outputs."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfbench.datasets import network
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.errors import DatasetError, Notice
+from tfbench.recipe.sections import DatasetConfig, ModelConfig
+from tfbench.worker.compiled_model import build_model
+
+_NAME = "network"
+
+
+def is_needed(config: DatasetConfig) -> bool:
+    """Says whether a recipe asks for them."""
+    return config.name == _NAME
+
+
+def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code: bool) -> Splits:
+    """Makes samples, for which the network is built once: floats are normal, integers rows of its embeddings, or 0, 1.
+
+    Targets are what the loss takes, by its name: labels, one-hot or binary labels, or normal values.
+
+    Raises:
+        TfbenchError: The network cannot be built, or its shapes are not known.
+    """
+    import keras
+
+    options = network.Config(**config.options)
+    spec = network.describe(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # given when it is built to be trained
+        model = build_model(model_config, spec, allows_code=allows_code)
+    if not getattr(model, "inputs", None):
+        raise DatasetError(
+            "data set network: only a Sequential or functional network with keras.Input tells its shapes. Give a "
+            "function load_data() in the same file, or --set dataset.name=FILE.py:load_data."
+        )
+    shaped = keras.tree.map_structure(
+        lambda tensor: keras.KerasTensor(
+            (tensor.shape[0], *(options.length if size is None else size for size in tensor.shape[1:])), tensor.dtype
+        ),
+        model.input,
+    )
+    outputs = model(shaped)
+    rows = min((layer.input_dim for layer in model._flatten_layers() if hasattr(layer, "input_dim")), default=2)
+
+    def make(num_samples: int, rng: np.random.Generator) -> Split:
+        def draw(tensor: Any) -> Any:
+            size = (num_samples, *tensor.shape[1:])
+            return rng.integers(rows, size=size).astype(tensor.dtype) if "int" in tensor.dtype else _normal(rng, size)
+
+        inputs = keras.tree.map_structure(draw, shaped)
+        return Split(inputs=inputs, targets=_targets(outputs, model.loss, num_samples, rng), num_samples=num_samples)
+
+    counts = (options.num_samples, options.validation_samples)
+    seeds = np.random.SeedSequence(options.seed).spawn(len(counts))
+    splits = [make(count, np.random.default_rng(seed)) for count, seed in zip(counts, seeds, strict=True)]
+    return Splits(
+        spec=spec,
+        train=splits[0],
+        validation=splits[1],
+        source=f"made for the network's inputs, seed {options.seed}",
+        synthetic=True,
+    )
+
+
+def _targets(output: Any, loss: Any, num_samples: int, rng: np.random.Generator) -> Any:
+    """Returns targets for outputs in dicts and lists, each with its loss, or all with one."""
+    if isinstance(output, Mapping):
+        return {
+            key: _targets(value, loss.get(key) if isinstance(loss, Mapping) else loss, num_samples, rng)
+            for key, value in output.items()
+        }
+    if isinstance(output, Sequence):
+        losses = loss if isinstance(loss, list | tuple) else [loss] * len(output)
+        if isinstance(loss, Mapping):
+            losses = list(loss.values())
+        pairs = zip(output, losses, strict=True)
+        return tuple(_targets(value, one, num_samples, rng) for value, one in pairs)
+    name = str(loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", ""))).lower()
+    size = (num_samples, *output.shape[1:])
+    if "sparse" in name:
+        return rng.integers(size[-1], size=size[:-1])
+    if "categorical" in name:
+        return np.eye(size[-1], dtype=np.float32)[rng.integers(size[-1], size=size[:-1])]
+    if "binary" in name:
+        return rng.integers(2, size=size).astype(np.float32)
+    return _normal(rng, size)
+
+
+def _normal(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
+    return rng.standard_normal(size, np.float32)
