@@ -36,9 +36,9 @@ NEWER_PARAMS = {
     "distribution.num_workers": "null",
     "distribution.layout": "[]",
 }
-# And variables of frameworks, the versions of JAX and PyTorch with their CUDA, the watts of an estimate, and what came
-# of the cache of data.
-NUM_NEWER = len(NEWER_PARAMS) + 7
+# And variables of frameworks, the versions of JAX and PyTorch with their CUDA, the watts of an estimate, digests of
+# code, and what came of the cache of data.
+NUM_NEWER = len(NEWER_PARAMS) + 9
 # Keys of JSON documents that were not there then.
 NEWER_KEYS = ("too_noisy", "machine", "machines", "samples_per_joule", "energy_joules_per_epoch", "energy_parts")
 # What has another name, and other values, since: (name, value) then and now, as recipes and as settings have it.

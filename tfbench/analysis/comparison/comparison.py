@@ -15,7 +15,6 @@ from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import ARM_TAG, BATCH_KEY, SWEEP_TAG, round_of
-from tfbench.wording import count
 
 # Returns the noise floor of runs like one, if there is one.
 FindFloor = Callable[[RunBrief], NoiseFloor | None]
@@ -49,13 +48,6 @@ class Entry:
     left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
     elsewhere: tuple[RunBrief, ...] = ()  # left out, since they were made on another machine
     floor: NoiseFloor | None = None  # of runs like these
-
-    @property
-    def told(self) -> tuple[str, str]:
-        """Outcome and reason as they are shown: a point with a speed is not missing, even if rounds of it are."""
-        if self.outcome == "MISSING" and self.runs:
-            return "INCOMPLETE", f"{count(len(self.runs), 'run')} of it so far"
-        return self.outcome, self.reason
 
     @property
     def host(self) -> str:

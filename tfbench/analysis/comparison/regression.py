@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from tfbench.analysis.comparison.equality import DIGESTS, UNNAMED, Difference, equal_values, flatten
+from tfbench.analysis.comparison.equality import BUILT, DIGESTS, UNNAMED, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs
 from tfbench.analysis.comparison.judging import judge as judge_runs
@@ -123,12 +123,13 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
 def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Difference, ...]:
     """Returns what two samples differ in although it must be equal.
 
-    What only one of them knows of counts where both are of one version of tfbench; another version may know of more.
+    What only one of them knows of counts where both are of one version of tfbench; another version may know of more, as
+    older baselines do not know what was built.
     """
     is_one_version = baseline.circumstances.get("tfbench") == current.circumstances.get("tfbench")
     then, now = (UNNAMED | sample.equals for sample in (baseline, current))
     found, known = _find_differences(then, now), then.keys() & now.keys()
-    return tuple(one for one in found if is_one_version or one.name in known)
+    return tuple(one for one in found if (is_one_version and one.name not in BUILT) or one.name in known)
 
 
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:

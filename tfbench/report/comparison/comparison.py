@@ -86,7 +86,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "num_parameters": row.num_parameters,
             "global_batch_size": entry.global_batch_size or row.global_batch_size,
             "arm": entry.arm,
-            "outcome": entry.told[0],
+            "outcome": outcome_of(entry)[0],
             "samples_per_second": entry.speed,
             "low": entry.interval.low if entry.interval else None,
             "high": entry.interval.high if entry.interval else None,
@@ -96,12 +96,19 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "speedup_high": entry.speedup.high if entry.speedup else None,
             "judgement": entry.speedup.judgement if entry.speedup else None,
             "suggested": entry.speedup.is_suggested if entry.speedup else None,
-            "reason": entry.told[1],
+            "reason": outcome_of(entry)[1],
             "machine": machine_of(entry.runs[0]) if entry.runs else None,
         }
         for row in comparison.rows
         for entry in row.entries.values()
     ]
+
+
+def outcome_of(entry: Entry) -> tuple[str, str]:
+    """Returns outcome and reason as they are shown: a point with a speed is not missing, even if rounds of it are."""
+    if entry.outcome == "MISSING" and entry.runs:
+        return "INCOMPLETE", f"{count(len(entry.runs), 'run')} of it so far"
+    return entry.outcome, entry.reason
 
 
 def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:
@@ -156,8 +163,8 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "arm": entry.arm,
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
         "global_batch_size": entry.global_batch_size,
-        "outcome": entry.told[0],
-        "reason": entry.told[1],
+        "outcome": outcome_of(entry)[0],
+        "reason": outcome_of(entry)[1],
         "samples_per_second": entry.speed,
         "interval": None
         if interval is None

@@ -1,6 +1,6 @@
 """Published figures beside measured ones, as text and JSON: what can be compared, how it compares, or why it cannot."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
@@ -112,6 +112,15 @@ def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:
         f"{format_ratio(pair.ratio)} x the speed of {name_reference(reference)}: here "
         f"{format_figure(pair.ours)} {UNITS[pair.name]}{without}, there {format_figure(pair.theirs)}"
     )
+
+
+def match_remarks(matches: Sequence[ReferenceMatch]) -> list[str]:
+    """Returns how a run alone compares with published results, and of which it cannot be told and why."""
+    remarks = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
+    for text in dict.fromkeys(describe_match(match) for match in matches if not match.pairs):
+        of = [match.reference["hardware"] for match in matches if not match.pairs and describe_match(match) == text]
+        remarks.append(f"{', '.join(of)}: {text}" if len(of) < len(matches) else f"{text[0].upper()}{text[1:]}.")
+    return remarks
 
 
 def format_figure(value: float) -> str:

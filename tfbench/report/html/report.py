@@ -15,7 +15,7 @@ from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, list_cells
 from tfbench.report.commands import fold_command
-from tfbench.report.comparison.comparison import table_cells
+from tfbench.report.comparison.comparison import outcome_of, table_cells
 from tfbench.report.comparison.plots import median_ledgers
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_pair, name_reference
 from tfbench.report.comparison.scaling import (
@@ -215,7 +215,7 @@ def _cautions(comparison: Comparison, machines: MachineComparison | None) -> lis
 
 def _failures(comparison: Comparison) -> Table:
     rows = [
-        [describe_setting(row.setting) or "the recipe as it is", entry.arm, *entry.told]
+        [describe_setting(row.setting) or "the recipe as it is", entry.arm, *outcome_of(entry)]
         for row in comparison.rows
         for entry in row.entries.values()
         if entry.speed is None or entry.outcome != "FINISHED"

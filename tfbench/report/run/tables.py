@@ -8,7 +8,7 @@ from tfbench.analysis.run.spans import steady_spans
 from tfbench.recipe.abilities import title_of
 from tfbench.recipe.sections import CUTTING_STRATEGIES, Reference
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
-from tfbench.report.comparison.references import describe_match, describe_ratio
+from tfbench.report.comparison.references import match_remarks
 from tfbench.report.formats import format_bytes, format_number, format_pairs, format_speed, format_time, wrap
 from tfbench.report.replicas import describe_replicas, name_parts
 from tfbench.report.run.energy import energy_pairs
@@ -230,11 +230,7 @@ def reference_lines(result: RunResult, summary: Summary, width: int) -> list[str
         lines = [_GAP + head]
         for label, row in zip(labels, figures, strict=True):
             lines += [label, _GAP + row]
-    matches = match_run(result, summary)
-    remarks = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
-    for text in dict.fromkeys(describe_match(match) for match in matches if not match.pairs):
-        of = [match.reference["hardware"] for match in matches if not match.pairs and describe_match(match) == text]
-        remarks.append(f"{', '.join(of)}: {text}" if len(of) < len(matches) else f"{text[0].upper()}{text[1:]}.")
+    remarks = match_remarks(match_run(result, summary))
     remarks += [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
     remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
     return ["Beside published figures", *lines, *(line for text in remarks for line in wrap(text, width))]
