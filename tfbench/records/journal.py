@@ -46,8 +46,7 @@ class Journal:
         self.path = path
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
-        self._flushed = time.monotonic()
-        self._synced = float("-inf")
+        self._flushed, self._synced = time.monotonic(), float("-inf")
         self._file = open_plain(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
     def reserve(self) -> None:
