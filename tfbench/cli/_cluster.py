@@ -84,11 +84,7 @@ class Cluster(NamedTuple):
         return bool(self.engine or self.plan_path)
 
     def require_sense(self, *, is_named: bool) -> None:
-        """Refuses options that mean nothing beside each other.
-
-        Args:
-            is_named: Whether there are words that are no options.
-        """
+        """Refuses options that mean nothing beside each other; `is_named`: there are words that are no options."""
         ways = [name for name, value in (("--engine", self.engine), ("--collect", self.collect)) if value]
         ways += ["--plan"] if self.plan_path else []
         if len(ways) > 1:

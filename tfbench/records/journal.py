@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import errno
-import math
 import os
 import tempfile
 import threading
@@ -47,8 +46,7 @@ class Journal:
         self.path = path
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
-        self._flushed = time.monotonic()
-        self._synced = -math.inf
+        self._flushed, self._synced = time.monotonic(), float("-inf")
         self._file = open_plain(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
     def reserve(self) -> None:
@@ -66,11 +64,7 @@ class Journal:
             self._write(*self._held_back(), {"kind": kind, "time": time.time(), **fields})
 
     def sync(self, every_seconds: float = 0.0) -> None:
-        """Waits until what was written is on the disk, unless it did so less than `every_seconds` ago.
-
-        Raises:
-            OSError: The disk fails.
-        """
+        """Waits until what was written is on the disk, unless it did so less than `every_seconds` ago."""
         with self._lock:
             if time.monotonic() - self._synced >= every_seconds:
                 os.fsync(self._file)
@@ -234,10 +228,8 @@ def files_folder(journal_path: Path) -> Path:
 
 def work_folder(journal_path: Path) -> tempfile.TemporaryDirectory[str]:
     """Makes a folder beside a journal for what is needed for a while: a cleaner of /tmp does not come there."""
-    stem, parent = journal_path.stem, journal_path.parent
-    return tempfile.TemporaryDirectory(
-        prefix=f"{stem}.", suffix=WORK_SUFFIX, dir=parent.absolute(), ignore_cleanup_errors=True
-    )
+    prefix, folder = f"{journal_path.stem}.", journal_path.parent.absolute()
+    return tempfile.TemporaryDirectory(WORK_SUFFIX, prefix, folder, ignore_cleanup_errors=True)
 
 
 def read_records(path: Path) -> list[Record]:

@@ -11,7 +11,18 @@ from tfbench.recipe.jit_compile import RecipeKeys, read_variation
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
-from tfbench.schema import ByteCount, Id, MachineName, PositiveNumber, RoundCount, Text, Timestamp, build, schema
+from tfbench.schema import (
+    ByteCount,
+    Id,
+    MachineName,
+    PositiveNumber,
+    RoundCount,
+    Text,
+    Timestamp,
+    build,
+    build_fields,
+    schema,
+)
 from tfbench.wording import shorten
 
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
@@ -102,6 +113,9 @@ def read_plan(plain: Any) -> SweepPlan:
         RecipeError: It is none.
     """
     plan = build(SweepPlan, plain, "plan")
+    for variation in plan.variations:
+        if variation.key == BATCH_KEY:  # whose values plots and tables count with
+            build_fields({BATCH_KEY: tuple[BatchSize, ...]}, {BATCH_KEY: variation.values}, "plan.variations")
     recipe = recipe_tables.from_tables(plan.tables, name=plan.recipe_name, source="plan.tables")
     return dataclasses.replace(plan, tables=recipe_tables.to_tables(recipe))
 

@@ -67,11 +67,7 @@ class Store:
         return self.folder("journals")
 
     def folder(self, name: str) -> Path:
-        """Returns a folder of the store, which may not be there yet.
-
-        Raises:
-            TrackingError: It leads out of the store.
-        """
+        """Returns a folder of the store, which may not be there yet; a link is a `TrackingError`."""
         return require_plain(self.root, name)
 
     @property
@@ -95,11 +91,7 @@ class Store:
         return folder / f"{run_id}.jsonl"
 
     def require_plain_database(self) -> None:
-        """Refuses a database, or a folder of artifacts, that leads out of the store.
-
-        Raises:
-            TrackingError: Naming the link.
-        """
+        """Refuses a database, or a folder of artifacts, that leads out of the store, by a `TrackingError`."""
         for name in _DATABASE:
             require_plain(self.root, name)
 
@@ -251,9 +243,8 @@ class Store:
         leftovers, folders = self._leftovers(), list(self.journals.glob("*.files"))
         known = set(self.run_ids())  # later: a run has its journal before all else but its lock
         for path, match in leftovers:
-            if (match[1] not in known and match[2] != _LOCK_ENDING) or (
-                match[1] in dead_run_ids and match[2] != _STATE_ENDING
-            ):
+            is_known, is_dead = match[1] in known, match[1] in dead_run_ids
+            if (is_dead and match[2] != _STATE_ENDING) or (not is_known and match[2] != _LOCK_ENDING):
                 self._remove(path)
         for folder in folders:
             if folder.stem not in known:

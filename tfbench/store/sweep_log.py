@@ -232,11 +232,7 @@ def _path(store: Store, sweep_id: str) -> Path:
 
 @contextlib.contextmanager
 def opened_record(path: Path) -> Iterator[Journal]:
-    """Opens a record to be written to, which no other process can open meanwhile.
-
-    Raises:
-        TrackingError: Another process is at it, or it cannot be written.
-    """
+    """Opens a record to be written to; raises a `TrackingError` if another process is at it."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_locked(path))
         try:

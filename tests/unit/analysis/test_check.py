@@ -68,7 +68,7 @@ def write_group(store: Store, num: int, *, group: str = "g1", **fields: Any) -> 
     names = []
     for number in range(num):
         request = build_request(
-            run_id=f"{group}-{number}",
+            run_id=f"{group}{number}",
             created=1_700_000_000.0 + number,
             recipe=build_recipe(),
             tags={"tfbench.group": group} if group != "alone" else {},
@@ -232,8 +232,8 @@ def test_a_run_of_the_store_stands_for_all_repeats_of_it(in_tmp_path: Path) -> N
         found = read_baseline(store, token)
         assert (found.source, found.sample.group, found.sample.run_ids) == (token, "g1", (first, second))
         assert found.sample.samples_per_second == pytest.approx([320.0, 320.0], rel=0.2)
-    alone = read_baseline(store, "alone-0").sample
-    assert (alone.group, alone.run_ids) == ("alone-0", ("alone-0",))
+    alone = read_baseline(store, "alone0").sample
+    assert (alone.group, alone.run_ids) == ("alone0", ("alone0",))
     with pytest.raises(UnknownNameError, match="run 'nothing': not in store"):
         read_baseline(store, "nothing")
 

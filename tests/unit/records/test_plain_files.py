@@ -101,6 +101,15 @@ def test_a_sweep_whose_id_is_not_its_files_name_is_refused(store: Store, sweep_i
         read_sweep(store, "abc")
 
 
+@pytest.mark.parametrize("value", ['"x"', "[1]", "{}", "1.5"])
+def test_a_batch_size_that_is_no_number_is_none_of_a_sweep(store: Store, value: str) -> None:
+    write_sweep(store, build_plan(), lambda cell: 1000.0)
+    path = store.root / "sweeps" / "abc.jsonl"
+    path.write_text(path.read_text().replace('"values":[32,64]', f'"values":[{value},64]'))
+    with pytest.raises(TrackingError, match="is no record of a sweep"):
+        read_sweep(store, "abc")
+
+
 @pytest.mark.parametrize("result", ["5", '"x"', "true", "[]"])
 def test_of_a_result_of_a_sweep_that_is_none_no_run_is_known(store: Store, result: str) -> None:
     write_sweep(store, build_plan(), lambda cell: 1000.0)

@@ -76,7 +76,7 @@ def test_folders_of_dead_runs_and_of_none_are_removed_and_those_of_others_kept(s
         write_journal(store, build_result(request=build_request(run_id=run_id)))
     with contextlib.ExitStack() as kept:
         folders = [
-            Path(kept.enter_context(work_folder(store.journal_path(name)))) for name in ("dead", "alive", "no.run")
+            Path(kept.enter_context(work_folder(store.journal_path(name)))) for name in ("dead", "alive", "none")
         ]
         store.remove_leftovers({"dead"})
         assert [folder.is_dir() for folder in folders] == [False, True, False]

@@ -132,7 +132,7 @@ def test_a_plan_is_written_with_a_command_a_task_and_a_run_and_read_back(tmp_pat
         (lambda document: document["plan"].update(sweep_id="../x"), "plan.sweep_id: must be letters and digits"),
         (lambda document: document["plan"]["arms"][0].update(machine="a b"), "machine"),
         (lambda document: document["plan"]["tables"]["training"].update(epochs=-1), "training.epochs"),
-        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size: must be"),
+        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size.0: must be"),
     ],
 )
 def test_a_plan_that_is_none_is_refused(tmp_path: Path, change: Any, message: str) -> None:

@@ -41,7 +41,7 @@ def lay_out(comparison: Comparison) -> Layout:
     x_label, covered, x_of = _choose_axis(comparison)
     panels: dict[str, list[tuple[float, Row]]] = {}
     for row in comparison.rows:
-        if isinstance(x := x_of(row), int | float):  # a plan may hold any value
+        if (x := x_of(row)) is not None:
             name = describe_setting({key: value for key, value in row.setting.items() if key not in covered})
             panels.setdefault(name, []).append((float(x), row))
     found = [Panel(name, tuple(sorted(points, key=lambda point: point[0]))) for name, points in panels.items()]
