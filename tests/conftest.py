@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Faults take minutes, and no two machines meet the same moments.
     """
     for item in items:
-        if "integration" in item.path.parts:
+        if {"contract", "integration"}.intersection(item.path.parts):
             item.add_marker(pytest.mark.integration)
     if "faults" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("faults")]

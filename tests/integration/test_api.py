@@ -1,16 +1,12 @@
 """tfbench from Python: what is made, what is read, and what is told of it."""
 
-import runpy
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 
 import tfbench
-from journals import make_database
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.records.run import EpochRecord, RunResult
 from tfbench.runs.observer import SilentObserver
@@ -18,65 +14,7 @@ from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "first_verdict.py"
-BATCH = "training.global_batch_size"
-
-
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What the example leaves behind, run in a folder of its own, and that folder."""
-    folder = tmp_path_factory.mktemp("example")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        make_database(Store(folder / "mlruns"))
-        yield runpy.run_path(str(EXAMPLE)) | {"folder": folder}
-
-
-def test_the_example_measures_a_run(example: dict[str, Any]) -> None:
-    run = example["run"]
-    assert (run.status, run.reason) == ("FINISHED", "")
-    assert run.metrics["samples_per_second"] > 0
-    assert run.metrics["global_batch_size"] == 128
-    assert run.tracked is not None
-    assert run.tracked.tracking_uri == Store(example["folder"] / "mlruns").tracking_uri
-
-
-def test_the_example_sweeps_two_batch_sizes(example: dict[str, Any]) -> None:
-    swept = example["swept"]
-    assert (swept.end.num_cells, swept.end.num_left, swept.end.num_failed) == (2, 0, 0)
-    assert swept.view_problem == ""
-    rows = swept.rows()
-    assert [(row[BATCH], row["arm"], row["num_runs"]) for row in rows] == [
-        (32, "default cpu:0", 1),
-        (512, "default cpu:0", 1),
-    ]
-    assert all(row["samples_per_second"] > 0 for row in rows)
-    assert swept.verdict == tfbench.compare(sweep=swept.sweep_id, store=example["folder"] / "mlruns").verdict
-
-
-def test_the_example_has_all_runs_in_a_table(example: dict[str, Any]) -> None:
-    runs = example["runs"]
-    assert isinstance(runs, pandas.DataFrame)
-    assert sorted(runs[BATCH]) == [32, 128, 512]
-    assert set(runs["status"]) == {"FINISHED"}
-    assert runs["samples_per_second"].dtype == float
-
-
-def test_a_run_is_read_back_as_it_was_made(example: dict[str, Any]) -> None:
-    run, store = example["run"], example["folder"] / "mlruns"
-    again = tfbench.read_run(run.run_id, store=store)
-    assert (again.result, again.metrics, again.tracked) == (run.result, run.metrics, run.tracked)
-    assert again.row() == run.row() == tfbench.load_runs(store)[0]
-
-
-def test_a_run_that_cannot_be_read_is_a_row(example: dict[str, Any], tmp_path: Path) -> None:
-    store = tmp_path / "mlruns"
-    shutil.copytree(example["folder"] / "mlruns" / "journals", store / "journals")
-    (store / "journals" / "0bad.jsonl").write_text("{}\n")
-    *others, damaged = tfbench.load_runs(store)
-    assert len(others) == 3
-    assert (damaged["run_id"], damaged["status"]) == ("0bad", "UNREADABLE")
-    assert "is no tfbench journal" in damaged["reason"]
+STORED = Path(__file__).parents[1] / "data" / "store_0.1.0" / "store"
 
 
 class Told(SilentObserver):
@@ -100,6 +38,16 @@ class Told(SilentObserver):
 
     def close(self) -> None:
         self.told.append("closed")
+
+
+def test_a_run_that_cannot_be_read_is_a_row(in_tmp_path: Path) -> None:
+    shutil.copytree(STORED / "journals", in_tmp_path / "journals")
+    whole = tfbench.load_runs(in_tmp_path)
+    (in_tmp_path / "journals" / "0bad.jsonl").write_text("{}\n")
+    *others, damaged = tfbench.load_runs(in_tmp_path)
+    assert whole and others == whole
+    assert (damaged["run_id"], damaged["status"]) == ("0bad", "UNREADABLE")
+    assert "is no tfbench journal" in damaged["reason"]
 
 
 def test_an_observer_is_told_and_nothing_is_printed(in_tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

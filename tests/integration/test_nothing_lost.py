@@ -73,30 +73,6 @@ def test_a_killed_worker_is_a_recorded_result(endless: Command) -> None:
     assert (tracked_files(tracked) / "journal.jsonl").is_file()
 
 
-def test_a_killed_parent_takes_its_worker_along_and_recover_brings_the_rest(endless: Command, tmp_path: Path) -> None:
-    worker = endless.worker()
-    endless.send(signal.SIGKILL)
-    wait_for_the_end_of(worker)
-    endless.wait()
-    epochs = epochs_in(endless.store)
-    assert len(epochs) >= 2
-
-    recovered = run("recover", cwd=tmp_path)
-    assert recovered.exit_code == 0, recovered.stderr
-    assert "KILLED" in recovered.stdout
-    (tracked,) = tracked_runs(endless.store)
-    assert tracked.info.status == "KILLED"
-    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs
-
-    files = {path: path.read_bytes() for path in (endless.store / "journals").iterdir()}
-    again = run("recover", cwd=tmp_path)
-    assert (again.exit_code, again.stderr) == (0, "")
-    assert "nothing to recover" in again.stdout
-    assert {path: path.read_bytes() for path in (endless.store / "journals").iterdir()} == files
-    assert epochs_tracked(endless.store, tracked.info.run_id) == epochs
-    assert not list(endless.store.rglob("*.reserve"))
-
-
 def test_a_run_that_is_stopped_keeps_its_epochs(endless: Command) -> None:
     worker = endless.worker()
     endless.send(signal.SIGINT)

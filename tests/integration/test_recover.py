@@ -488,23 +488,6 @@ def test_a_database_that_another_process_holds_is_not_called_damaged(
     )
 
 
-@pytest.mark.slow
-def test_recover_rebuilds_a_database_that_was_deleted(store: Store) -> None:
-    write_journal(store, build_sized_result(0))
-    command = [sys.executable, "-m", "tfbench", "recover", "--all", "--store", str(store.root)]
-    outputs = []
-    for _ in range(2):
-        # Processes of their own, as a process goes on writing to a database that was deleted under it.
-        outputs.append(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300))
-        with contextlib.closing(sqlite3.connect(store.database)) as connection:
-            assert connection.execute("SELECT name, status FROM runs").fetchall() == [
-                ("mlp-100-b32-0-synthetic", "FINISHED")
-            ]
-        leave_writes_beside(store.database)
-    assert {output.stdout for output in outputs} == {f"{run_id_of(0)}  recovered  FINISHED\n"}
-    assert {output.stderr for output in outputs} == {""}
-
-
 def test_recovering_twice_into_mlflow_changes_nothing(store: Store) -> None:
     make_database(store)
     write_journal(store, build_sized_result(0), without={"exit", "finished"})
@@ -541,21 +524,6 @@ def test_the_command_ends_with_exit_code_2_if_a_run_could_not_be_recovered(store
     result = invoke("recover", "--store", str(store.root))
     assert result.exit_code == 2
     assert "1 of 1 runs could not be brought into MLflow" in str(result.exception)
-
-
-def test_an_exported_run_can_be_imported_into_another_store(store: Store, tmp_path: Path) -> None:
-    path = write_journal(store, build_sized_result(0))
-    file = tmp_path / "run.jsonl"
-    assert invoke("export", "@last", "-o", str(file), "--store", str(store.root)).exit_code == 0
-    assert file.read_bytes() == path.read_bytes()
-
-    other = Store(tmp_path / "other")
-    make_database(other)
-    result = invoke("import", str(file), "--store", str(other.root))
-    assert (result.exit_code, result.stdout) == (0, f"{run_id_of(0)}  imported   FINISHED\n")
-    assert other.journal_path(run_id_of(0)).read_bytes() == path.read_bytes()
-    again = invoke("import", str(file), "--store", str(other.root))
-    assert (again.exit_code, again.stdout) == (0, f"{run_id_of(0)}  known      it is in the store already\n")
 
 
 def test_export_to_stdout_writes_the_journal_and_nothing_else(store: Store) -> None:

@@ -1,0 +1,70 @@
+"""The code of each room may shrink, and not grow: lines that are not blank, comment or docstring."""
+
+import ast
+import collections
+import io
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# Whoever makes a room smaller writes that down here: `python tests/guards/test_size.py` prints the table.
+BUDGET = {
+    "tests": 37120,
+    "tfbench": 608,
+    "tfbench/analysis": 5379,
+    "tfbench/backends": 3666,
+    "tfbench/cli": 3388,
+    "tfbench/datasets": 1681,
+    "tfbench/machine": 919,
+    "tfbench/models": 1754,
+    "tfbench/recipe": 1393,
+    "tfbench/records": 1727,
+    "tfbench/report": 5947,
+    "tfbench/runs": 3000,
+    "tfbench/store": 716,
+    "tfbench/sweeps": 2108,
+    "tfbench/tracking": 1497,
+    "tfbench/worker": 2093,
+}
+_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+_WITH_DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def count_lines(source: str) -> int:
+    lines = set[int]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, _WITH_DOCSTRINGS) and ast.get_docstring(node) is not None:
+            lines.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)
+
+
+def count_rooms() -> dict[str, int]:
+    """Returns the lines of each folder right below tfbench/, of the files beside them, and of all tests."""
+    rooms = collections.Counter[str]()
+    for path in [*(ROOT / "tfbench").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        first, *folders, _ = path.relative_to(ROOT).parts
+        room = f"tfbench/{folders[0]}" if first == "tfbench" and folders else first
+        rooms[room] += count_lines(path.read_text(encoding="utf-8"))
+    return dict(sorted(rooms.items()))
+
+
+def test_blank_lines_comments_and_docstrings_do_not_count() -> None:
+    source = (
+        '"""Text."""\n\n# comment\nx = """two\nlines"""  # comment\ndef f():\n    """More\n    text."""\n    return x\n'
+    )
+    assert count_lines(source) == 4
+
+
+def test_no_room_grows() -> None:
+    grown = {room: lines - BUDGET.get(room, 0) for room, lines in count_rooms().items()}
+    assert {room: lines for room, lines in grown.items() if lines > 0} == {}
+
+
+if __name__ == "__main__":
+    print("\n".join(f'    "{room}": {lines},' for room, lines in count_rooms().items()))  # noqa: T201

@@ -1,0 +1,115 @@
+"""The command line as the contract tests call it: a process of its own, exit codes and JSON, nothing of the product."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+# A training of a second: 784 x 8 + 8 and 8 x 10 + 10 parameters, 15 steps an epoch.
+TINY = (
+    *("mnist_mlp", "--data", "synthetic", "--set", "model.hidden_units=[8]"),
+    *("--set", "training.global_batch_size=4096", "--set", "measurement.checks=false"),
+)
+NUM_PARAMETERS = 6370
+_DEADLINE_SECONDS = 400.0  # for what must happen, on a machine that is busy
+_DROPPED = ("MLFLOW_", "TFBENCH_", "TFDS_", "CUDA_", "XLA_", "PYTEST_", "SLURM_", "OMPI_")
+_PROXY = "http://127.0.0.1:9"  # nothing listens there: there is no network, and nothing is exempt from the proxy
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on stdout."""
+        assert self.stdout, self
+        return json.loads(self.stdout)
+
+
+class Cli:
+    """`tfbench` in a folder, whose store is `mlruns`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = folder / "mlruns"
+
+    def __call__(self, *arguments: str) -> Done:
+        """Runs a command to its end."""
+        return self.wait(self.start(*arguments))
+
+    def json(self, *arguments: str, exit_code: int = 0) -> Any:
+        """Returns the JSON document of a command that ends with an exit code."""
+        done = self(*arguments, "--format", "json")
+        assert done.exit_code == exit_code, done.stderr[-4000:]
+        return done.document
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Starts a command."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
+        environment |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _PROXY)
+        environment |= {"XDG_CONFIG_HOME": "/nowhere", "TFBENCH_CACHE_SIZE": "0", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        for name in ("no_proxy", "NO_PROXY"):
+            environment.pop(name, None)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "tfbench", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait(self, process: "subprocess.Popen[str]") -> Done:
+        """Waits for the end of a command."""
+        try:
+            stdout, stderr = process.communicate(timeout=_DEADLINE_SECONDS)
+        finally:
+            process.kill()
+        return Done(process.returncode, stdout, stderr)
+
+    def kill(self, process: "subprocess.Popen[str]") -> None:
+        """Kills a command, and waits until what it has started has ended by itself."""
+        process.send_signal(signal.SIGSTOP)  # it starts nothing more
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.communicate()
+        _, alive = psutil.wait_procs(started, timeout=_DEADLINE_SECONDS)
+        assert not alive
+
+    def await_lines(self, process: "subprocess.Popen[str]", number: int) -> None:
+        """Waits until the newest run has written so many lines to its journal."""
+
+        def are_there() -> bool:
+            journals = sorted(self.store.glob("journals/*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+            return bool(journals) and journals[-1].read_bytes().count(b"\n") >= number
+
+        self.await_(process, are_there)
+
+    def await_(self, process: "subprocess.Popen[str]", is_so: Callable[[], bool]) -> None:
+        """Waits until something is so while a command runs."""
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while not is_so():
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate(timeout=9)
+            time.sleep(0.02)
+
+
+def measured_in_mlflow(tracking_uri: str) -> list[Any]:
+    """Returns what MLflow has of measured runs, oldest first; not the ones that hold curves or reports."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=tracking_uri)
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    found = client.search_runs(experiments, order_by=["start_time ASC"])
+    return [run for run in found if "tfbench.run_id" in run.data.tags]
