@@ -76,7 +76,9 @@ METRICS: dict[str, Metric] = {
     "time_to_accuracy_seconds": Metric(
         "s", _LOWER, "elapsed_seconds of the first epoch whose val_accuracy is expect.target_accuracy or more"
     ),
-    "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process while it trained"),
+    "peak_memory_bytes": Metric(
+        "bytes", _LOWER, "largest resident size while it trained, of its processes on a machine"
+    ),
     "memory_before_model_bytes": Metric(
         "bytes", _LOWER, "resident size of the measuring process before its model was built: libraries, devices, data"
     ),

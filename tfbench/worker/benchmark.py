@@ -20,7 +20,7 @@ from tfbench.machine.devices import GpuFacts, explain_missing_gpu, read_system
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.frameworks import Framework
-from tfbench.machine.usage import UsageMeter, count_other_workers, read_memory
+from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.mesh import Mesh
@@ -62,10 +62,12 @@ class Prepared:
     gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
     num_replicas: int  # by which the model was built to share a batch
 
-    def measure_usage(self) -> UsageMeter:
-        """Begins to measure what the training takes of the machine."""
+    def measure_usage(self, request: RunRequest) -> UsageMeter:
+        """Begins to measure what the training takes of the machine, by all of its workers there."""
         gpu_memory = backends.current().memory.watch_gpus(self.resolved.gpu_names)
-        return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
+        if request.member is None:
+            return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
+        return UsageMeter(gpu_memory, fellows=find_fellows(request.run_id))
 
 
 def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
@@ -94,7 +96,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
         energy_meter = EnergyMeter(list(in_use.values()))
         borders = EnergyBorders(journal, energy_meter)
     journal.append("started")
-    meter = prepared.measure_usage()
+    meter = prepared.measure_usage(request)
     with backends.current().feeding.broken_samples_named(splits.source, splits.files), energy_meter:
         steps_per_second = train(
             request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger, borders.reader
