@@ -76,7 +76,9 @@ METRICS: dict[str, Metric] = {
     "time_to_accuracy_seconds": Metric(
         "s", _LOWER, "elapsed_seconds of the first epoch whose val_accuracy is expect.target_accuracy or more"
     ),
-    "peak_memory_bytes": Metric("bytes", _LOWER, "largest resident size of the measuring process while it trained"),
+    "peak_memory_bytes": Metric(
+        "bytes", _LOWER, "largest resident size while it trained, of its processes on a machine"
+    ),
     "memory_before_model_bytes": Metric(
         "bytes", _LOWER, "resident size of the measuring process before its model was built: libraries, devices, data"
     ),
@@ -95,13 +97,10 @@ METRICS: dict[str, Metric] = {
     ),
     "other_busy_cores": Metric("cores", _LOWER, "processor cores that other processes kept busy during the training"),
     # Energy, where it can be read: of GPUs, processor packages and their memory, and of nothing else of the machine
-    "energy_joules": Metric("J", _LOWER, "of the steady part, of what could be read: GPUs in use, processors, memory"),
+    "energy_joules": Metric("J", _LOWER, "of what can be read, from the end of the warm-up to that of the training"),
     "samples_per_joule": Metric("samples/J", _HIGHER, "samples of the steady part / energy_joules"),
-    "mean_watts": Metric("W", _NEITHER, "energy_joules / time of the steady part, by the counters' readings"),
-    "energy_joules_per_epoch": Metric("J", _LOWER, "training and validation of an epoch, mean without the first"),
-    "energy_to_accuracy_joules": Metric(
-        "J", _LOWER, "from the start of training to the end of the epoch that time_to_accuracy_seconds ends with"
-    ),
+    "mean_watts": Metric("W", _NEITHER, "energy_joules / time between the two readings"),
+    "energy_joules_per_epoch": Metric("J", _LOWER, "energy_joules x samples of an epoch / samples trained in it"),
     "energy/gpu_joules": Metric("J", _LOWER, "part of energy_joules: GPUs in use"),
     "energy/package_joules": Metric("J", _LOWER, "part of energy_joules: all processor packages of the machine"),
     "energy/dram_joules": Metric("J", _LOWER, "part of energy_joules: memory, where its counter is there"),

@@ -25,7 +25,9 @@ def test_a_sweep_holds_the_gpu_against_the_processor(tmp_path: Path) -> None:
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (4, 0, 0)
     assert [row["global_batch_size"] for row in document["rows"]] == [128, 4096]
     for row in document["rows"]:
-        assert [entry["arm"] for entry in row["entries"]] == list(ARMS)
+        # A name says, too, which back end an arm trains with, where that is not TensorFlow.
+        for arm, entry in zip(ARMS, row["entries"], strict=True):
+            assert {*arm.split()} <= {*entry["arm"].split()}
         assert all(entry["samples_per_second"] > 0 for entry in row["entries"])
 
 

@@ -64,7 +64,7 @@ def test_weights_and_the_step_s_products_are_on_the_device_that_was_named(strate
 def test_steps_on_samples_that_lie_on_the_device_learn_what_others_do(tmp_path: Path, compiler: str) -> None:
     """The run itself fails where a step, or what gathers its samples, is placed elsewhere."""
     small = ("run", "mnist_hidden100_mlp", "--data", "synthetic", "--epochs", "1", *ON_BACKEND)
-    small = (*small, "--devices", DEVICE, "--no-mlflow")
+    small = (*small, "--devices", DEVICE)
     steps = 1 if NAME == "torch" else 100
     lying = ("data_on_device=true", f"steps_per_execution={steps}", f"compiler={compiler}")
     changes = [part for setting in lying for part in ("--set", f"training.{setting}")]

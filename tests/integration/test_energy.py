@@ -1,6 +1,5 @@
 """Energy from the counters to the figures, in real processes: a planted processor draws 10 W by the machine's clock."""
 
-import itertools
 import math
 import os
 import signal
@@ -59,14 +58,9 @@ def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, pat
     assert summary["mean_watts"] == pytest.approx(11.5)
     assert summary["energy/package_joules"] / summary["energy_joules"] == pytest.approx(10 / 11.5)
     assert energy["samples"] == (4 * 60 - 10) * 1000
-    assert [epoch["epoch"] for epoch in energy["epochs"]] == [1, 2, 3, 4]
 
     records = journal_of(tmp_path / "mlruns")
-    moments = [(one["reading"]["moment"], one["reading"]["epoch"]) for one in of_kind(records, "energy")]
-    assert moments == [
-        *(("epoch", 1), ("steady", 1), ("trained", 1), ("end", 1)),
-        *itertools.chain.from_iterable((("epoch", epoch), ("trained", epoch), ("end", epoch)) for epoch in (2, 3, 4)),
-    ]
+    assert [one["reading"]["moment"] for one in of_kind(records, "energy")] == ["steady", "end"]
     looks = of_kind(records, "machine")  # of the parent
     assert looks
     assert records[-1]["kind"] == "exit"
@@ -76,7 +70,6 @@ def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, pat
         grown = look["state"]["joules"]["package-0"] - first["joules"]["package-0"]
         # The counter comes to its end once a day, and may do so meanwhile.
         assert math.remainder(grown - 10 * elapsed, RANGE_JOULES) == pytest.approx(0, abs=1e-3)
-    assert list((tmp_path / "mlruns" / "artifacts").rglob("power.png"))
 
     (journal,) = (tmp_path / "mlruns" / "journals").glob("*.jsonl")
     exported = tmp_path / "run.jsonl"
@@ -89,7 +82,7 @@ def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, pat
     assert again.document["energy"] == energy
 
 
-def test_what_was_read_of_a_run_whose_parent_was_killed_is_recovered(tmp_path: Path, path: str) -> None:
+def test_a_run_whose_parent_was_killed_was_not_read_at_its_end_and_has_no_figure(tmp_path: Path, path: str) -> None:
     command = Command("run", *SMALL, "--epochs", "1000", "--no-mlflow", cwd=tmp_path, PYTHONPATH=path)
     command.wait_for("epoch", count=3)
     command.wait_for("machine", count=2)
@@ -100,8 +93,8 @@ def test_what_was_read_of_a_run_whose_parent_was_killed_is_recovered(tmp_path: P
     assert run("recover", cwd=tmp_path).exit_code == 0
     found = run("runs", "@last", "--format", "json", cwd=tmp_path).document
     assert found["status"] == "KILLED"
-    assert len(found["energy"]["epochs"]) >= 3
-    assert found["summary"]["mean_watts"] == pytest.approx(11.5)
+    assert found["energy"]["joules"] is None
+    assert "mean_watts" not in found["summary"]
 
 
 def test_a_machine_without_counters_says_so_once_and_an_estimate_is_marked(tmp_path: Path) -> None:

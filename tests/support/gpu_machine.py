@@ -42,6 +42,7 @@ _KEPT = {
     for name, value in os.environ.items()
     if name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS") or name.startswith(("XLA_PYTHON_CLIENT_", "XLA_CLIENT_"))
 }
+_MEASURING = ("calibrate", "check", "crossover", "profile", "run", "scale", "sweep")
 _PROBES = Path(__file__).with_name("gpu_probes.py")
 
 # Of a GPU: what has no meaning on a processor.
@@ -77,7 +78,9 @@ def why_skipped(least: int = 1) -> str | None:
 def run(*arguments: str, cwd: Path) -> Finished:
     """Runs a `tfbench` command to its end, and says how long that took."""
     start = time.monotonic()
-    done = runs.run(*arguments, cwd=cwd, **_KEPT)
+    # MLflow is no matter of GPUs, takes seconds a command, and need not be installed.
+    without = ("--no-mlflow",) if arguments[0] in _MEASURING and not {"--no-mlflow", "--list"} & {*arguments} else ()
+    done = runs.run(*arguments, *without, cwd=cwd, is_first=True, **_KEPT)
     click.echo(f"  [{time.monotonic() - start:5.1f} s, exit code {done.exit_code}] tfbench {' '.join(arguments)}")
     return done
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from builders import build_epoch, build_recipe, build_request, build_result, build_span
-from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState
+from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState, Moment
 from tfbench.records.run import RunResult
 
 GPU = "0000:3b:00.0"
@@ -17,8 +17,8 @@ STEPS = 40  # of an epoch's training after the warm-up
 
 
 def show_counters(seconds: float, sources: tuple[EnergySource, ...]) -> dict[str, float]:
-    """What counters show, from 7,990 J on: one with a range comes to its end soon."""
-    joules = {source.name: 7990.0 + WATTS[source.name] * (seconds - 100.0) for source in sources}
+    """What counters show, from 7,890 J on: one with a range comes to its end soon."""
+    joules = {source.name: 7890.0 + WATTS[source.name] * (seconds - 100.0) for source in sources}
     return {one.name: joules[one.name] % one.range_joules if one.range_joules else joules[one.name] for one in sources}
 
 
@@ -28,20 +28,14 @@ def build_powered_run(*sources: EnergySource, num_epochs: int = 3, looks: bool =
     readings, epochs, spans = list[EnergyReading](), [], [build_span(first_step=1, last_step=1, seconds=WARMUP)]
     now, step = 100.0, 1
 
-    def read(moment: Any, epoch: int) -> None:
-        joules = show_counters(now, sources)
-        readings.append(EnergyReading(moment=moment, epoch=epoch, seconds=now, joules=joules))
+    def read(moment: Moment) -> None:
+        readings.append(EnergyReading(moment=moment, seconds=now, joules=show_counters(now, sources)))
 
     for epoch in range(1, num_epochs + 1):
-        read("epoch", epoch)
         if epoch == 1:
             now += WARMUP
-            read("steady", epoch)
-        now += TRAINING
-        read("trained", epoch)
-        now += VALIDATION
-        read("end", epoch)
-        now += PAUSE
+            read("steady")
+        now += TRAINING + VALIDATION + PAUSE
         spans.append(build_span(epoch=epoch, first_step=step + 1, last_step=step + STEPS, seconds=TRAINING))
         epochs.append(
             build_epoch(
@@ -50,6 +44,8 @@ def build_powered_run(*sources: EnergySource, num_epochs: int = 3, looks: bool =
             )
         )  # fmt: skip
         step += STEPS
+    now -= PAUSE
+    read("end")
     recipe = build_recipe(dataset={"data": "real"}, training={"epochs": num_epochs}, **fields.pop("sections", {}))
     states = [
         MachineState(seconds=second, gpus={}, joules=show_counters(second, sources))

@@ -81,9 +81,9 @@ class EnergyMeter:
         """Whether there is anything to see, of energy or of GPUs."""
         return bool(self._gpus or self._zones)
 
-    def read(self, moment: Moment, epoch: int) -> EnergyReading:
-        """Returns what the counters show now, at a border of an epoch."""
-        return EnergyReading(moment=moment, epoch=epoch, seconds=time.monotonic(), joules=self._read_joules())
+    def read(self, moment: Moment) -> EnergyReading:
+        """Returns what the counters show now."""
+        return EnergyReading(moment=moment, seconds=time.monotonic(), joules=self._read_joules())
 
     def look(self) -> MachineState:
         """Returns what the counters show now, and what the GPUs do."""

@@ -7,10 +7,14 @@ import os
 import re
 import resource
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tfbench.records.machine import Usage
+
+if TYPE_CHECKING:
+    import psutil
 
 _CLOCK_READINGS = 1000  # from which the clock's smallest step is seen
 _RESET_PEAK = "5"  # what /proc/PID/clear_refs takes for it (Linux 4.0 and later)
@@ -50,21 +54,29 @@ class UsageMeter:
     Args:
         gpu_memory: Of the GPUs in use; None: there are none.
         memory_before_model: Bytes, as of `read_memory` before the model was built; None: not known.
+        fellows: Other processes of the same run, whose processor time and memory are its own.
     """
 
-    def __init__(self, gpu_memory: GpuMemory | None = None, *, memory_before_model: int | None = None) -> None:
+    def __init__(
+        self,
+        gpu_memory: GpuMemory | None = None,
+        *,
+        memory_before_model: int | None = None,
+        fellows: "Sequence[psutil.Process]" = (),
+    ) -> None:
         self._gpu_memory = gpu_memory
+        self._fellows = fellows
         self._memory_before_model = memory_before_model
         self._resolution = _see_clock_resolution()
         with contextlib.suppress(OSError):  # where it cannot be reset, the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text(_RESET_PEAK, encoding="ascii")
         if gpu_memory:
             gpu_memory.reset()
-        self._before = read_counters()
+        self._before = read_counters(fellows)
 
     def finish(self) -> Usage:
         """Returns what was used since this meter was made."""
-        before, after = self._before, read_counters()
+        before, after = self._before, read_counters(self._fellows)
         throttled = None
         if before.throttled is not None and after.throttled is not None:
             throttled = after.throttled - before.throttled
@@ -79,21 +91,26 @@ class UsageMeter:
             major_page_faults=after.major_page_faults - before.major_page_faults,
             load_average=os.getloadavg()[0],
             clock_resolution_seconds=self._resolution,
-            peak_memory_bytes=_read_peak_memory(),
+            peak_memory_bytes=sum(_read_peak_memory(pid) for pid in ("self", *(one.pid for one in self._fellows))),
             memory_before_model_bytes=self._memory_before_model,
             peak_gpu_memory_bytes=self._gpu_memory.read_peaks() if self._gpu_memory else (),
         )
 
 
-def read_counters() -> Counters:
-    """Reads the counters of the machine and of this process."""
+def read_counters(fellows: "Sequence[psutil.Process]" = ()) -> Counters:
+    """Reads the counters of the machine, and of this process with others of its run."""
     import psutil
 
     own = resource.getrusage(resource.RUSAGE_SELF)
+    own_cpu = own.ru_utime + own.ru_stime
+    for fellow in fellows:
+        with contextlib.suppress(psutil.Error):
+            times = fellow.cpu_times()
+            own_cpu += times.user + times.system
     machine = psutil.cpu_times()  # of all processors; time of guests is in "user" already
     return Counters(
         time=time.perf_counter(),
-        own_cpu=own.ru_utime + own.ru_stime,
+        own_cpu=own_cpu,
         busy_cpu=machine.user + machine.nice + machine.system + machine.irq + machine.softirq,
         stolen_cpu=machine.steal,
         throttled=read_throttled_seconds(Path("/")),
@@ -156,14 +173,22 @@ def _count_swapped_pages(root: Path) -> int:
 
 def count_other_workers(run_id: str) -> int:
     """Counts the measuring processes of other runs on this machine; workers that train together are of one run."""
+    return sum(found != run_id for _, found in _list_workers())
+
+
+def find_fellows(run_id: str) -> "list[psutil.Process]":
+    """Returns the other measuring processes of a run on this machine: workers that train together."""
+    return [process for process, found in _list_workers() if found == run_id]
+
+
+def _list_workers() -> "Iterator[tuple[psutil.Process, str | None]]":
+    """Yields the measuring processes on this machine but this one, with the run that each is of."""
     import psutil
 
-    count = 0
     for process in psutil.process_iter(["pid", "cmdline"]):
         command = process.info["cmdline"] or []
         if process.info["pid"] != os.getpid() and command[1:3] == ["-m", "tfbench.worker"]:
-            count += _run_of(command) != run_id
-    return count
+            yield process, _run_of(command)
 
 
 def _run_of(command: list[str]) -> str | None:
@@ -181,13 +206,13 @@ def read_memory() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def _read_peak_memory() -> int:
-    """Returns the largest resident size since it was reset, in bytes."""
+def _read_peak_memory(pid: int | str) -> int:
+    """Returns the largest resident size of a process since it was reset, in bytes; 0 of one that has ended."""
     with contextlib.suppress(OSError):
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="utf-8"), re.MULTILINE)
-        if found:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        if found := re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE):
             return int(found[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if pid == "self" else 0
 
 
 def _see_clock_resolution() -> float:

@@ -7,9 +7,8 @@ from tfbench.schema import NaturalNumber, schema
 Part = Literal["gpu", "package", "dram"]  # "package": of a processor, without the memory beside it
 PARTS: tuple[Part, ...] = ("gpu", "package", "dram")
 
-# When the measuring process reads: as an epoch begins, as the warm-up ends, after the last step of an epoch, and after
-# the validation that follows it.
-Moment = Literal["epoch", "steady", "trained", "end"]
+# When the measuring process reads: as the steady part begins, and as the training ends.
+Moment = Literal["steady", "end"]
 
 
 @schema
@@ -35,13 +34,12 @@ class EnergySources:
 
 @schema
 class EnergyReading:
-    """What the counters showed at the border of an epoch, or of the steady part: joules by the name of the source.
+    """What the counters showed at a moment: joules by the name of the source.
 
     A source is missing that could not be read. `seconds` are of the machine's monotonic clock, before the reading.
     """
 
     moment: Moment
-    epoch: int
     seconds: float
     joules: dict[str, float]
 

@@ -61,8 +61,9 @@ class Environment:
 class Usage:
     """What the machine was used for while training took place, from before its first epoch to after its last.
 
-    CPU times are of all threads, in seconds. `busy_cpu_seconds` is of all processes on the machine, with what its
-    hypervisor gave to others (`stolen_cpu_seconds`) left out.
+    Of this process, and of other workers of its run on the same machine. CPU times are of all threads, in seconds.
+    `busy_cpu_seconds` is of all processes on the machine, with what its hypervisor gave to others
+    (`stolen_cpu_seconds`) left out.
     """
 
     seconds: float
@@ -75,7 +76,7 @@ class Usage:
     major_page_faults: int  # of this process: it waited for the disk to bring memory back
     load_average: float | None  # one minute, at the end
     clock_resolution_seconds: float  # smallest step that the clock was seen to make
-    peak_memory_bytes: int  # largest resident size of this process within that time
+    peak_memory_bytes: int  # largest resident sizes within that time, added up
     # Resident size of this process with libraries, devices and data, before its model was built; None: not recorded.
     memory_before_model_bytes: int | None = None
     peak_gpu_memory_bytes: tuple[int, ...] = ()  # of the framework's allocator, on each GPU in use

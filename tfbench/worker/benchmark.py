@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import warnings
@@ -21,11 +22,12 @@ from tfbench.machine.devices import GpuFacts, explain_missing_gpu, read_system
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.frameworks import Framework
-from tfbench.machine.usage import UsageMeter, count_other_workers, read_memory
+from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.mesh import Mesh
 from tfbench.recipe.sections import DatasetConfig, Recipe, TrainingConfig
+from tfbench.records.energy import Moment
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.machine import Environment
 from tfbench.records.placement import Placement
@@ -33,7 +35,6 @@ from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.records.spread import Spread
 from tfbench.worker import network_data, snapshots, user_code
 from tfbench.worker.compiled_model import build_compiled_model
-from tfbench.worker.energy_borders import EnergyBorders
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
 from tfbench.worker.exchange_check import check_exchange
 from tfbench.worker.ledger import Ledger
@@ -63,10 +64,12 @@ class Prepared:
     gpu_addresses: tuple[str, ...]  # on the bus, of those that the process sees
     num_replicas: int  # by which the model was built to share a batch
 
-    def measure_usage(self) -> UsageMeter:
-        """Begins to measure what the training takes of the machine."""
+    def measure_usage(self, request: RunRequest) -> UsageMeter:
+        """Begins to measure what the training takes of the machine, by all of its workers there."""
         gpu_memory = backends.current().memory.watch_gpus(self.resolved.gpu_names)
-        return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
+        if request.member is None:
+            return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
+        return UsageMeter(gpu_memory, fellows=find_fellows(request.run_id))
 
 
 def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
@@ -93,13 +96,21 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
     with ledger.entry("model"):
         in_use = addresses_in_use(resolved.placement.devices, prepared.gpu_addresses)
         energy_meter = EnergyMeter(list(in_use.values()))
-        borders = EnergyBorders(journal, energy_meter)
+        journal.append("energy_sources", **plain_fields(energy=energy_meter.sources))
+
+    def read_energy(moment: Moment) -> None:
+        if energy_meter.sources.sources:
+            journal.append("energy", **plain_fields(reading=energy_meter.read(moment)))
+
     journal.append("started")
-    meter = prepared.measure_usage()
+    meter = prepared.measure_usage(request)
     with backends.current().feeding.broken_samples_named(splits.source, splits.files), energy_meter:
-        steps_per_second = train(
-            request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger, borders.reader
-        )
+        try:
+            begin = functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
+            steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger, begin)
+        finally:  # of a training that is stopped, too
+            with contextlib.suppress(OSError):
+                read_energy("end")
         journal.append("trained", **plain_fields(usage=meter.finish()))
         is_first = request.member is None or request.member.index == 0  # the others would find the same
         with ledger.entry("evaluation"):

@@ -10,7 +10,6 @@ from typing import Any
 from tfbench.analysis.run.spans import epoch_samples_per_second
 from tfbench.metrics import LEARNING_METRICS
 from tfbench.records.run import EpochRecord
-from tfbench.worker.energy_borders import ReadEnergy
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.span_clock import SpanClock
 
@@ -35,7 +34,7 @@ class FitReadings:
     batches_ahead: int = 0  # that are made ahead, at most, while none is taken
     validation: "Validation | None" = None  # that follows each epoch
     evaluate_training: Callable[[], Logs] | None = None  # of the training samples in inference mode; None: not wanted
-    read_energy: ReadEnergy | None = None  # at borders of epochs and of the steady part; None: there is none to read
+    read_energy: Callable[[], None] | None = None  # as the steady part begins; None: there is none to read
     elapsed_before: float = 0.0  # seconds that a run which is gone on with had taken
     now: Callable[[], int] = time.perf_counter_ns  # a monotonic clock, in nanoseconds
     _train_start: int = dataclasses.field(default=0, init=False)
@@ -48,8 +47,6 @@ class FitReadings:
 
     def begin_epoch(self, epoch: int) -> None:
         """Notes that an epoch begins, counted from 1."""
-        if self.read_energy:
-            self.read_energy("epoch", epoch)
         self.clock.begin_epoch(epoch)
 
     def end_steps(self, batch: int, call_others: Callable[[], None] | None) -> None:
@@ -65,22 +62,14 @@ class FitReadings:
             self.ledger.switch("callbacks")
             self.on_first_step()
             self.clock.restart()
-        if self.read_energy and (self._in_warmup or ends_epoch or is_over):
-            self._read_energy(self.read_energy, ends_training=ends_epoch or is_over)
+        if self.read_energy and self._in_warmup and self.clock.is_steady:
+            self._in_warmup = False
+            self.ledger.switch("callbacks")
+            self.read_energy()
+            self.clock.restart()  # the reading is in no span
         if ends_epoch:
             self.ledger.switch("validation" if self.validation else "callbacks")
         self._training_end = self.now()
-
-    def _read_energy(self, read: ReadEnergy, *, ends_training: bool) -> None:
-        """Reads where the steady part begins, and where the steps of an epoch end: between two spans."""
-        if self._in_warmup and self.clock.is_steady:
-            self._in_warmup = False
-            self.ledger.switch("callbacks")
-            read("steady", self.clock.epoch)
-            self.clock.restart()
-        if ends_training:
-            self.ledger.switch("callbacks")
-            read("trained", self.clock.epoch)
 
     def end_epoch(self, epoch: int, logs: Logs, call_others: Callable[[], None]) -> None:
         """Records an epoch, counted from 1, and stops the training if that is wanted; `logs` are all of Keras's."""
@@ -110,8 +99,6 @@ class FitReadings:
             **_learning({**logs, **inference, **(self.validation.batch_means() if self.validation else {})}),
             metrics={name: _finite(value) for name, value in logs.items() if name not in LEARNING_METRICS},
         )
-        if self.read_energy:
-            self.read_energy("end", epoch)
         if self.on_epoch(record):
             self.model.stop_training = True
 

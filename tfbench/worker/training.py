@@ -1,6 +1,7 @@
 """The training itself: epochs with their validation, and what happens between them."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tfbench import backends
@@ -15,7 +16,6 @@ from tfbench.records.run import EpochRecord, RunRequest
 from tfbench.records.snapshots import FOLDER
 from tfbench.schema import to_plain
 from tfbench.worker import snapshots
-from tfbench.worker.energy_borders import ReadEnergy
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.recorder import Validation, build_callbacks, flatten_logs
 from tfbench.worker.span_clock import SpanClock
@@ -33,7 +33,7 @@ def train(
     resolved: Placed,
     journal: Journal,
     ledger: Ledger,
-    read_energy: ReadEnergy | None = None,
+    read_energy: Callable[[], None] | None = None,
 ) -> float | None:
     """Trains a compiled model as the request says, from the first epoch or from a snapshot on.
 
@@ -45,7 +45,7 @@ def train(
         resolved: Where the variables and the first step must turn out to be.
         journal: Receives "spans", "epoch", "ledger", "snapshot", "stopped" and "note" records.
         ledger: Told of what takes the time.
-        read_energy: Called at the borders of epochs and of the steady part.
+        read_energy: Called as the steady part begins.
 
     Returns:
         Steps per second after the warm-up; None if there were none.

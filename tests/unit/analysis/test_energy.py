@@ -1,19 +1,20 @@
 """What a run took of energy, against figures worked out by hand: a GPU of 200 W, a processor of 10 W, memory of 2 W."""
 
 import dataclasses
-import itertools
 
 import pytest
 
 from builders import build_placement, build_result, build_settings
-from powered import CARD, DRAM, GPU, PACKAGE, STEPS, TRAINING, WATTS, build_powered_run, show_counters
+from powered import CARD, DRAM, GPU, PACKAGE, STEPS, WATTS, build_powered_run, show_counters
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.energy import Energy, describe_parts, find_energy, unwrap
 from tfbench.analysis.run.energy_estimate import estimate_energy
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.analysis.run.watts import epoch_ends, gpu_names, watts_curves
+from tfbench.analysis.run.watts import gpu_names, watts_curves
 from tfbench.records.energy import EnergySources, GpuState, MachineState
-from tfbench.records.run import ResumePoint, RunResult
+from tfbench.records.run import RunResult
+
+SECONDS = 77.0  # from the beginning of the steady part to the end of the training
 
 
 def energy_of(result: RunResult) -> Energy:
@@ -22,76 +23,70 @@ def energy_of(result: RunResult) -> Energy:
     return energy
 
 
-def test_ten_watts_are_ten_joules_a_second_of_the_steady_part() -> None:
+def test_ten_watts_are_ten_joules_a_second_from_the_steady_part_to_the_end_of_the_training() -> None:
     energy = energy_of(build_powered_run(PACKAGE))
-    # Three epochs of 20 s; the warm-up, validation and the time between epochs are not in it.
-    assert energy.joules == pytest.approx(10.0 * 3 * TRAINING)
-    assert energy.seconds == pytest.approx(60.0)
+    # Three epochs of 20 s and 5 s of validation, and two pauses of a second; the warm-up is not in it.
+    assert energy.seconds == pytest.approx(SECONDS)
+    assert energy.joules == pytest.approx(770.0)
     assert energy.samples == 3 * STEPS * 32
+    assert energy.per_epoch == pytest.approx(770.0 / 3)
     assert energy.parts == ("package",)
     assert energy.problems == ()
 
 
-def test_an_epoch_takes_its_training_and_its_validation_and_the_first_one_is_left_out() -> None:
-    energy = energy_of(build_powered_run(PACKAGE))
-    # From the second one's beginning to the third one's end: 2 x 25 s and a second between them.
-    assert energy.per_epoch == pytest.approx(10.0 * 51 / 2)
-    assert energy.epochs == {1: pytest.approx(350.0), 2: pytest.approx(250.0), 3: pytest.approx(250.0)}
-    alone = energy_of(build_powered_run(PACKAGE, num_epochs=1))
-    assert alone.per_epoch == pytest.approx(350.0)
-
-
-def test_energy_to_accuracy_counts_from_the_start_to_the_end_of_the_epoch_on_target() -> None:
-    sections = {"expect": {"target_accuracy": 0.94}}
-    result = build_powered_run(PACKAGE, sections=sections)
-    energy = energy_of(result)
-    assert energy.to_accuracy == pytest.approx(10.0 * 61)  # the second epoch: 35 s, a second, 25 s
-    metrics = summarize_run(result).metrics
-    assert metrics["time_to_accuracy_seconds"] == pytest.approx(61.0)
-    assert metrics["energy_to_accuracy_joules"] == pytest.approx(610.0)
-    assert energy_of(build_powered_run(PACKAGE, sections={"expect": {"target_accuracy": 0.99}})).to_accuracy is None
-    resumed = dataclasses.replace(
-        result.request, resume=ResumePoint(run_id="b" * 32, snapshot="s", epochs=(result.epochs[0],))
+def test_short_epochs_are_counted_as_long_ones_are() -> None:
+    # A counter that is renewed every 0.1 s needs 2 s, and no epoch of 26 ms has them.
+    result = build_powered_run(CARD, num_epochs=1, placement=build_placement(devices=("gpu:0",)))
+    spans = tuple(
+        dataclasses.replace(result.spans[1], epoch=number, first_step=2 + number, last_step=2 + number, seconds=0.02)
+        for number in range(1, 1001)
     )
-    assert energy_of(dataclasses.replace(result, request=resumed)).to_accuracy is None
+    energy = energy_of(dataclasses.replace(result, spans=(*result.spans[:1], *spans), steps_per_epoch=1))
+    assert energy.joules == pytest.approx(200.0 * 25.0)
+    assert (energy.samples, energy.per_epoch) == (1000 * 32, pytest.approx(5.0))
+
+
+def test_a_run_that_was_stopped_has_no_figure() -> None:
+    result = build_powered_run(PACKAGE)
+    energy = energy_of(dataclasses.replace(result, energy_readings=result.energy_readings[:1]))
+    assert (energy.parts, energy.metrics()) == (("package",), {})
 
 
 def test_parts_add_up_and_figures_have_their_names() -> None:
     result = build_powered_run(CARD, PACKAGE, DRAM, placement=build_placement(devices=("gpu:0",)))
     metrics = summarize_run(result).metrics
-    assert metrics["energy/gpu_joules"] == pytest.approx(12_000.0)
-    assert metrics["energy/package_joules"] == pytest.approx(600.0)
-    assert metrics["energy/dram_joules"] == pytest.approx(120.0)
-    assert metrics["energy_joules"] == pytest.approx(12_720.0)
+    assert metrics["energy/gpu_joules"] == pytest.approx(15_400.0)
+    assert metrics["energy/package_joules"] == pytest.approx(770.0)
+    assert metrics["energy/dram_joules"] == pytest.approx(154.0)
+    assert metrics["energy_joules"] == pytest.approx(16_324.0)
     assert metrics["mean_watts"] == pytest.approx(212.0)
-    assert metrics["samples_per_joule"] == pytest.approx(3 * STEPS * 32 / 12_720)
-    assert metrics["energy_joules_per_epoch"] == pytest.approx(212.0 * 25.5)
+    assert metrics["samples_per_joule"] == pytest.approx(3 * STEPS * 32 / 16_324)
+    assert metrics["energy_joules_per_epoch"] == pytest.approx(16_324.0 / 3)
     brief = make_brief(result, summarize_run(result), journal_bytes=0)
     assert brief.energy_parts == ["gpu", "package", "dram"]
-    assert brief.metrics["energy_joules_per_epoch"] == pytest.approx(212.0 * 25.5)
+    assert brief.metrics["energy_joules_per_epoch"] == pytest.approx(16_324.0 / 3)
 
 
 def test_a_counter_that_comes_to_its_end_is_counted_on() -> None:
-    # At 10 W from 7,990 J on, a counter of 8,000 J begins anew after a second.
+    # At 10 W from 7,990 J on, a counter of 8,000 J begins anew a second after the steady part has begun.
     shown = [reading.joules["package-0"] for reading in build_powered_run(PACKAGE).energy_readings]
-    assert sum(after < before for before, after in itertools.pairwise(shown)) == 1
-    first, *_, last = shown
+    first, last = shown
     assert last < first
-    assert energy_of(build_powered_run(PACKAGE)).epochs[1] == pytest.approx(350.0)
+    assert energy_of(build_powered_run(PACKAGE)).joules == pytest.approx(770.0)
 
 
-def test_readings_between_borders_tell_how_often_a_counter_came_to_its_end() -> None:
-    # 20 s at 1,000 W at most are more than 8,000 J: only looks of the parent in between say that it was less.
+def test_looks_of_the_parent_tell_how_often_a_counter_came_to_its_end() -> None:
+    # 77 s at 1,000 W at most are more than 8,000 J: only looks of the parent in between say that it was less.
     silent = energy_of(build_powered_run(PACKAGE, looks=False))
     assert silent.joules is None
-    assert "steady part: a counter could not be read throughout, or began anew" in silent.problems
+    assert "processor packages: a counter could not be read throughout, or began anew" in silent.problems
 
 
 def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WATTS, DRAM.name, 0.0)  # as of a desktop processor, or in a virtual machine
     result = build_powered_run(PACKAGE, DRAM)
     energy = energy_of(result)
-    assert (energy.parts, energy.joules) == (("package",), pytest.approx(600.0))
+    assert (energy.parts, energy.joules) == (("package",), pytest.approx(770.0))
     assert energy.problems == ("package-0 dram: its counter stood still, so that it counts nothing",)
     assert "energy/dram_joules" not in summarize_run(result).metrics
     assert [curve.name for curve in watts_curves(result)] == ["package-0"]
@@ -125,15 +120,11 @@ def test_a_counter_is_unwrapped(
 
 
 def test_a_stretch_too_short_for_a_counter_s_resolution_has_no_figure_and_says_why() -> None:
-    # A counter that is renewed every 2 s is off by a tenth over 20 s.
-    coarse = dataclasses.replace(CARD, resolution_seconds=2.0)
+    # A counter that is renewed every 4 s is off by a twentieth over 80 s.
+    coarse = dataclasses.replace(CARD, resolution_seconds=4.0)
     energy = energy_of(build_powered_run(coarse, placement=build_placement(devices=("gpu:0",))))
     assert energy.joules is None
-    assert energy.epochs == {}
-    assert energy.per_epoch == pytest.approx(200.0 * 25.5)  # 51 s in one piece
-    assert energy.problems == (
-        "steady part: 60 s in 3 pieces is too short for counters that are renewed every 2 s: 120 s are needed",
-    )
+    assert energy.problems == ("GPUs: 77 s is too short for counters that are renewed every 4 s: 80 s are needed",)
     assert "samples_per_joule" not in energy.metrics()
 
 
@@ -158,25 +149,7 @@ def test_a_gpu_that_falls_off_the_bus_within_the_training_leaves_no_figure() -> 
     )
     energy = energy_of(dataclasses.replace(result, energy_readings=cut))
     assert energy.joules is energy.per_epoch is None
-    assert energy.epochs == {1: pytest.approx(7000.0)}
-    assert "steady part: a counter could not be read throughout, or began anew" in energy.problems
-
-
-def test_an_epoch_that_was_passed_over_is_in_no_figure_of_its_own() -> None:
-    result = build_powered_run(PACKAGE, num_epochs=4)
-    read = tuple(reading for reading in result.energy_readings if reading.epoch != 3)
-    energy = energy_of(dataclasses.replace(result, energy_readings=read))
-    assert energy.joules == pytest.approx(600.0)
-    assert energy.samples == 3 * STEPS * 32
-    assert energy.per_epoch == pytest.approx(10.0 * 77 / 3)  # from the second to the fourth, the third among them
-
-
-def test_an_epoch_on_target_that_was_passed_over_leaves_no_way_to_it_and_says_so() -> None:
-    result = build_powered_run(PACKAGE, sections={"expect": {"target_accuracy": 0.94}})
-    read = tuple(reading for reading in result.energy_readings if reading.epoch != 2)
-    energy = energy_of(dataclasses.replace(result, energy_readings=read))
-    assert energy.to_accuracy is None
-    assert energy.problems == ("to accuracy: epoch 2, which reached it, was passed over by the readings",)
+    assert energy.problems == ("GPUs: a counter could not be read throughout, or began anew",)
 
 
 def test_nothing_is_known_of_a_run_that_was_not_looked_at_and_nothing_is_nagged() -> None:
@@ -206,7 +179,7 @@ def test_an_estimate_is_watts_times_time_under_names_of_its_own() -> None:
         "estimate/energy_to_accuracy_joules": pytest.approx(6100.0),
     }
     metrics = summarize_run(result).metrics
-    assert metrics["energy_joules"] == pytest.approx(600.0)  # measured, beside it
+    assert metrics["energy_joules"] == pytest.approx(770.0)  # measured, beside it
     unread = build_powered_run(sections=sections)
     assert make_brief(unread, summarize_run(unread), journal_bytes=0).energy_parts == []
     assert "energy_joules" not in summarize_run(unread).metrics
@@ -234,4 +207,3 @@ def test_watts_over_time_are_a_driver_s_own_of_gpus_and_a_counter_s_growth_of_pr
     assert (package.name, package.seconds) == ("package-0", (1.0, 2.0, 3.0))
     assert package.watts == pytest.approx((10.0, 10.0, 10.0))
     assert gpu_names(result) == {GPU: "gpu:1"}
-    assert epoch_ends(result) == pytest.approx([35.0, 61.0, 87.0])

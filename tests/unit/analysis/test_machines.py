@@ -293,16 +293,6 @@ def test_energy_of_other_parts_is_not_held_against_each_other_and_said_to_be_so(
     assert "Energy is of GPUs alone on big and small." in find_notes(found)
 
 
-def test_so_is_energy_to_an_accuracy_of_runs_whose_epochs_are_too_short_for_any_other() -> None:
-    def reaching(host: str, *parts: Part) -> list[RunBrief]:
-        runs = using(host, None, *parts, metrics={"energy_to_accuracy_joules": 100.0})
-        return [dataclasses.replace(run, target_accuracy=0.98) for run in runs]
-
-    found = machines_of(reaching("big", "gpu"), reaching("small", "gpu", "package"))
-    assert "joules_to_accuracy" not in found.rankings
-    assert "joules_to_accuracy" in machines_of(reaching("big", "gpu"), reaching("small", "gpu")).rankings
-
-
 def test_energy_that_one_run_lacks_or_has_of_other_parts_is_none_of_its_machine() -> None:
     one, *others = using("big", 10.0, "package")
     small = using("small", 10.0, "package")

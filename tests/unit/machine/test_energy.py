@@ -37,11 +37,11 @@ def add_server(tree: RaplTree) -> None:
 def test_packages_and_their_memory_are_read_and_nothing_within_them_or_around_them(tree: RaplTree) -> None:
     add_server(tree)
     with EnergyMeter((), tree.root) as meter:
-        reading = meter.read("epoch", 3)
+        reading = meter.read("steady")
     assert reading.joules == pytest.approx(
         {"package-0": 1000.0, "package-0 dram": 50.0, "package-1": 2000.0, "package-1 dram": 100.0}
     )
-    assert (reading.moment, reading.epoch) == ("epoch", 3)
+    assert reading.moment == "steady"
     assert [(source.name, source.part, source.range_joules) for source in meter.sources.sources] == [
         ("package-0", "package", pytest.approx(262_143.0)),
         ("package-0 dram", "dram", pytest.approx(262_143.0)),
@@ -106,7 +106,7 @@ def test_a_package_that_cannot_be_read_leaves_none_of_the_other_and_is_told(
 def test_a_machine_without_counters_is_told_as_such(tmp_path: Path) -> None:
     with EnergyMeter((), tmp_path) as meter:
         assert meter.sources.sources == ()
-        assert meter.read("epoch", 1).joules == {}
+        assert meter.read("steady").joules == {}
     (problem,) = meter.sources.problems
     assert problem.startswith(f"processors: {tmp_path}/sys/class/powercap has no counters of energy (RAPL): a virtual")
 
@@ -115,9 +115,9 @@ def test_a_counter_that_vanishes_is_missing_from_the_reading(tree: RaplTree) -> 
     first, second = tree.add("intel-rapl:0", "package-0", 1.0), tree.add("intel-rapl:1", "package-1", 2.0)
     with EnergyMeter((), tree.root) as meter:
         first.unlink()
-        assert meter.read("end", 1).joules == {"package-1": 2.0}
+        assert meter.read("end").joules == {"package-1": 2.0}
         second.write_text("no number\n", encoding="ascii")
-        assert meter.read("end", 1).joules == {}
+        assert meter.read("end").joules == {}
 
 
 def test_gpus_in_use_are_found_by_their_addresses_whatever_is_visible() -> None:
@@ -134,9 +134,9 @@ def test_only_the_gpus_in_use_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path
     clock = Clock()
     driver = install_nvml(monkeypatch, FakeNvml(clock, Card(FIRST), Card(SECOND, watts=10.0, counted_before=0.0)))
     with EnergyMeter([SECOND], tmp_path) as meter:
-        before = meter.read("epoch", 1)
+        before = meter.read("steady")
         clock.seconds += 60
-        after = meter.read("trained", 1)
+        after = meter.read("end")
         assert driver.open == 1
     assert driver.open == 0
     assert after.joules.keys() == {SECOND}
@@ -234,7 +234,7 @@ def test_a_gpu_that_falls_off_the_bus_is_missing_from_then_on(monkeypatch: pytes
 def test_the_counter_of_a_divided_gpu_is_not_a_run_s_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     install_nvml(monkeypatch, FakeNvml(Clock(), Card(FIRST, is_divided=True)))
     with EnergyMeter([FIRST], tmp_path) as meter:
-        assert meter.read("epoch", 1).joules == {}
+        assert meter.read("steady").joules == {}
     assert meter.sources.problems[0] == (f"GPU {FIRST}: it is divided (MIG), and its counter is of all parts together")
 
 
@@ -266,4 +266,4 @@ def test_without_a_driver_a_run_on_a_cpu_asks_for_none_and_one_on_a_gpu_is_told(
 def test_this_machine_is_asked_without_an_error() -> None:
     with EnergyMeter(()) as meter:
         assert meter.sources.sources or meter.sources.problems
-        assert meter.read("epoch", 1).joules.keys() <= {source.name for source in meter.sources.sources}
+        assert meter.read("steady").joules.keys() <= {source.name for source in meter.sources.sources}

@@ -1,6 +1,11 @@
+import json
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from tfbench.machine import usage
@@ -26,6 +31,29 @@ def test_a_meter_sees_the_time_and_the_memory_of_this_process() -> None:
     assert found.peak_memory_bytes >= 64 * 2**20
     assert 0.0 < found.clock_resolution_seconds < 1e-3
     assert found.peak_gpu_memory_bytes == ()
+
+
+def test_workers_of_one_run_are_no_other_processes_and_their_memory_adds_up() -> None:
+    times = iter((SimpleNamespace(user=1.0, system=0.5), SimpleNamespace(user=100.0, system=1.5)))
+    fellow: Any = SimpleNamespace(pid=os.getpid(), cpu_times=lambda: next(times))
+    alone, together = UsageMeter(), UsageMeter(fellows=[fellow])
+    one, both = alone.finish(), together.finish()
+    assert both.own_cpu_seconds >= 100.0 > one.own_cpu_seconds
+    assert both.peak_memory_bytes >= 2 * one.peak_memory_bytes
+    gone: Any = SimpleNamespace(pid=2**22 + 1, cpu_times=lambda: psutil.Process(2**22 + 1).cpu_times())
+    assert UsageMeter(fellows=[gone]).finish().peak_memory_bytes < both.peak_memory_bytes
+
+
+def test_measuring_processes_are_told_apart_by_their_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    processes = []
+    for pid, run_id in enumerate(("a", "a", "b"), start=2**22 + 1):
+        request = tmp_path / f"{pid}.json"
+        request.write_text(json.dumps({"request": {"run_id": run_id}}), encoding="utf-8")
+        command = ["python", "-m", "tfbench.worker", str(request)]
+        processes.append(SimpleNamespace(pid=pid, info={"pid": pid, "cmdline": command}))
+    monkeypatch.setattr(psutil, "process_iter", lambda names: processes)
+    assert usage.find_fellows("a") == processes[:2]
+    assert usage.count_other_workers("a") == 1
 
 
 def test_the_memory_before_the_model_stands_beside_the_peak() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from matplotlib.figure import Figure
 
 from builders import build_placement, build_recipe, build_request, build_result, build_settings
 from floors import no_floor
@@ -20,7 +19,6 @@ from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_json, comparison_lines, comparison_markdown
-from tfbench.report.run import power_plot
 from tfbench.report.run.answer import answer_lines
 from tfbench.report.run.energy import energy_json, source_lines
 from tfbench.report.run.run_json import to_json
@@ -58,7 +56,7 @@ def test_the_figures_are_shown_with_what_they_are_of() -> None:
     result = on_gpu()
     for lines in (summary_lines, answer_lines):
         text = shown(lines(result, summarize_run(result), 120))
-        assert "energy 0.32 samples/J, 5100 J an epoch, 200 W (GPUs alone) " in text
+        assert "energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in text
 
 
 def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_why() -> None:
@@ -75,7 +73,6 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
         "seconds": 0,
         "samples": 0,
         "joules_per_epoch": None,
-        "epochs": [],
         "problems": [REASON],
         "estimated_watts": None,
     }
@@ -84,15 +81,13 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     assert source_lines(build_result(), 120) == []
 
 
-def test_the_json_has_the_sources_and_each_epoch() -> None:
+def test_the_json_has_the_sources() -> None:
     result = on_gpu()
     document = energy_json(result)
     assert document is not None
     assert document["parts"] == ["gpu"]
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
-    assert document["joules"] == pytest.approx(12_000.0)
-    assert [epoch["epoch"] for epoch in document["epochs"]] == [1, 2, 3]
-    assert document["epochs"][1]["joules"] == pytest.approx(5000.0)
+    assert document["joules"] == pytest.approx(15_400.0)
     assert shown(source_lines(result, 120)) == f"Energy {GPU} gpu, renewed every 100 ms"
 
 
@@ -124,7 +119,7 @@ def test_a_journal_gives_back_every_reading(tmp_path: Path) -> None:
     found = read_run(write_journal(Store(tmp_path / "mlruns"), result))
     assert (found.energy, found.energy_readings) == (result.energy, result.energy_readings)
     assert found.machine_states == result.machine_states
-    assert summarize_run(found).metrics["energy_joules"] == pytest.approx(12_000.0)
+    assert summarize_run(found).metrics["energy_joules"] == pytest.approx(15_400.0)
 
 
 def test_mlflow_has_the_machine_over_time_under_the_names_of_its_own_system_metrics() -> None:
@@ -146,26 +141,6 @@ def test_mlflow_has_the_machine_over_time_under_the_names_of_its_own_system_metr
 def test_of_a_long_run_mlflow_has_a_part_of_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fields, "MAX_LOOKS", 3)
     assert [seconds for seconds, _ in fields.machine_metrics(on_gpu())] == [0.0, 30.0, 60.0]
-
-
-def test_the_plot_has_watts_the_ends_of_epochs_and_the_clock_below() -> None:
-    figure = power_plot.plot(on_gpu())
-    assert isinstance(figure, Figure)
-    watts, clock = figure.axes
-    line, *ends = watts.get_lines()
-    assert list(line.get_ydata()) == [150.0 + look for look in range(8)]  # type: ignore[arg-type]
-    assert line.get_label() == "gpu:0"
-    assert [float(end.get_xdata()[0]) for end in ends] == pytest.approx([35.0, 61.0, 87.0])  # type: ignore[index]
-    assert list(clock.get_lines()[0].get_ydata())[:2] == [1980.0, 1979.0]  # type: ignore[arg-type]
-    assert "GPUs alone" in watts.get_title()
-    assert power_plot.plot(build_result()) is None
-
-
-def test_a_processor_has_no_clock_below_its_watts() -> None:
-    figure = power_plot.plot(build_powered_run(PACKAGE))
-    assert figure is not None
-    (axes,) = figure.axes
-    assert axes.get_lines()[0].get_label() == "package-0"
 
 
 def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> RunBrief:

@@ -27,18 +27,16 @@ Measure = Literal[
     "epoch_cost",
     "cost_to_accuracy",
     "epoch_joules",
-    "joules_to_accuracy",
 ]
 MEASURES: tuple[Measure, ...] = (
     "samples_per_second",
     "epoch_cost",
     "cost_to_accuracy",
     "epoch_joules",
-    "joules_to_accuracy",
 )
 _SECONDS_PER_HOUR = 3600.0
 _OF_MONEY = ("epoch_cost", "cost_to_accuracy")
-_OF_ENERGY = ("epoch_joules", "joules_to_accuracy")
+_OF_ENERGY = ("epoch_joules",)
 _BY_FLOOR = ("samples_per_second", "epoch_cost")  # a price scales speeds, and their scatter not at all
 
 
@@ -169,7 +167,6 @@ def _values_of(run: RunBrief, price: Price | None, target: float | None) -> dict
         "epoch_cost": epoch * hourly if epoch and hourly else None,
         "cost_to_accuracy": to_accuracy * hourly if to_accuracy and hourly else None,
         "epoch_joules": samples / per_joule if samples and per_joule else None,
-        "joules_to_accuracy": None if target is None else run.metrics.get("energy_to_accuracy_joules"),
     }
     return {measure: value for measure, value in found.items() if value}
 

@@ -17,7 +17,7 @@ from tfbench.analysis.run.energy import name_parts
 from tfbench.wording import count, describe_span, join_words
 
 _OF_MONEY: tuple[Measure, ...] = ("epoch_cost", "cost_to_accuracy")
-_OF_ENERGY: tuple[Measure, ...] = ("epoch_joules", "joules_to_accuracy")
+_OF_ENERGY: tuple[Measure, ...] = ("epoch_joules",)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _NUM_NAMED = 6  # settings that a sentence names
 
@@ -80,7 +80,6 @@ def _title(measure: Measure, found: MachineComparison) -> str:
         "epoch_cost": "Cheapest machine, by the training steps of an epoch",
         "cost_to_accuracy": f"Cheapest machine, to a validation accuracy of {target}",
         "epoch_joules": "Thriftiest machine, by the energy of an epoch",
-        "joules_to_accuracy": f"Thriftiest machine, by the energy to a validation accuracy of {target}",
     }[measure]
 
 

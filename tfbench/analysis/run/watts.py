@@ -53,12 +53,6 @@ def start_of(result: RunResult) -> float:
     return min((*borders, *(state.seconds for state in result.machine_states)), default=0.0)
 
 
-def epoch_ends(result: RunResult) -> list[float]:
-    """Returns when each epoch that was read ended, in seconds from the first reading of the run."""
-    began = start_of(result)
-    return [reading.seconds - began for reading in result.energy_readings if reading.moment == "end"]
-
-
 def gpu_names(result: RunResult) -> dict[str, str]:
     """Returns what the run calls the GPUs that were looked at, "gpu:0", by their addresses on the bus."""
     visible = result.settings.gpu_addresses if result.settings else ()

@@ -30,7 +30,6 @@ _COLUMNS: dict[str, Measure] = {
     "epoch costs": "epoch_cost",
     "to accuracy costs": "cost_to_accuracy",
     "epoch takes": "epoch_joules",
-    "to accuracy takes": "joules_to_accuracy",
 }
 
 
@@ -111,7 +110,7 @@ def _figures(arm: BestArm, found: MachineComparison) -> list[str]:
         figure = arm.figures.get(measure)
         if figure is None:
             return ""
-        in_joules = measure in ("epoch_joules", "joules_to_accuracy")
+        in_joules = measure == "epoch_joules"
         value = format_energy(figure.value) if in_joules else f"{figure.value:.3g} {currency}"
         return with_interval(value, figure.interval)
 

@@ -64,7 +64,6 @@ def energy_json(result: RunResult) -> dict[str, Any] | None:
         "seconds": energy.seconds,
         "samples": energy.samples,
         "joules_per_epoch": energy.per_epoch,
-        "epochs": [{"epoch": epoch, "joules": joules} for epoch, joules in energy.epochs.items()],
         "problems": list(energy.problems),
         "estimated_watts": result.request.recipe.cost.estimated_watts,
     }

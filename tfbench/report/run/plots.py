@@ -9,7 +9,7 @@ from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.figures import DOTS_PER_INCH, blank_figure, ledger_style
 from tfbench.report.profile import profiles
-from tfbench.report.run import limits, power_plot
+from tfbench.report.run import limits
 from tfbench.wording import format_share
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]
         "accuracy.png": _plot_accuracy(result) if has_curve else None,
         "samples_per_second.png": _plot_speed(result),
         "profile.png": profiles.plot(result),
-        "power.png": power_plot.plot(result),
         "ledger.png": _plot_ledger(result, summary),
     }
     written = []

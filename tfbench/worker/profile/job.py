@@ -48,7 +48,7 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
         raise MeasurementError("the run was not asked for a profile.")
     job = {"step": _profile_step, "trace": _trace_steps, "variants": compare_variants}[request.profile.kind]
     journal.append("started")
-    meter = prepared.measure_usage()
+    meter = prepared.measure_usage(request)
     with (
         backends.current().feeding.broken_samples_named(prepared.splits.source, prepared.splits.files),
         prepared.resolved.scope(),

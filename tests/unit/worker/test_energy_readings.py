@@ -1,0 +1,116 @@
+"""Counters of energy are read as the steady part begins, and no span has anything of it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tfbench.recipe.sections import MeasurementConfig
+from tfbench.records.run import EpochRecord, StepSpan
+from tfbench.worker.ledger import Ledger
+from tfbench.worker.recorder import FitReadings, Validation
+from tfbench.worker.span_clock import SpanClock
+
+STEP_MS, VALIDATION_MS, READING_MS = 10, 70, 5000
+MS = 1_000_000
+
+
+class Training:
+    """A training by a clock of its own, on which a step takes 10 ms and a reading of energy 5 s.
+
+    Spans are of 35 ms, so that some are open whenever a border that is not theirs comes.
+    """
+
+    def __init__(self, *, steps_per_epoch: int = 12, epochs: int = 3, reads: bool = True, **config: Any) -> None:
+        self.now_ms = 0
+        self.events: list[str] = []  # in the order in which they came
+        self.spans: list[StepSpan] = []
+        self.epochs: list[EpochRecord] = []
+        self._is_open = False  # a span, in which steps are under way
+        self.ledger = Ledger(0, now=self._now)
+        self.model = SimpleNamespace(steps_per_execution=1, stop_training=False)
+        clock = SpanClock(
+            MeasurementConfig(**({"warmup_steps": 5, "min_span_seconds": 0.035} | config)),
+            synchronize=lambda: None,
+            on_span=self._on_span,
+            ledger=self.ledger,
+            now=self._now,
+        )
+        self.readings = FitReadings(
+            clock=clock,
+            ledger=self.ledger,
+            model=self.model,
+            steps_per_epoch=steps_per_epoch,
+            global_batch_size=4,
+            warmup_steps=5,
+            on_epoch=self._on_epoch,
+            on_first_step=lambda: None,
+            validation=Validation(12, 4, is_whole=True),
+            read_energy=self._read if reads else None,
+            now=self._now,
+        )
+        self.readings.begin_training()
+        for epoch in range(1, epochs + 1):
+            self.readings.begin_epoch(epoch)
+            for batch in range(steps_per_epoch):
+                self.now_ms += STEP_MS
+                self._is_open = True
+                self.readings.end_steps(batch, None)
+                if self.model.stop_training:
+                    break
+            self._is_open = False
+            self.now_ms += VALIDATION_MS
+            self.readings.end_epoch(epoch, {}, lambda: None)
+            if self.model.stop_training:
+                break
+
+    def _now(self) -> int:
+        return self.now_ms * MS
+
+    def _on_span(self, span: StepSpan) -> None:
+        self._is_open = False
+        self.spans.append(span)
+        self.events.append(f"{span.first_step}-{span.last_step}")
+
+    def _read(self) -> None:
+        assert not self._is_open, "energy was read with steps under way"
+        self.now_ms += READING_MS
+        self.events.append("steady")
+
+    def _on_epoch(self, record: EpochRecord) -> bool:
+        self.epochs.append(record)
+        return False
+
+
+def test_one_reading_comes_as_the_steady_part_begins() -> None:
+    assert Training(epochs=2).events == ["1-1", "2-5", "steady", "6-9", "10-12", "13-16", "17-20", "21-24"]
+    assert "steady" not in Training(warmup_steps=40).events
+
+
+def test_no_span_no_epoch_and_no_validation_has_any_of_the_time_that_readings_take() -> None:
+    read, unread = Training(), Training(reads=False)
+    assert read.spans == unread.spans
+    assert sum(span.seconds for span in read.spans) == pytest.approx(3 * 12 * STEP_MS / 1000)
+    assert [epoch.epoch_seconds for epoch in read.epochs] == pytest.approx([0.12] * 3)
+    assert [epoch.validation_seconds for epoch in read.epochs] == pytest.approx([0.07] * 3)
+    assert read.readings.clock.steady_steps_per_second == unread.readings.clock.steady_steps_per_second
+
+
+def test_the_ledger_has_it_between_steps_and_epochs() -> None:
+    read, unread = (training.ledger.record().entries for training in (Training(), Training(reads=False)))
+    assert {name: read[name] for name in ("warmup", "steady", "validation")} == {
+        name: unread[name] for name in ("warmup", "steady", "validation")
+    }
+    assert read["callbacks"] - unread.get("callbacks", 0.0) == pytest.approx(READING_MS / 1000)
+
+
+@pytest.mark.parametrize("warmup_steps", [1, 12, 15])
+def test_a_warm_up_may_end_with_the_first_step_with_an_epoch_or_within_a_later_one(warmup_steps: int) -> None:
+    read, unread = Training(warmup_steps=warmup_steps), Training(warmup_steps=warmup_steps, reads=False)
+    assert read.spans == unread.spans
+    assert read.events[read.events.index("steady") - 1].endswith(f"-{warmup_steps}")
+
+
+def test_a_limit_within_an_epoch_ends_its_training() -> None:
+    training = Training(steps=6)
+    assert training.events == ["1-1", "2-5", "steady", "6-9", "10-11"]
