@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfbench.analysis.comparison.noise import describe_length
 from tfbench.analysis.comparison.regression import (
+    DEFAULT_FAIL_ABOVE,
     FORMAT_VERSION,
     RegressionCheck,
     SpeedSample,
@@ -126,6 +127,7 @@ def check(
     execute: Execute,
     store: Store,
     *,
+    fail_above: float = DEFAULT_FAIL_ABOVE,
     allows_unequal: bool = False,
 ) -> tuple[RegressionCheck, Repeats]:
     """Repeats a run, and says whether it has become slower.
@@ -138,6 +140,7 @@ def check(
         num_repeats: How often; runs that fail are left out.
         execute: Makes one run.
         store: Where noise floors are.
+        fail_above: The share of the speed whose loss is no regression yet.
         allows_unequal: Whether to compare all the same where something differs that must be equal.
 
     Raises:
@@ -161,7 +164,7 @@ def check(
             f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
         )
     current = make_sample(found, group=repeats.summary.group)
-    return judge(sample, current, (floors.get(sample.noise_key), floors.get(current.noise_key))), repeats
+    return judge(sample, current, (floors.get(sample.noise_key), floors.get(current.noise_key)), fail_above), repeats
 
 
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:
