@@ -32,8 +32,10 @@ _SECONDS = 5.0
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
+    multiple=True,
     shell_complete=complete_run,
-    help="What to hold speeds against: a file of --save, or a run, which stands for all repeats of it, or their group.",
+    help="What to hold speeds against: a file of --save, or a run, which stands for all repeats of it, or their group. "
+    "Given three times or more, how these sessions differ counts, too.",
 )
 @click.option(
     "--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the speeds as a baseline, and judge nothing."
@@ -62,7 +64,7 @@ def command(
     context: click.Context,
     /,
     recipe: str,
-    baseline: str | None,
+    baseline: tuple[str, ...],
     save: Path | None,
     fail_above: float | None,
     repeats: int | None,
@@ -87,9 +89,9 @@ def command(
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
     from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE
-    from tfbench.runs.baseline import DEFAULT_REPEATS, read_baseline, require_place
+    from tfbench.runs.baseline import DEFAULT_REPEATS, read_sessions, require_place
 
-    if (baseline is None) == (save is None):
+    if bool(baseline) == bool(save):
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
     for option, is_given in (("--allow-unequal", allow_unequal), ("--fail-above", fail_above is not None)):
         if save and is_given:
@@ -102,7 +104,7 @@ def command(
     if save:
         require_place(save)
         context.exit(_save(request, num_repeats, save, ShownRuns(measuring)))
-    found = read_baseline(measuring.store, baseline or "")
+    found = read_sessions(measuring.store, baseline)
     limit = DEFAULT_FAIL_ABOVE if fail_above is None else fail_above
     context.exit(_check(request, found, num_repeats, measuring, limit, allows_unequal=allow_unequal))
 

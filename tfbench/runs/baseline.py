@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.noise import describe_length
@@ -35,10 +36,28 @@ DEFAULT_REPEATS = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What speeds are held against, and how the user named it."""
+    """What speeds are held against, and how the user named it; of several sessions the newest, and those before it."""
 
     source: str
     sample: SpeedSample
+    earlier: tuple[SpeedSample, ...] = ()
+
+
+def read_sessions(store: Store, tokens: Sequence[str]) -> Baseline:
+    """Returns the baseline that a user means by one token, or by three or more, each a session of the machine.
+
+    Raises:
+        ComparisonError: They are two, or not alike.
+        TfbenchError: As `read_baseline`.
+    """
+    found = sorted((read_baseline(store, token) for token in tokens), key=lambda one: one.sample.created)
+    newest = found[-1]
+    if len(found) == 2:
+        raise ComparisonError("--baseline: two sessions do not show how sessions differ. Give one, or three or more.")
+    for one in found[:-1]:
+        require_equal(one.sample, find_unequal(one.sample, newest.sample), one.source)
+    source = ", ".join(one.source for one in found)
+    return Baseline(source=source, sample=newest.sample, earlier=tuple(one.sample for one in found[:-1]))
 
 
 def read_baseline(store: Store, token: str) -> Baseline:
@@ -164,7 +183,8 @@ def check(
             f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
         )
     current = make_sample(found, group=repeats.summary.group)
-    return judge(sample, current, (floors.get(sample.noise_key), floors.get(current.noise_key)), fail_above), repeats
+    known = (floors.get(sample.noise_key), floors.get(current.noise_key))
+    return judge(sample, current, known, fail_above, baseline.earlier), repeats
 
 
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:

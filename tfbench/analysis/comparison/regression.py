@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tfbench.analysis.comparison.equality import UNNAMED, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.judging import Runs
+from tfbench.analysis.comparison.judging import Runs, judge_session
 from tfbench.analysis.comparison.judging import judge as judge_runs
 from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey, noise_key
 from tfbench.analysis.comparison.speedup import Speedup
@@ -81,6 +81,12 @@ class RegressionCheck:
     unequal: tuple[Difference, ...]  # although it must be equal
     changed: tuple[Difference, ...]  # of the circumstances
     fail_above: float
+    earlier: tuple[SpeedSample, ...] = ()  # sessions of the baseline before this one
+
+    @property
+    def sessions(self) -> tuple[SpeedSample, ...]:
+        """All that the baseline is of."""
+        return (*self.earlier, self.baseline)
 
     @property
     def smallest_detectable(self) -> float:
@@ -195,31 +201,41 @@ def judge(
     current: SpeedSample,
     floors: tuple[NoiseFloor | None, NoiseFloor | None],
     fail_above: float = DEFAULT_FAIL_ABOVE,
+    earlier: Sequence[SpeedSample] = (),
 ) -> RegressionCheck:
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
+
+    Of several sessions, the levels of the sessions count, unless the runs within them scatter more.
 
     Args:
         baseline: Speeds then.
         current: Speeds now.
         floors: The noise floors of runs like those of either; None: not known.
         fail_above: The share of the speed whose loss is no regression yet.
+        earlier: Sessions of the baseline before it, two or more.
 
     Raises:
         ComparisonError: Either is a single run, and the noise floor is not known.
     """
     nums = (baseline.num, current.num)
     require_enough(nums, None not in floors, current.recipe, "a comparison with a single run")
+    sessions = (*earlier, baseline)
+    speeds = tuple(speed for sample in sessions for speed in sample.samples_per_second)
     then, now = (
-        Runs(arm=name, speeds=sample.samples_per_second, floor=floor)
-        for name, sample, floor in zip(("then", "now"), (baseline, current), floors, strict=True)
+        Runs(arm=name, speeds=own, floor=floor)
+        for name, own, floor in zip(("then", "now"), (speeds, current.samples_per_second), floors, strict=True)
     )
+    found = [judge_runs(then, now)]
+    if earlier:
+        found.append(judge_session([sample.speed for sample in sessions], current.speed))
     return RegressionCheck(
         baseline=baseline,
         current=current,
-        speedup=judge_runs(then, now),
+        speedup=max(found, key=lambda speedup: speedup.noise_limit or 0.0),
         unequal=find_unequal(baseline, current),
         changed=_find_differences(baseline.circumstances, current.circumstances),
         fail_above=fail_above,
+        earlier=tuple(earlier),
     )
 
 

@@ -35,7 +35,7 @@ def check_lines(
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
     lines = [
         *wrap(f"Check of {check.current.recipe} against {source}, of {created:%Y-%m-%d %H:%M} UTC", width),
-        *wrap(_describe_speeds(check.baseline), width, first="  baseline  "),
+        *wrap(_describe_sessions(check), width, first="  baseline  "),
         *wrap(f"{_describe_speeds(check.current)}, group {check.current.group}", width, first="  now       "),
     ]
     remarks = []
@@ -96,6 +96,7 @@ def check_to_json(
         "smallest_detectable": check.smallest_detectable,
         "blind": check.is_blind,
         "baseline": {"source": source} | to_plain(check.baseline),
+        "earlier_sessions": [to_plain(sample) for sample in check.earlier],
         "current": to_plain(check.current),
         "unequal": _differences_to_json(check.unequal),
         "changed": _differences_to_json(check.changed),
@@ -112,6 +113,13 @@ def baseline_to_json(sample: SpeedSample, path: Path, documents: Sequence[dict[s
         "baseline": to_plain(sample),
         "runs": list(documents),
     }
+
+
+def _describe_sessions(check: RegressionCheck) -> str:
+    levels = log_interval([sample.speed for sample in check.sessions])
+    if levels is None:
+        return _describe_speeds(check.baseline)
+    return f"{with_interval(f'{format_speed(levels.center)} samples/s', levels)}, {len(check.sessions)} sessions"
 
 
 def _describe_speeds(sample: SpeedSample) -> str:
