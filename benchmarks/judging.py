@@ -18,11 +18,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
+from builders import build_result
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.crossover import ValueRange, find_crossover
 from tfbench.analysis.comparison.judging import Runs, judge, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
+from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE, SpeedSample, make_sample
+from tfbench.analysis.comparison.regression import judge as judge_check
 from tfbench.analysis.comparison.step_model import StepWork
 from tfbench.analysis.comparison.step_prediction import bound_crossings
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -201,6 +204,39 @@ def simulate_single_runs(generator: np.random.Generator, num: int, spread: float
     yield at_most(name, "52 %", wrong / num, num)
 
 
+def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
+    """Checks of code that has not changed, or is 15 % slower, on a machine whose level scatters between sessions."""
+    spread, level, slower = spread * 4 / 7, 0.02, 0.85  # runs of a quiet machine, 2 %
+
+    sample = make_sample([(build_result(), 1.0)], group="x")
+
+    def draw(num_runs: int, factor: float) -> SpeedSample:
+        speeds = factor * np.exp(generator.normal(0, level) + generator.normal(0, spread, num_runs))
+        return dataclasses.replace(sample, run_ids=("x",) * num_runs, samples_per_second=tuple(speeds.tolist()))
+
+    def share(num_runs: int, factor: float, limit: float) -> float:
+        checks = (judge_check(draw(num_runs, 1.0), draw(num_runs, factor), (None, None), limit) for _ in range(num))
+        return float(np.mean([check.judgement == "regression" for check in checks]))
+
+    def share_of_sessions(factor: float) -> float:
+        found = 0
+        for _ in range(num):
+            *earlier, newest = (draw(5, 1.0) for _ in range(5))
+            check = judge_check(newest, draw(5, factor), (None, None), 0.0, earlier)
+            found += check.judgement == "regression"
+        return found / num
+
+    for num_runs in (5, 10):
+        what = f"check of {num_runs} repeats, level differs by {level:.0%} between sessions"
+        before = share(num_runs, 1.0, 0.0)
+        yield at_most(f"{what}: fails", f"{before:.0%}", share(num_runs, 1.0, DEFAULT_FAIL_ABOVE), num)
+        before, found = share(num_runs, slower, 0.0), share(num_runs, slower, DEFAULT_FAIL_ABOVE)
+        yield at_least(f"  {1 - slower:.0%} slower: fails", f"{before:.0%}", found, num)
+    name = "check of 5 repeats, baseline of 5 sessions, no limit: fails"
+    yield at_most(name, "", share_of_sessions(1.0), num)
+    yield at_least(f"  {1 - slower:.0%} slower: fails", "", share_of_sessions(slower), num)
+
+
 def plant_floor(generator: np.random.Generator, spread: float, num_rounds: int = 6) -> NoiseFloor:
     """Returns the noise floor of runs of some spread."""
     first, second = (tuple(np.exp(generator.normal(0, spread, num_rounds))) for _ in range(2))
@@ -304,7 +340,14 @@ def simulate_searches(generator: np.random.Generator, num: int, spread: float) -
     yield at_least("  and their interval holds it", "", np.mean(held) if held else 1.0, num, bound=0.9)
 
 
-SIMULATIONS = (simulate_sweeps, simulate_tables, simulate_single_runs, simulate_floors, simulate_searches)
+SIMULATIONS = (
+    simulate_sweeps,
+    simulate_tables,
+    simulate_single_runs,
+    simulate_gates,
+    simulate_floors,
+    simulate_searches,
+)
 
 
 @click.command()

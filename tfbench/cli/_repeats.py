@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
     """A share of a whole, in per cent or as a fraction."""
 
     name = "share"
+
+    def __init__(self, *, allows_zero: bool = False) -> None:
+        self._allows_zero = allows_zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Reads "2%" or "0.02"."""
@@ -27,9 +30,10 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         try:
             share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
-            share = 0.0
-        if not 0 < share < 1:
-            self.fail(f"must be more than 0 and less than 100 %, such as 2% or 0.02. Received: {text}", param, ctx)
+            share = -1.0
+        if not 0 <= share < 1 or not (share or self._allows_zero):
+            least = "0 or more" if self._allows_zero else "more than 0"
+            self.fail(f"must be {least} and less than 100 %, such as 2% or 0.02. Received: {text}", param, ctx)
         return share
 
 
@@ -40,7 +44,7 @@ def repeat_options(function: Function) -> Function:
         click.option(
             "--until-precise",
             metavar="SHARE",
-            type=_Share(),
+            type=Share(),
             help="Repeat until the half-width of the speed's interval is below SHARE of the mean, such as 2%.",
         ),
         click.option(

@@ -15,6 +15,7 @@ from tfbench.cli._measuring import (
     strategy_option,
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
+from tfbench.cli._repeats import Share
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._store import warn_of_damaged_floors
 from tfbench.errors import ExitCode
@@ -31,11 +32,19 @@ _SECONDS = 5.0
 @click.option(
     "--baseline",
     metavar="FILE|RUN",
+    multiple=True,
     shell_complete=complete_run,
-    help="What to hold speeds against: a file of --save, or a run, which stands for all repeats of it, or their group.",
+    help="What to hold speeds against: a file of --save, or a run, which stands for all repeats of it, or their group. "
+    "Given three times or more, how these sessions differ counts, too.",
 )
 @click.option(
     "--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the speeds as a baseline, and judge nothing."
+)
+@click.option(
+    "--fail-above",
+    metavar="SHARE",
+    type=Share(allows_zero=True),
+    help="Fail if training is slower by more than SHARE, such as 2%. [default: 5%]",
 )
 @click.option("--repeats", metavar="N", type=int, help="Runs, each in a process of its own. [default: 5]")
 @click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
@@ -55,8 +64,9 @@ def command(
     context: click.Context,
     /,
     recipe: str,
-    baseline: str | None,
+    baseline: tuple[str, ...],
     save: Path | None,
+    fail_above: float | None,
     repeats: int | None,
     allow_unequal: bool,
     measuring: Measuring,
@@ -64,12 +74,13 @@ def command(
 ) -> None:
     """Say whether RECIPE has become slower than a baseline; exit code 3 if it has.
 
-    The recipe is run several times, and the speeds of the processes are held against those of the baseline, by a
-    t-test of their logarithms, with what `tfbench calibrate` has measured of how such runs scatter. A regression is
-    a slow-down that chance causes in under 1 in 40 cases; where the runs scatter too widely to tell, it says so,
-    with exit code 0. Recipe, settings (but for the length of runs), machine and devices must match. What else has
-    changed is named: versions of tfbench, TensorFlow and Keras, the commit, the length. A machine is known by its
-    host name, which a container should be given: docker run --hostname bench.
+    The recipe is run several times, and the speeds of the processes are compared with those of the baseline by a
+    t-test of their logarithms. A regression is a slow-down by more than --fail-above, at 95 %. The smallest slow-down
+    that would have failed is printed; where even 10 % would have passed, the check says that it cannot tell, with
+    exit code 0. The level of a machine differs from one session to the next, by about 2 % on a quiet one: a limit
+    below that fails by itself. Recipe, settings (but for the length of runs), machine and devices must match. What
+    else has changed is named: versions of tfbench, TensorFlow and Keras, the commit, the length. A machine is known
+    by its host name, which a container should be given: docker run --hostname bench.
 
     \b
     tfbench check mnist_mlp --data synthetic --save baseline.json
@@ -77,12 +88,14 @@ def command(
     tfbench check mnist_mlp --data synthetic --baseline @last --repeats 10
     tfbench check mine.toml --baseline 3f2a --format json > check.json
     """
-    from tfbench.runs.baseline import DEFAULT_REPEATS, read_baseline, require_place
+    from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE
+    from tfbench.runs.baseline import DEFAULT_REPEATS, read_sessions, require_place
 
-    if (baseline is None) == (save is None):
+    if bool(baseline) == bool(save):
         raise click.UsageError("name what to hold the speeds against (--baseline), or where to keep them (--save).")
-    if save and allow_unequal:
-        raise click.UsageError("--allow-unequal is for a comparison: leave it out with --save.")
+    for option, is_given in (("--allow-unequal", allow_unequal), ("--fail-above", fail_above is not None)):
+        if save and is_given:
+            raise click.UsageError(f"{option} is for a comparison: leave it out with --save.")
     num_repeats = DEFAULT_REPEATS if repeats is None else repeats
     least = 2 if save else 1
     if not least <= num_repeats <= 10_000:
@@ -91,8 +104,9 @@ def command(
     if save:
         require_place(save)
         context.exit(_save(request, num_repeats, save, ShownRuns(measuring)))
-    found = read_baseline(measuring.store, baseline or "")
-    context.exit(_check(request, found, num_repeats, measuring, allows_unequal=allow_unequal))
+    found = read_sessions(measuring.store, baseline)
+    limit = DEFAULT_FAIL_ABOVE if fail_above is None else fail_above
+    context.exit(_check(request, found, num_repeats, measuring, limit, allows_unequal=allow_unequal))
 
 
 def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) -> ExitCode:
@@ -110,7 +124,13 @@ def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) 
 
 
 def _check(
-    request: "RunRequest", baseline: "Baseline", num_repeats: int, measuring: Measuring, *, allows_unequal: bool
+    request: "RunRequest",
+    baseline: "Baseline",
+    num_repeats: int,
+    measuring: Measuring,
+    fail_above: float,
+    *,
+    allows_unequal: bool,
 ) -> ExitCode:
     from tfbench.analysis.comparison.spread import merge_cautions
     from tfbench.analysis.run.checks import find_speed_cautions
@@ -120,7 +140,13 @@ def _check(
     from tfbench.runs.baseline import check
 
     done, repeats = check(
-        request, baseline, num_repeats, ShownRuns(measuring).make_brief, measuring.store, allows_unequal=allows_unequal
+        request,
+        baseline,
+        num_repeats,
+        ShownRuns(measuring).make_brief,
+        measuring.store,
+        fail_above=fail_above,
+        allows_unequal=allows_unequal,
     )
     warn_of_damaged_floors(measuring.store)
     num_failed = repeats.series.num_failed

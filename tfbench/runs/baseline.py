@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.noise import describe_length
 from tfbench.analysis.comparison.regression import (
+    DEFAULT_FAIL_ABOVE,
     FORMAT_VERSION,
     RegressionCheck,
     SpeedSample,
@@ -34,10 +36,28 @@ DEFAULT_REPEATS = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What speeds are held against, and how the user named it."""
+    """What speeds are held against, and how the user named it; of several sessions the newest, and those before it."""
 
     source: str
     sample: SpeedSample
+    earlier: tuple[SpeedSample, ...] = ()
+
+
+def read_sessions(store: Store, tokens: Sequence[str]) -> Baseline:
+    """Returns the baseline that a user means by one token, or by three or more, each a session of the machine.
+
+    Raises:
+        ComparisonError: They are two, or not alike.
+        TfbenchError: As `read_baseline`.
+    """
+    found = sorted((read_baseline(store, token) for token in tokens), key=lambda one: one.sample.created)
+    newest = found[-1]
+    if len(found) == 2:
+        raise ComparisonError("--baseline: two sessions do not show how sessions differ. Give one, or three or more.")
+    for one in found[:-1]:
+        require_equal(one.sample, find_unequal(one.sample, newest.sample), one.source)
+    source = ", ".join(one.source for one in found)
+    return Baseline(source=source, sample=newest.sample, earlier=tuple(one.sample for one in found[:-1]))
 
 
 def read_baseline(store: Store, token: str) -> Baseline:
@@ -126,6 +146,7 @@ def check(
     execute: Execute,
     store: Store,
     *,
+    fail_above: float = DEFAULT_FAIL_ABOVE,
     allows_unequal: bool = False,
 ) -> tuple[RegressionCheck, Repeats]:
     """Repeats a run, and says whether it has become slower.
@@ -138,6 +159,7 @@ def check(
         num_repeats: How often; runs that fail are left out.
         execute: Makes one run.
         store: Where noise floors are.
+        fail_above: The share of the speed whose loss is no regression yet.
         allows_unequal: Whether to compare all the same where something differs that must be equal.
 
     Raises:
@@ -161,7 +183,8 @@ def check(
             f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
         )
     current = make_sample(found, group=repeats.summary.group)
-    return judge(sample, current, (floors.get(sample.noise_key), floors.get(current.noise_key))), repeats
+    known = (floors.get(sample.noise_key), floors.get(current.noise_key))
+    return judge(sample, current, known, fail_above, baseline.earlier), repeats
 
 
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:

@@ -23,7 +23,8 @@ Cli = Callable[..., Any]
 Fake = Callable[..., FakeRuns]
 SPEEDS = (100.0, 101.0, 99.0, 100.5, 99.5)
 CHECK = ("check", "sine_lstm", "--strategy", "one_device")  # where the runs that stand in take place
-SLOW = tuple(0.95 * speed for speed in SPEEDS)
+LITTLE = tuple(0.97 * speed for speed in SPEEDS)
+SLOW = tuple(0.9 * speed for speed in SPEEDS)
 
 
 @pytest.fixture
@@ -102,7 +103,8 @@ def test_a_baseline_is_kept_in_a_file_with_all_that_a_comparison_needs(tfbench: 
 @pytest.mark.parametrize(
     ("fates", "exit_code", "judgement"),
     [
-        (SLOW, 3, "regression: 5.0 % slower than the baseline (95 %: 3.9 to 6.1 %)"),
+        (SLOW, 3, "regression: 10 % slower than the baseline (95 %: 9.0 to 11 %)"),
+        (LITTLE, 0, "slower, not measurably by more than 5 %: 3.0 % slower than the baseline (95 %: 1.9 to 4.1 %)"),
         (SPEEDS, 0, "no measurable difference: "),
         (tuple(1.2 * speed for speed in SPEEDS), 0, "faster: 20 % faster than the baseline"),
         ((*SLOW[:4], "FAILED"), 3, "regression: "),
@@ -126,13 +128,13 @@ def test_a_noise_floor_counts_beside_the_runs(tfbench: Cli, fake: Fake, baseline
     done = tfbench(*CHECK, "--baseline", str(baseline))
     assert done.exit_code == 0
     (line,) = done.stdout.splitlines()[-1:]
-    assert line.startswith("no measurable difference: 5.0 % slower than the baseline (95 %, with the noise floor: ")
+    assert line.startswith("cannot tell: 10 % slower than the baseline (95 %, with the noise floor: ")
     store_floor(sample, 0.001)
     fake(*SLOW)
     done = tfbench(*CHECK, "--baseline", str(baseline))
     assert done.exit_code == 3
     assert done.stdout.splitlines()[-1].startswith(
-        "regression: 5.0 % slower than the baseline (95 %, with the noise floor: 4."
+        "regression: 10 % slower than the baseline (95 %, with the noise floor: 9."
     )
 
 
@@ -146,6 +148,31 @@ def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
     fake(*SPEEDS)
     saved = json.loads(tfbench(*CHECK, "--save", "b.json", "--format", "json").stdout)
     assert (saved["file"], saved["baseline"]["samples_per_second"]) == ("b.json", list(SPEEDS))
+
+
+def test_the_limit_of_a_check_can_be_set(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    for limit, exit_code in (("2%", 0), ("1%", 3), ("0", 3)):  # slower by 1.9 % at least
+        fake(*LITTLE)
+        assert tfbench(*CHECK, "--baseline", str(baseline), "--fail-above", limit).exit_code == exit_code
+    for arguments in (["--baseline", str(baseline), "--fail-above", "-1%"], ["--save", "b.json", "--fail-above", "1%"]):
+        done = tfbench(*CHECK, *arguments)
+        assert (done.exit_code, done.stdout) == (2, "")
+
+
+def test_a_baseline_may_be_of_three_sessions_and_not_of_two(tfbench: Cli, fake: Fake, baseline: Path) -> None:
+    for name, factor in (("b.json", 0.9), ("c.json", 1.1)):
+        fake(*(factor * speed for speed in SPEEDS))
+        assert tfbench(*CHECK, "--save", name).exit_code == 0
+    sessions = ["--baseline", str(baseline), "--baseline", "b.json"]
+    runs = fake(*SLOW)
+    done = tfbench(*CHECK, *sessions)
+    assert (done.exit_code, runs.requests) == (2, []) and "two sessions" in done.stderr
+    done = tfbench(*CHECK, *sessions, "--baseline", "c.json", "--format", "json")
+    assert done.exit_code == 0  # within what sessions differ by
+    assert len(json.loads(done.stdout)["earlier_sessions"]) == 2
+    edit(Path("b.json"), equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": "elsewhere"})
+    done = tfbench(*CHECK, *sessions, "--baseline", "c.json")
+    assert (done.exit_code, len(runs.requests)) == (2, 5) and "hostname: elsewhere there" in done.stderr
 
 
 def test_steps_stand_in_for_seconds(tfbench: Cli, fake: Fake) -> None:

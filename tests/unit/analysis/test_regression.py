@@ -40,8 +40,8 @@ def scaled(factor: float) -> SpeedSample:
     return build_sample(*(factor * speed for speed in BASE), group="now")
 
 
-def check(factor: float, floor: NoiseFloor | None = None) -> RegressionCheck:
-    return judge(build_sample(*BASE), scaled(factor), (floor, floor))
+def check(factor: float, floor: NoiseFloor | None = None, fail_above: float = 0.0) -> RegressionCheck:
+    return judge(build_sample(*BASE), scaled(factor), (floor, floor), fail_above)
 
 
 def test_a_slow_down_beyond_chance_is_a_regression() -> None:
@@ -51,6 +51,41 @@ def test_a_slow_down_beyond_chance_is_a_regression() -> None:
     assert (done.judgement, done.speedup.ratio) == ("regression", pytest.approx(0.95))
     assert (done.speedup.low, done.speedup.high) == pytest.approx((expected.low, expected.high))
     assert judgement_sentence(done) == "regression: 5.0 % slower than the baseline (95 %: 3.9 to 6.1 %)"
+
+
+def test_a_regression_is_measurably_beyond_the_limit() -> None:
+    # Both spread by 0.79 %: half of the interval is 1.16 % of the ratio, so that from 1 - 0.95 / 1.0116 on it fails.
+    smallest = check(1.0, fail_above=0.05).smallest_detectable
+    assert smallest == pytest.approx(1 - 0.95 / 1.0116, abs=1e-4)
+    found = [check(1 - slower, fail_above=0.05) for slower in (smallest + 1e-3, smallest - 1e-3, 0.02, 0.005)]
+    assert [one.judgement for one in found] == ["regression", "slower", "slower", "no measurable difference"]
+    assert not any(one.is_blind for one in found)
+
+
+def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
+    # 3 % and 6 % of spread: it fails from 9 % slower on, and from 13 %.
+    for spread, is_blind in ((0.03, False), (0.06, True)):
+        speeds = [100 * math.exp(spread * one) for one in (-1.2649, -0.6325, 0.0, 0.6325, 1.2649)]
+        done = judge(build_sample(*speeds), build_sample(*speeds, group="now"), (None, None))
+        assert (done.judgement, done.is_blind) == ("no measurable difference", is_blind)
+        assert judgement_sentence(done).startswith("cannot tell: ") == is_blind
+        document = check_to_json(done, "baseline.json", 0, [])
+        assert (document["blind"], document["smallest_detectable"]) == (is_blind, done.smallest_detectable)
+        assert document["fail_above"] == 0.05
+
+
+def test_how_sessions_differ_counts_beside_how_their_runs_do() -> None:
+    # Levels of 98, 100 and 102: their logarithms spread by 2.0 %, t of two degrees of freedom is 4.303, and a fourth
+    # session lies within 4.303 * 2.0 % * sqrt(1 + 1 / 3) = 9.9 %. The runs within sessions spread by 0.8 %.
+    sessions = [scaled(factor) for factor in (0.98, 1.0, 1.02)]
+    checks = {
+        factor: judge(sessions[-1], scaled(factor), (None, None), 0.0, sessions[:-1]) for factor in (0.89, 0.92, 1.0)
+    }
+    assert [one.judgement for one in checks.values()] == ["regression", *["no measurable difference"] * 2]
+    assert checks[1.0].speedup.noise_limit == pytest.approx(math.expm1(0.0994), rel=1e-2)
+    # Sessions whose levels are equal: what their runs show counts.
+    alike = judge(scaled(1.0), scaled(0.97), (None, None), 0.0, [scaled(1.0), scaled(1.0001)])
+    assert (alike.judgement, alike.speedup.degrees_of_freedom > 2) == ("regression", True)
 
 
 def test_more_speed_is_said_and_is_no_regression() -> None:
@@ -97,7 +132,7 @@ def test_what_the_noise_floor_hides_is_no_difference() -> None:
 def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
     base, now = build_sample(100.0), build_sample(94.0, group="now")
     floor = floor_of_spread(0.01)  # 1.04 % with 11 degrees of freedom: t is 2.201, of two single runs 3.3 %
-    done = judge(base, now, (floor, floor))
+    done = judge(base, now, (floor, floor), 0.0)
     assert done.judgement == "regression"
     assert done.speedup.noise_limit == pytest.approx(floor.unpaired_limit()) == pytest.approx(0.033, abs=1e-3)
     assert judge(base, build_sample(97.0, group="now"), (floor, floor)).judgement == "no measurable difference"
@@ -118,7 +153,7 @@ def test_false_alarms_and_misses_are_as_rare_as_promised() -> None:
 
     def judgement(factor: float) -> str:
         then, now = (dataclasses.replace(base, samples_per_second=tuple(draw(scale))) for scale in (1.0, factor))
-        return judge(then, now, (None, None)).judgement
+        return judge(then, now, (None, None), 0.0).judgement
 
     equal = [judgement(1.0) for _ in range(400)]
     alarms = [one != "no measurable difference" for one in equal]
@@ -259,6 +294,7 @@ def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
         "  Runs that failed: 2; they are left out.",
         "  No noise floor is stored for this. This measures one:",
         "    tfbench calibrate test",
+        "  Fails from 6.1 % slower on (--fail-above 5%).",
         "no measurable difference: 0.00 % faster than the baseline (95 %: 1.1 % slower to 1.2 % faster)",
     ]
 

@@ -101,6 +101,29 @@ def judge(first: Runs, second: Runs) -> Speedup:
     return judge_family([(first, second)])[0]
 
 
+def judge_session(before: Sequence[float], now: float) -> Speedup:
+    """Says how fast a session of a machine is beside earlier ones, among which it counts as one more.
+
+    Args:
+        before: The speed of each earlier session, at least two.
+        now: That of this one.
+
+    Raises:
+        MeasurementError: A speed is not positive.
+    """
+    logs, num = _logs(Runs(arm="", speeds=tuple(before))), len(before)
+    known = _Known(estimate(logs), estimate(logs))
+    difference = _Difference(
+        value=_logs(Runs(arm="", speeds=(now,)))[0] - statistics.fmean(logs),
+        terms=((known, 1 + 1 / num),),
+        sides=((known, 1 / num), (known, 1.0)),
+        num=1,
+        is_paired=False,
+    )
+    errors = difference.squared_errors()
+    return _describe(difference, errors, _p_value(difference.value, errors.together), 1)
+
+
 def judge_results(
     first: tuple[RunResult, Summary],
     second: tuple[RunResult, Summary],

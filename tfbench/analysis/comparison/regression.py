@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tfbench.analysis.comparison.equality import BUILT, DIGESTS, UNNAMED, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.judging import Runs
+from tfbench.analysis.comparison.judging import Runs, judge_session
 from tfbench.analysis.comparison.judging import judge as judge_runs
 from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey, noise_key
 from tfbench.analysis.comparison.speedup import Speedup
@@ -18,7 +18,11 @@ from tfbench.schema import PositiveNumber, Text, read_by, schema
 
 FORMAT_VERSION: Literal[2] = 2  # 2: settings and length of the runs in noise_key
 
-Judgement = Literal["regression", "faster", "no measurable difference"]
+# The level of a quiet machine differs by about 2 % from one session to the next: 5 % is beyond what that explains.
+DEFAULT_FAIL_ABOVE = 0.05
+_BLIND = 0.10  # a slow-down that a check should see whatever its limit
+
+Judgement = Literal["regression", "slower", "faster", "no measurable difference"]
 
 # What may differ, and is said: a gate is there to show what comes of new versions and new code.
 _CUDA = ("tensorflow_cuda", "tensorflow_cudnn", "jax_cuda", "torch_cuda")
@@ -68,7 +72,7 @@ class SpeedSample:
 class RegressionCheck:
     """What became of a recipe's speed since a baseline.
 
-    `speedup` is that of now over then.
+    `speedup` is that of now over then. A regression is a slow-down by more than the share `fail_above`, at 95 %.
     """
 
     baseline: SpeedSample
@@ -76,6 +80,23 @@ class RegressionCheck:
     speedup: Speedup
     unequal: tuple[Difference, ...]  # although it must be equal
     changed: tuple[Difference, ...]  # of the circumstances
+    fail_above: float
+    earlier: tuple[SpeedSample, ...] = ()  # sessions of the baseline before this one
+
+    @property
+    def sessions(self) -> tuple[SpeedSample, ...]:
+        """All that the baseline is of."""
+        return (*self.earlier, self.baseline)
+
+    @property
+    def smallest_detectable(self) -> float:
+        """The smallest slow-down that, as these runs scatter, would have been a regression; 0.09 for 9 %."""
+        return 1 - (1 - self.fail_above) / (1 + (self.speedup.noise_limit or 0.0))
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether a slow-down of 10 %, or of twice the limit, would have passed."""
+        return self.smallest_detectable > max(_BLIND, 2 * self.fail_above)
 
     @property
     def changed_lengths(self) -> tuple[Difference, ...]:
@@ -86,7 +107,7 @@ class RegressionCheck:
     def judgement(self) -> Judgement:
         """The same as the speed-up's, in the words of a check."""
         if self.speedup.judgement == "slower":
-            return "regression"
+            return "regression" if (self.speedup.high or 1.0) < 1 - self.fail_above else "slower"
         return "faster" if self.speedup.judgement == "faster" else "no measurable difference"
 
 
@@ -177,30 +198,45 @@ def require_enough(nums: Collection[int], has_floor: bool, recipe: str, source: 
 
 
 def judge(
-    baseline: SpeedSample, current: SpeedSample, floors: tuple[NoiseFloor | None, NoiseFloor | None]
+    baseline: SpeedSample,
+    current: SpeedSample,
+    floors: tuple[NoiseFloor | None, NoiseFloor | None],
+    fail_above: float = DEFAULT_FAIL_ABOVE,
+    earlier: Sequence[SpeedSample] = (),
 ) -> RegressionCheck:
     """Says whether speeds have changed since a baseline, by the rule of `judging`.
+
+    Of several sessions, the levels of the sessions count, unless the runs within them scatter more.
 
     Args:
         baseline: Speeds then.
         current: Speeds now.
         floors: The noise floors of runs like those of either; None: not known.
+        fail_above: The share of the speed whose loss is no regression yet.
+        earlier: Sessions of the baseline before it, two or more.
 
     Raises:
         ComparisonError: Either is a single run, and the noise floor is not known.
     """
     nums = (baseline.num, current.num)
     require_enough(nums, None not in floors, current.recipe, "a comparison with a single run")
+    sessions = (*earlier, baseline)
+    speeds = tuple(speed for sample in sessions for speed in sample.samples_per_second)
     then, now = (
-        Runs(arm=name, speeds=sample.samples_per_second, floor=floor)
-        for name, sample, floor in zip(("then", "now"), (baseline, current), floors, strict=True)
+        Runs(arm=name, speeds=own, floor=floor)
+        for name, own, floor in zip(("then", "now"), (speeds, current.samples_per_second), floors, strict=True)
     )
+    found = [judge_runs(then, now)]
+    if earlier:
+        found.append(judge_session([sample.speed for sample in sessions], current.speed))
     return RegressionCheck(
         baseline=baseline,
         current=current,
-        speedup=judge_runs(then, now),
+        speedup=max(found, key=lambda speedup: speedup.noise_limit or 0.0),
         unequal=find_unequal(baseline, current),
         changed=_find_differences(baseline.circumstances, current.circumstances),
+        fail_above=fail_above,
+        earlier=tuple(earlier),
     )
 
 

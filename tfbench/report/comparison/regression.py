@@ -12,6 +12,7 @@ from tfbench.report.comparison.speeds import change_text, interval_text, speedup
 from tfbench.report.formats import format_speed, wrap
 from tfbench.report.run.tables import caution_lines
 from tfbench.schema import to_plain
+from tfbench.wording import format_share
 
 FORMAT_VERSION = 1
 
@@ -34,7 +35,7 @@ def check_lines(
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
     lines = [
         *wrap(f"Check of {check.current.recipe} against {source}, of {created:%Y-%m-%d %H:%M} UTC", width),
-        *wrap(_describe_speeds(check.baseline), width, first="  baseline  "),
+        *wrap(_describe_sessions(check), width, first="  baseline  "),
         *wrap(f"{_describe_speeds(check.current)}, group {check.current.group}", width, first="  now       "),
     ]
     remarks = []
@@ -47,6 +48,10 @@ def check_lines(
     lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
     if not check.speedup.uses_floor:
         lines += [*wrap("No noise floor is stored for this. This measures one:", width, first="  "), f"    {calibrate}"]
+    fails = (
+        f"Fails from {format_share(check.smallest_detectable)} slower on (--fail-above {100 * check.fail_above:g}%)."
+    )
+    lines += wrap(fails, width, first="  ")
     if check.changed_lengths:
         caution = f"The runs differ in length ({_describe(check.changed_lengths)}), which alone can change their speed."
         lines += wrap(caution, width)
@@ -55,14 +60,15 @@ def check_lines(
 
 
 def judgement_sentence(check: RegressionCheck) -> str:
-    """Returns, for example, "regression: 5.3 % slower than the baseline (95 %: 3.9 to 6.7 %)".
+    """Returns, for example, "regression: 9.0 % slower than the baseline (95 %: 7.9 to 10.1 %)".
 
-    Where the interval is too wide to call the speeds alike, it says so instead of "no measurable difference".
+    Where even a large slow-down would have passed, it says so instead of "no measurable difference".
     """
     change = f"{change_text(check.speedup.ratio, 'the baseline')}{interval_text(check.speedup)}"
-    if check.speedup.is_too_noisy:
+    if check.is_blind and check.judgement in ("no measurable difference", "slower"):
         return f"cannot tell: {change}; more runs tell more: --repeats {2 * check.current.num}"
-    return f"{check.judgement}: {change}"
+    limit = f", not measurably by more than {100 * check.fail_above:g} %" if check.judgement == "slower" else ""
+    return f"{check.judgement}{limit}: {change}"
 
 
 def baseline_lines(sample: SpeedSample, path: Path) -> list[str]:
@@ -86,7 +92,11 @@ def check_to_json(
         "judgement": check.judgement,
         "sentence": judgement_sentence(check),
         "speedup": speedup_json(check.speedup),
+        "fail_above": check.fail_above,
+        "smallest_detectable": check.smallest_detectable,
+        "blind": check.is_blind,
         "baseline": {"source": source} | to_plain(check.baseline),
+        "earlier_sessions": [to_plain(sample) for sample in check.earlier],
         "current": to_plain(check.current),
         "unequal": _differences_to_json(check.unequal),
         "changed": _differences_to_json(check.changed),
@@ -103,6 +113,13 @@ def baseline_to_json(sample: SpeedSample, path: Path, documents: Sequence[dict[s
         "baseline": to_plain(sample),
         "runs": list(documents),
     }
+
+
+def _describe_sessions(check: RegressionCheck) -> str:
+    levels = log_interval([sample.speed for sample in check.sessions])
+    if levels is None:
+        return _describe_speeds(check.baseline)
+    return f"{with_interval(f'{format_speed(levels.center)} samples/s', levels)}, {len(check.sessions)} sessions"
 
 
 def _describe_speeds(sample: SpeedSample) -> str:
