@@ -85,8 +85,8 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     if config.tfds:
         from tfbench.datasets.sources import tfds as tfds_source
 
-        where = Path(data_dir or "tensorflow-datasets' own folder", config.tfds)
-        with reading(where, tfds_source.PREPARED, tfds_source.REMEDY):
+        prepared = Path(data_dir or "tensorflow-datasets' own folder", config.tfds)
+        with reading(prepared, tfds_source.PREPARED, tfds_source.REMEDY):
             return _load_tfds(config, config.tfds, data_dir)
     where = config.folder or data_dir
     if where is None:

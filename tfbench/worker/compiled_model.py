@@ -96,7 +96,13 @@ def build_compiled_model(
     # Only TensorFlow has to be told: the others do operation after operation where nothing compiles them.
     runs_eagerly = training.backend == "tensorflow" and training.compiler_used == "eager"
     model.compile(
-        optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=training.epochs * steps_per_epoch),
+        optimizer=optimizer.build_optimizer(
+            training.optimizer,
+            model,
+            total_steps=training.epochs * steps_per_epoch,
+            num_replicas=num_replicas,
+            allows_code=allows_code,
+        ),
         loss=objective.build_loss(training, is_probable=is_probable),
         metrics=objective.build_metrics(training),
         jit_compile=compiles,

@@ -22,6 +22,7 @@ from tfbench.errors import DatasetError, Notice, RecipeError, TfbenchError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 
 if TYPE_CHECKING:
@@ -50,6 +51,24 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
         raise RecipeError(f"{where}: must return a model that is not compiled: the recipe says how it is trained.")
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
     return model
+
+
+def build_optimizer(config: OwnConfig, *, allows_code: bool) -> "keras.optimizers.Optimizer":
+    """Calls the user's function with the arguments of the recipe.
+
+    Raises:
+        RecipeError: It is not allowed, cannot be found or called, raised, or returned something else.
+    """
+    import keras
+
+    where = f"training.optimizer.function: {config.function}"
+    with _watched(where):
+        build = _import(config.function, where, allows_code=allows_code)
+        optimizer = _call(build, where, **config.arguments)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise RecipeError(f"{where}: must return a keras.optimizers.Optimizer. Received: {type(optimizer).__name__}.")
+    warnings.warn(f"the optimizer is code of {_describe_source(build)}.", Notice, stacklevel=2)
+    return optimizer
 
 
 def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: bool) -> Splits:
@@ -96,10 +115,10 @@ def _call(function: Callable[..., Any], where: str, *arguments: object, **option
         signature = inspect.signature(function)
         signature.bind(*arguments, **options)
     except TypeError as error:
-        first = "spec" if where.startswith("model") else "data_dir"
+        first = {"model": ["spec"], "dataset": ["data_dir"]}.get(where.partition(".")[0], [])
         name = where.rpartition(":")[2]
         raise RecipeError(
-            f"{where}: cannot be called as {name}({', '.join([first, *options])}), with the other keys of its table: "
+            f"{where}: cannot be called as {name}({', '.join([*first, *options])}), with the other keys of its table: "
             f"{error}. It is {name}{signature}."
         ) from error
     except ValueError:  # written in C, without a signature
