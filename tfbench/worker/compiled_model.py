@@ -7,6 +7,7 @@ from typing import Any
 from tfbench import backends
 from tfbench.datasets.sources.splits import count_steps_per_epoch
 from tfbench.errors import DeviceError, Notice, RecipeError
+from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
 from tfbench.recipe.abilities import COMPILERS, find_lacking
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -80,6 +81,8 @@ def build_compiled_model(
     model = build_model(config, spec, allows_code=allows_code)
     is_own = registry.is_code(config.name) or config.name in _OWN
     is_probable = is_own and spec.num_classes is not None and objective.gives_probabilities(model)
+    if is_own and (problem := foreign_model.find_second_scaling(model, spec)):
+        warnings.warn(problem, Notice, stacklevel=2)
     if is_probable:
         warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
     model = objective.apply_head(model, training, is_probable=is_probable)
