@@ -1,11 +1,12 @@
 """Optimizers, as the tables of a recipe that name them."""
 
 import dataclasses
+import typing
 from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tfbench.schema import Flag, Fraction, NonNegativeNumber, Number, PositiveNumber, Rate, Text, schema
+from tfbench.schema import Flag, Fraction, NonNegativeNumber, Number, PositiveNumber, Rate, Text, one_of, schema
 
 CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
 
@@ -170,3 +171,4 @@ class OwnConfig:
 
 
 OptimizerConfig = AdamConfig | AdamWConfig | SgdConfig | AdadeltaConfig | RmspropConfig | KerasConfig | OwnConfig
+AnyOptimizer = one_of(*typing.get_args(OptimizerConfig))
