@@ -186,7 +186,7 @@ def _takes(value: Mapping[str, Any]) -> str:
             return f"list of {'tables' if inner == 'table' else f'any of {inner}' if '`, `' in inner else inner}"
         case "object":
             inner = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
-            return f"table of {_takes(inner[0])}"
+            return "table" if inner[0] is True else f"table of {_takes(inner[0])}"
         case _:
             return "table"
 

@@ -85,8 +85,8 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
     if config.tfds:
         from tfbench.datasets.sources import tfds as tfds_source
 
-        where = Path(data_dir or "tensorflow-datasets' own folder", config.tfds)
-        with reading(where, tfds_source.PREPARED, tfds_source.REMEDY):
+        prepared = Path(data_dir or "tensorflow-datasets' own folder", config.tfds)
+        with reading(prepared, tfds_source.PREPARED, tfds_source.REMEDY):
             return _load_tfds(config, config.tfds, data_dir)
     where = config.folder or data_dir
     if where is None:
@@ -101,32 +101,39 @@ def load_splits(config: Config, data_dir: str | None) -> Splits:
 def _load_folder(config: Config, folder: Path) -> Splits:
     from tfbench.datasets.sources import image_files
 
-    def read(path: object) -> object:
-        return image_files.read_file(path, config.stored_size)
-
     def read_array(path: bytes) -> npt.NDArray[np.uint8]:
         return image_files.read_array(path, config.stored_size)
 
+    def read(path: object) -> object:
+        return image_files.in_graph(read_array, path, shape=_stored_shape(config))
+
     classes = image_files.list_classes(folder / "train")
     _require_classes(config, len(classes), str(folder / "train"))
-    splits = {}
+    splits, notes = {}, []
     for name in ("train", "val"):
-        paths, labels = image_files.list_images(folder / name, classes)
+        paths, labels, others = image_files.list_images(folder / name, classes)
+        if others:
+            kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(5))
+            notes.append(f"{folder / name}: files not read as images: {kinds}.")
         splits[name] = Split(inputs=paths, targets=labels, num_samples=len(paths), read=read, read_array=read_array)
         _require_complete(config, name, len(paths), str(folder / name))
     # By class as they are listed, the first predictions would all be of the first class.
     order = np.random.default_rng(0).permutation(splits["val"].num_samples)
     unsorted = splits["val"]
     validation = dataclasses.replace(unsorted, inputs=unsorted.inputs[order], targets=unsorted.targets[order])
-    return _build_splits(config, splits["train"], validation, f"image files, {folder}")
+    built = _build_splits(config, splits["train"], validation, f"image files, {folder}")
+    return dataclasses.replace(built, notes=(*built.notes, *notes))
 
 
 def _load_tfds(config: Config, name: str, data_dir: str | None) -> Splits:
     from tfbench.datasets.sources import image_files
     from tfbench.datasets.sources import tfds as tfds_source
 
-    def decode(contents: object) -> object:
-        return image_files.decode(contents, config.stored_size)
+    def decode(name: bytes, contents: bytes) -> npt.NDArray[np.uint8]:
+        return image_files.decode(name, contents, config.stored_size)
+
+    def read(name: object, contents: object) -> object:
+        return image_files.in_graph(decode, name, contents, shape=_stored_shape(config))
 
     builder = tfds_source.open_tfds(name, data_dir, host=None)
     _require_classes(config, tfds_source.count_classes(builder), str(builder.data_dir))
@@ -135,7 +142,7 @@ def _load_tfds(config: Config, name: str, data_dir: str | None) -> Splits:
     for split in ("train", held_out):
         count = tfds_source.count_samples(builder, split)
         _require_complete(config, "train" if split == "train" else "val", count, f"{builder.data_dir}, split {split}")
-        splits.append(tfds_source.stream_split(builder, split, decode))
+        splits.append(tfds_source.stream_split(builder, split, read))
     return _build_splits(config, splits[0], splits[1], tfds_source.describe_source(builder))
 
 
@@ -174,6 +181,10 @@ def _build_splits(config: Config, train: Split | RecordSplit, validation: Split 
     )
 
 
+def _stored_shape(config: Config) -> tuple[int, ...]:
+    return (config.stored_size, config.stored_size, 3)
+
+
 def _describe(config: Config, train_samples: int, validation_samples: int) -> DatasetSpec:
     is_cropped = config.image_size < config.stored_size
     return DatasetSpec(
@@ -184,7 +195,7 @@ def _describe(config: Config, train_samples: int, validation_samples: int) -> Da
         train_samples=train_samples,
         validation_samples=validation_samples,
         mean="channel",
-        stored_shape=(config.stored_size, config.stored_size, 3) if is_cropped else None,
+        stored_shape=_stored_shape(config) if is_cropped else None,
         mirrors=config.mirror,
         views=config.views,
     )

@@ -1,26 +1,67 @@
 """Optimizers, as the tables of a recipe that name them."""
 
-from typing import Annotated, Literal
+import dataclasses
+import typing
+from typing import Annotated, Any, Literal
 
 import pydantic
 
-from tfbench.schema import Flag, Fraction, NonNegativeNumber, Number, Rate, Text, schema
+from tfbench.schema import Flag, Fraction, NonNegativeNumber, Number, PositiveNumber, Rate, Text, one_of, schema
+
+CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
 @schema
-class AdamConfig:
+class KerasArguments:
+    """What every optimizer of Keras takes."""
+
+    name: Text
+    learning_rate: Rate = 0.001
+    """Learning rate, as in Keras."""
+    learning_rate_schedule: dict[str, Any] | None = None
+    """One of Keras's learning rate schedules, by its class `name`, and its arguments: `{ name = "CosineDecay",
+    warmup_steps = 500 }`. By default a warm-up ends at `learning_rate`, and a decay with the training."""
+    clipnorm: PositiveNumber | None = None
+    """Largest norm of each weight's gradient. On `tensorflow`, clipping needs a single replica."""
+    global_clipnorm: PositiveNumber | None = None
+    """Largest norm of all gradients together."""
+    clipvalue: PositiveNumber | None = None
+    """Largest absolute value of a gradient."""
+
+    def __post_init__(self) -> None:
+        named = [key for key in CLIPPING if getattr(self, key) is not None]
+        if len(named) > 1:
+            raise ValueError(f"only one of {', '.join(CLIPPING)} can be set. Received: {', '.join(named)}.")
+
+
+@schema
+class AdamConfig(KerasArguments):
     """Keras's Adam (Kingma & Ba 2014)."""
 
     name: Literal["adam"] = "adam"
     """Chooses Adam."""
-    learning_rate: Rate = 0.001
-    """Learning rate, as in Keras."""
     beta_1: Fraction = 0.9
     """Decay of the mean of the gradients."""
     beta_2: Fraction = 0.999
     """Decay of the mean of the squared gradients."""
     epsilon: Rate = 1e-7
     """Added to the divisor; Chainer's default is 1e-8."""
+
+
+@schema
+class AdamWConfig(KerasArguments):
+    """Keras's AdamW (Loshchilov & Hutter 2019)."""
+
+    name: Literal["adamw"] = "adamw"
+    """Chooses AdamW."""
+    weight_decay: NonNegativeNumber = 0.004
+    """How strongly weights are drawn to zero, times the learning rate; as in Keras."""
+    beta_1: Fraction = 0.9
+    """Decay of the mean of the gradients."""
+    beta_2: Fraction = 0.999
+    """Decay of the mean of the squared gradients."""
+    epsilon: Rate = 1e-7
+    """Added to the divisor."""
 
 
 @schema
@@ -52,7 +93,7 @@ class ParameterGroup:
 
 
 @schema
-class SgdConfig:
+class SgdConfig(KerasArguments):
     """Stochastic gradient descent: Keras's own, until weights are grouped or the learning rate has a schedule.
 
     With weight decay, v = momentum v - learning_rate (gradient + weight_decay w) and w = w + v, as in cuda-convnet.
@@ -73,15 +114,18 @@ class SgdConfig:
     groups: tuple[ParameterGroup, ...] = ()
     """Weights with a rate, decay or schedule of their own."""
 
+    def __post_init__(self) -> None:
+        KerasArguments.__post_init__(self)
+        if self.learning_rate_schedule and (self.schedule or self.groups):
+            raise ValueError("learning_rate_schedule does not go with schedule or groups. Leave one of them out.")
+
 
 @schema
-class AdadeltaConfig:
+class AdadeltaConfig(KerasArguments):
     """Keras's Adadelta (Zeiler 2012)."""
 
     name: Literal["adadelta"] = "adadelta"
     """Chooses Adadelta."""
-    learning_rate: Rate = 0.001
-    """Learning rate, as in Keras."""
     rho: Fraction = 0.95
     """Decay of the means of squared gradients and steps."""
     epsilon: Rate = 1e-7
@@ -89,13 +133,11 @@ class AdadeltaConfig:
 
 
 @schema
-class RmspropConfig:
+class RmspropConfig(KerasArguments):
     """Keras's RMSprop."""
 
     name: Literal["rmsprop"] = "rmsprop"
     """Chooses RMSprop."""
-    learning_rate: Rate = 0.001
-    """Learning rate, as in Keras."""
     rho: Fraction = 0.9
     """Decay of the mean of the squared gradients."""
     momentum: Fraction = 0.0
@@ -104,4 +146,29 @@ class RmspropConfig:
     """Added within the square root of the divisor."""
 
 
-OptimizerConfig = AdamConfig | SgdConfig | AdadeltaConfig | RmspropConfig
+@schema
+class KerasConfig(KerasArguments):
+    """Any other optimizer of Keras."""
+
+    name: Literal["keras"] = "keras"
+    """Chooses the one that `class_name` names."""
+    class_name: Text
+    """Its class in `keras.optimizers`, such as "Lion"."""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Its other arguments, as in Keras."""
+
+
+@schema
+class OwnConfig:
+    """An optimizer of your own."""
+
+    name: Literal["own"] = "own"
+    """Chooses the one that `function` returns."""
+    function: Annotated[Text, pydantic.Field(pattern=r"^[\w.]+:\w+$")]
+    """Returns a `keras.optimizers.Optimizer`: "my_package.optimizers:build_optimizer"; needs `--allow-code`."""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What it is called with."""
+
+
+OptimizerConfig = AdamConfig | AdamWConfig | SgdConfig | AdadeltaConfig | RmspropConfig | KerasConfig | OwnConfig
+AnyOptimizer = one_of(*typing.get_args(OptimizerConfig))

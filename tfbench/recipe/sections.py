@@ -12,7 +12,7 @@ import pydantic
 from tfbench.recipe.abilities import COMPILERS, BackendName, Compiler, require_able, require_compiler
 from tfbench.recipe.bands import AccuracyBand, DirectionKey, EpochKey, LossBand
 from tfbench.recipe.mesh import LayoutRule, MeshAxis
-from tfbench.recipe.optimizers import AdadeltaConfig, AdamConfig, RmspropConfig, SgdConfig
+from tfbench.recipe.optimizers import AdamConfig, AnyOptimizer
 from tfbench.schema import (
     Count,
     Currency,
@@ -23,7 +23,6 @@ from tfbench.schema import (
     Number,
     PositiveNumber,
     Text,
-    one_of,
     schema,
 )
 
@@ -79,10 +78,7 @@ class TrainingConfig:
     """Samples of a step, over all replicas."""
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
     """How often the training goes through the training samples."""
-    # mypy cannot follow a type that is made when the program runs.
-    optimizer: one_of(AdamConfig, SgdConfig, AdadeltaConfig, RmspropConfig) = dataclasses.field(  # type: ignore[valid-type]
-        default_factory=AdamConfig
-    )
+    optimizer: AnyOptimizer = dataclasses.field(default_factory=AdamConfig)
     """The optimizer, by its `name`, and its values."""
     loss: Literal["sparse_categorical_crossentropy", "mean_squared_error", "summed_squared_error"] = (
         "sparse_categorical_crossentropy"

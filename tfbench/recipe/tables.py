@@ -9,6 +9,7 @@ from tfbench.recipe import named_tables, registry
 from tfbench.recipe.conflicts import find_conflicts
 from tfbench.recipe.expectations import drop_unreachable
 from tfbench.recipe.jit_compile import read_training
+from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import (
     CostConfig,
     DistributionConfig,
@@ -110,6 +111,8 @@ def require_code_allowed(recipe: Recipe, *, allows_code: bool) -> None:
         RecipeError: Naming them and how to allow it.
     """
     named = {"model.name": recipe.model.name, "dataset.name": recipe.dataset.name}
+    if isinstance(recipe.training.optimizer, OwnConfig):
+        named["training.optimizer.function"] = recipe.training.optimizer.function
     problems = [
         f"{key}: {shorten(name)} {registry.CODE_NOT_ALLOWED}" for key, name in named.items() if registry.is_code(name)
     ]

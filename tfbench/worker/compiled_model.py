@@ -94,6 +94,9 @@ def build_compiled_model(
     num_replicas = num_replicas or backends.current().placement.count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = build_model(config, spec, allows_code=allows_code)
+    is_own = registry.is_code(config.name) or config.name in _OWN
+    if is_own and (problem := foreign_model.find_second_scaling(model, spec)):
+        warnings.warn(problem, Notice, stacklevel=2)
     is_compiled = model.compiled
     is_probable = False
     if is_compiled:
@@ -103,7 +106,6 @@ def build_compiled_model(
     else:
         if problem := find_unfit_loss(spec, training):
             raise RecipeError(problem)
-        is_own = registry.is_code(config.name) or config.name in _OWN
         is_probable = is_own and spec.num_classes is not None and objective.gives_probabilities(model)
         if is_probable:
             warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
@@ -134,9 +136,14 @@ def build_compiled_model(
         for name, value in how.items():
             setattr(model, name, value)
     else:
-        total_steps = training.epochs * steps_per_epoch
         model.compile(
-            optimizer=optimizer.build_optimizer(training.optimizer, model, total_steps=total_steps),
+            optimizer=optimizer.build_optimizer(
+                training.optimizer,
+                model,
+                total_steps=training.epochs * steps_per_epoch,
+                num_replicas=num_replicas,
+                allows_code=allows_code,
+            ),
             loss=objective.build_loss(training, is_probable=is_probable),
             metrics=objective.build_metrics(training),
             **how,

@@ -1,40 +1,107 @@
 """Optimizers by the values of a recipe, and the one that Keras lacks: SGD with groups of weights."""
 
 import fnmatch
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
-from tfbench.errors import RecipeError
-from tfbench.recipe.optimizers import OptimizerConfig, ParameterGroup, SgdConfig, StepDecay
+from tfbench.errors import RecipeError, did_you_mean
+from tfbench.recipe.optimizers import (
+    CLIPPING,
+    AdamWConfig,
+    KerasArguments,
+    KerasConfig,
+    OptimizerConfig,
+    OwnConfig,
+    ParameterGroup,
+    SgdConfig,
+    StepDecay,
+)
 from tfbench.schema import to_plain
+from tfbench.worker import user_code
 
-_CLASSES = {
-    "adam": keras.optimizers.Adam,
-    "sgd": keras.optimizers.SGD,
-    "adadelta": keras.optimizers.Adadelta,
-    "rmsprop": keras.optimizers.RMSprop,
-}
+_NOT_KERAS = ("name", "class_name", "arguments", "learning_rate_schedule", "weight_decay", "schedule", "groups")
 
 
-def build_optimizer(config: OptimizerConfig, model: keras.Model, *, total_steps: int) -> keras.optimizers.Optimizer:
+def build_optimizer(
+    config: OptimizerConfig,
+    model: keras.Model,
+    *,
+    total_steps: int,
+    num_replicas: int = 1,
+    allows_code: bool = False,
+) -> keras.optimizers.Optimizer:
     """Builds the optimizer of a model.
 
     Args:
         config: Its kind and values.
         model: Whose weights the groups name; built.
         total_steps: Training steps of the whole recipe, which schedules are fractions of.
+        num_replicas: That share a batch.
+        allows_code: The user allowed functions from outside of tfbench to be called.
 
     Raises:
-        RecipeError: A group's pattern fits no weight of the model.
+        RecipeError: A group's pattern fits no weight of the model, Keras does not take the values, or it would train
+            otherwise with several replicas.
     """
-    if isinstance(config, SgdConfig):
-        if config.groups or config.schedule or config.weight_decay:
-            return GroupedSgd(config, _assign_groups(config, model.trainable_variables), total_steps=total_steps)
-        return keras.optimizers.SGD(config.learning_rate, momentum=config.momentum, nesterov=config.nesterov)
-    arguments = to_plain(config)
-    return _CLASSES[arguments.pop("name")](**arguments)
+    built = _build(config, model, total_steps, allows_code=allows_code)
+    clips = [key for key in CLIPPING if getattr(built, key, None)]
+    if clips and num_replicas > 1 and keras.backend.backend() == "tensorflow":
+        raise RecipeError(
+            f"training.optimizer: {clips[0]} cannot be used with {num_replicas} replicas on TensorFlow, where Keras "
+            "clips each replica's gradients before it adds them up. Use one device, or --backend jax."
+        )
+    return built
+
+
+def _build(
+    config: OptimizerConfig, model: keras.Model, total_steps: int, *, allows_code: bool
+) -> keras.optimizers.Optimizer:
+    if isinstance(config, OwnConfig):
+        return user_code.build_optimizer(config, allows_code=allows_code)
+    values = {key: value for key, value in to_plain(config).items() if key not in _NOT_KERAS and value is not None}
+    if config.learning_rate_schedule:
+        values["learning_rate"] = _build_schedule(config, total_steps)
+    if isinstance(config, SgdConfig) and (config.groups or config.schedule or config.weight_decay):
+        groups = _assign_groups(config, model.trainable_variables)
+        return GroupedSgd(groups, total_steps=total_steps, **values)
+    if isinstance(config, AdamWConfig):
+        values["weight_decay"] = config.weight_decay
+    name: str = config.name
+    if isinstance(config, KerasConfig):
+        name, values = config.class_name, values | config.arguments
+    try:
+        return type(keras.optimizers.get(name))(**values)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"training.optimizer: Keras does not take {name} like this: {_first_line(error)}") from error
+
+
+def _build_schedule(config: KerasArguments, total_steps: int) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Builds one of Keras's schedules; what is left out of it follows from the rate and the training's length."""
+    where, arguments = "training.optimizer.learning_rate_schedule", dict(config.learning_rate_schedule or {})
+    known = {name: kind for name, kind in vars(keras.optimizers.schedules).items() if isinstance(kind, type)}
+    del known["LearningRateSchedule"]
+    name = arguments.pop("name", None)
+    if name not in known:
+        raise RecipeError(
+            f"{where}.name: must be one of {', '.join(known)}. Received: {name}.{did_you_mean(str(name), known)}"
+        )
+    rate, warmup_steps = config.learning_rate, arguments.get("warmup_steps", 0)
+    starts = {"initial_learning_rate": 0.0, "warmup_target": rate} if warmup_steps else {"initial_learning_rate": rate}
+    defaults = starts | {"decay_steps": total_steps - warmup_steps if isinstance(warmup_steps, int) else None}
+    taken = inspect.signature(known[name]).parameters
+    try:
+        schedule = known[name](**{key: value for key, value in defaults.items() if key in taken} | arguments)
+        schedule(0)  # some find out only now
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"{where}: Keras does not take {name} like this: {_first_line(error)}") from error
+    return schedule
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class GroupedSgd(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no types
@@ -44,13 +111,13 @@ class GroupedSgd(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no ty
     cuda-convnet: inc = mom inc - eps wc w + eps gradient / batch (there the gradient points uphill).
 
     Args:
-        config: Momentum, and the values of weights that no group names.
         groups: What holds for each trainable weight of the model, in the order of `model.trainable_variables`.
         total_steps: Training steps that schedules are fractions of.
+        values: As of Keras's SGD, for weights that no group names.
     """
 
-    def __init__(self, config: SgdConfig, groups: Sequence[ParameterGroup], *, total_steps: int) -> None:
-        super().__init__(config.learning_rate, momentum=config.momentum, nesterov=config.nesterov)
+    def __init__(self, groups: Sequence[ParameterGroup], *, total_steps: int, **values: Any) -> None:
+        super().__init__(**values)
         self._groups = groups
         self._total_steps = total_steps
 

@@ -5,6 +5,7 @@ from tfbench.errors import DeviceError, MeasurementError
 from tfbench.machine.frameworks import describe_lack
 from tfbench.machine.lean_import import NEEDED_BY, NOT_NEEDED, import_without, left_out
 from tfbench.recipe import registry
+from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import Recipe, TrainingConfig
 
 
@@ -16,9 +17,8 @@ def import_keras(recipe: Recipe) -> None:
         MeasurementError: Keras uses another one.
     """
     backend = recipe.training.backend
-    is_own = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
     try:
-        import_without("keras", () if is_own else set(NOT_NEEDED) - NEEDED_BY.get(backend, set()))
+        import_without("keras", () if _has_code(recipe) else set(NOT_NEEDED) - NEEDED_BY.get(backend, set()))
     except ModuleNotFoundError as error:
         if error.name != backend:
             raise
@@ -31,8 +31,13 @@ def import_keras(recipe: Recipe) -> None:
 
 def finds_tensorflow(recipe: Recipe) -> bool:
     """Whether Keras is to find TensorFlow on another back end: code or a network file of the user's own may need it."""
-    is_code = registry.is_code(recipe.model.name) or registry.is_code(recipe.dataset.name)
-    return is_code or recipe.model.name == "keras_file"
+    return _has_code(recipe) or recipe.model.name == "keras_file"
+
+
+def _has_code(recipe: Recipe) -> bool:
+    """Whether a part of the recipe is code of the user's own."""
+    is_code = any(registry.is_code(section.name) for section in (recipe.model, recipe.dataset))
+    return is_code or isinstance(recipe.training.optimizer, OwnConfig)
 
 
 def set_process_wide(training: TrainingConfig, *, finds_tensorflow: bool = False) -> None:

@@ -24,6 +24,7 @@ from tfbench.errors import DatasetError, Notice, RecipeError, TfbenchError
 from tfbench.models.structure import foreign_model
 from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 
 if TYPE_CHECKING:
@@ -55,6 +56,24 @@ def build_model(config: ModelConfig, spec: DatasetSpec, *, allows_code: bool) ->
     foreign_model.require_precision(model, where)
     warnings.warn(f"the network is code of {_describe_source(build)}.", Notice, stacklevel=2)
     return model
+
+
+def build_optimizer(config: OwnConfig, *, allows_code: bool) -> "keras.optimizers.Optimizer":
+    """Calls the user's function with the arguments of the recipe.
+
+    Raises:
+        RecipeError: It is not allowed, cannot be found or called, raised, or returned something else.
+    """
+    import keras
+
+    where = f"training.optimizer.function: {config.function}"
+    with _watched(where):
+        build = _import(config.function, where, allows_code=allows_code)
+        optimizer = _call(build, where, "", None, config.arguments)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise RecipeError(f"{where}: must return a keras.optimizers.Optimizer. Received: {type(optimizer).__name__}.")
+    warnings.warn(f"the optimizer is code of {_describe_source(build)}.", Notice, stacklevel=2)
+    return optimizer
 
 
 def load_splits(config: DatasetConfig, data_dir: str | None, *, allows_code: bool) -> Splits:
@@ -130,25 +149,25 @@ def _import_file(path: Path, where: str) -> types.ModuleType:
 
 
 def _call(function: Callable[..., Any], where: str, first: str, value: object, options: Mapping[str, object]) -> Any:
-    """Calls a function of the user's with its options, and with what it may take first."""
+    """Calls a function of the user's with its options, and with what it may take first; "" for nothing."""
     arguments: tuple[object, ...] = ()
     try:
         signature = inspect.signature(function)
         parameter = signature.parameters.get(first)
         if parameter and parameter.kind is not parameter.POSITIONAL_ONLY and first not in options:
             options = {first: value, **options}
-        elif _takes_first(signature, options):
+        elif first and _takes_first(signature, options):
             arguments = (value,)
         signature.bind(*arguments, **options)
     except TypeError as error:
         name = where.rpartition(":")[2]
         options = {key: None for key in options if key != first}
         raise RecipeError(
-            f"{where}: cannot be called as {name}({', '.join([first, *options])}), with the other keys of its table: "
+            f"{where}: cannot be called as {name}({', '.join([*filter(None, [first]), *options])}), with the other keys of its table: "
             f"{error}. It is {name}{signature}."
         ) from error
     except ValueError:  # written in C, without a signature
-        arguments = (value,)
+        arguments = (value,) if first else ()
     with _users_errors(where):
         return function(*arguments, **options)
 

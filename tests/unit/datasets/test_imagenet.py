@@ -1,5 +1,6 @@
 """ImageNet-shaped data from folders of tiny images, made here."""
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow.input_pipeline import (
@@ -15,7 +17,7 @@ from tfbench.backends.tensorflow.input_pipeline import (
     build_validation_dataset,
 )
 from tfbench.datasets import imagenet
-from tfbench.datasets.sources.image_files import decode, read_array, read_file
+from tfbench.datasets.sources.image_files import decode, read_array
 from tfbench.errors import DatasetError, RecipeError
 from tfbench.schema import build
 
@@ -95,25 +97,46 @@ def test_files_make_the_same_batches_without_tensorflow(folder: Path) -> None:
 def test_an_image_is_its_central_square_resized() -> None:
     stripes = np.zeros((8, 16, 3), np.uint8)
     stripes[:, :4, 0] = stripes[:, 4:8, 1] = stripes[:, 8:12, 2] = stripes[:, 12:] = 255  # red, green, blue, white
-    square = decode(tf.io.encode_png(stripes), 4).numpy()
+    square = decode(b"stripes", tf.io.encode_png(stripes).numpy(), 4)
     assert square.shape == (4, 4, 3)
     assert square[:, 0].tolist() == [[0, 255, 0]] * 4
     assert square[:, 3].tolist() == [[0, 0, 255]] * 4
-    assert decode(tf.io.encode_png(stripes[:, :, :1]), 4).shape == (4, 4, 3)  # grey becomes colour
-    assert decode(tf.io.encode_png(stripes.transpose(1, 0, 2)), 4).numpy()[0].tolist() == [[0, 255, 0]] * 4
+    assert decode(b"upright", tf.io.encode_png(stripes.transpose(1, 0, 2)).numpy(), 4)[0].tolist() == [[0, 255, 0]] * 4
 
 
 @pytest.mark.parametrize(("height", "width", "size"), [(64, 80, 32), (50, 37, 48), (20, 20, 33), (16, 16, 16)])
-@pytest.mark.parametrize("suffix", ["png", "jpg"])
-def test_an_image_is_read_without_tensorflow_as_with_it(
-    tmp_path: Path, height: int, width: int, size: int, suffix: str
-) -> None:
-    rng = np.random.default_rng(height)
+def test_an_image_is_resized_bilinearly_by_the_centres_of_pixels(height: int, width: int, size: int) -> None:
     waves = np.sin(np.arange(height)[:, None, None] / 5 + np.arange(width)[None, :, None] / 7 + np.arange(3))
-    image = (127 + 100 * waves + rng.uniform(-20, 20, (height, width, 3))).clip(0, 255).astype(np.uint8)
-    path = tmp_path / f"image.{suffix}"
-    path.write_bytes((tf.io.encode_png if suffix == "png" else tf.io.encode_jpeg)(image).numpy())
-    assert np.array_equal(read_array(str(path).encode(), size), read_file(str(path), size).numpy())
+    image = (127 + 100 * waves).astype(np.uint8)
+    side = min(height, width)
+    square = tf.image.crop_to_bounding_box(image, (height - side) // 2, (width - side) // 2, side, side)
+    found = decode(b"waves", tf.io.encode_png(image).numpy(), size)
+    np.testing.assert_allclose(found, tf.image.resize(square, [size, size]), atol=1.01)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"])
+def test_an_image_of_any_mode_is_as_bright_as_it_is_for_every_backend(folder: Path, mode: str) -> None:
+    for path in folder.rglob("*.*g"):
+        path.unlink()
+        grey = np.tile(np.array([0, 255, 128, 64], np.uint8), (8, 2))
+        image = Image.fromarray(grey.astype(np.uint16) << 8) if mode == "I;16" else Image.fromarray(grey).convert(mode)
+        image.save(path, "TIFF" if mode == "CMYK" else "PNG")
+    splits = imagenet.load_splits(dataclasses.replace(SMALL, image_size=8), str(folder))
+    ((images, _),) = build_validation_dataset(splits, batch_size=2)
+    (others, _), *_ = array_feeding.build_validation_dataset(splits, batch_size=2)
+    assert np.array_equal(images, others)
+    columns = np.round(others[0, 0, :, 0] + 123.68)
+    assert columns[:2].tolist() == [0, 255]
+    if mode != "1":
+        np.testing.assert_allclose(columns[2:4], [128, 64], atol=1)
+
+
+def test_files_that_are_no_images_are_counted(folder: Path) -> None:
+    (folder / "val" / "crane" / "x.tif").touch()
+    (folder / "val" / "crane" / ".hidden").touch()
+    notes = imagenet.load_splits(SMALL, str(folder)).notes
+    assert f"{folder}/train: files not read as images: 1 .txt." in notes
+    assert f"{folder}/val: files not read as images: 1 .tif." in notes
 
 
 def test_a_file_that_is_no_image_is_named_without_tensorflow_too(tmp_path: Path) -> None:
@@ -161,7 +184,7 @@ def test_a_class_without_images_is_named(folder: Path) -> None:
     (folder / "train" / "crane" / "a.png").unlink()
     (folder / "train" / "crane" / "b.jpg").unlink()
     assert load_error(SMALL, folder) == (
-        f"{folder}/train/crane: holds no image (.jpg, .jpeg, .png). Remove it, or fill it."
+        f"{folder}/train/crane: holds no image (.jpg, .jpeg, .png, .bmp, .gif, .webp). Remove it, or fill it."
     )
 
 

@@ -153,7 +153,11 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
         ("training__optimizer__learning_rate", float("inf"), "must be a finite number. Received: inf."),
         ("training__optimizer__learning_rate", 0, "must be greater than 0. Received: 0."),
         ("training__optimizer__learning_rate", -0.1, "must be greater than 0. Received: -0.1."),
-        ("training__optimizer__name", "adm", "must be one of adam, sgd, adadelta, rmsprop. Received: 'adm'."),
+        (
+            "training__optimizer__name",
+            "adm",
+            "must be one of adam, adamw, sgd, adadelta, rmsprop, keras, own. Received: 'adm'.",
+        ),
         ("training__optimizer__name", "adm", "Did you mean 'adam'?"),
         ("training__optimizer__momentum", 0.5, "unknown key."),
         ("training__optimizer", "adam", "training.optimizer"),

@@ -1,5 +1,6 @@
 """The loss as the compiled model reports it, against plain NumPy."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from tfbench.errors import Notice
+from tfbench.models.structure.foreign_model import find_second_scaling
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.worker import compiled_model
@@ -137,3 +139,14 @@ def test_own_network_that_ends_in_a_softmax_gets_no_other_unless_asked_for(head:
     probabilities = keras.ops.convert_to_numpy(model(INPUTS))
     logits = np.log(probabilities) if head == "logits" else probabilities
     assert model.evaluate(INPUTS, LABELS, verbose=0)[0] == pytest.approx(cross_entropy(logits), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scale", "input_scale", "warns"),
+    [(1 / 255, 1 / 255, True), ([1 / 127.5] * 3, 1 / 255, True), (2.0, 1 / 255, False), (1 / 255, 1.0, False)],
+)
+def test_a_second_scaling_of_bytes_is_reported(scale: Any, input_scale: float, warns: bool) -> None:
+    inner = keras.Sequential([keras.Input((3,)), keras.layers.Rescaling(scale)])
+    model = keras.Sequential([keras.Input((3,)), inner, keras.layers.Dense(10)])
+    spec = dataclasses.replace(SPEC, input_dtype="uint8", input_scale=input_scale)
+    assert (find_second_scaling(model, spec) is not None) is warns

@@ -1,11 +1,26 @@
 """Weights in groups are trained as their groups say, step by step against plain NumPy."""
 
+import sys
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 
-from tfbench.errors import RecipeError
-from tfbench.recipe.optimizers import ParameterGroup, SgdConfig, StepDecay
+from builders import build_recipe
+from tfbench.errors import Notice, RecipeError
+from tfbench.recipe.optimizers import (
+    AdamConfig,
+    AdamWConfig,
+    KerasConfig,
+    OwnConfig,
+    ParameterGroup,
+    SgdConfig,
+    StepDecay,
+)
+from tfbench.recipe.sections import TrainingConfig
+from tfbench.recipe.tables import require_code_allowed
+from tfbench.schema import find_problems
 from tfbench.worker.optimizer import build_optimizer
 
 INPUTS = np.array([[1.0, 2.0], [3.0, -1.0]], np.float32)
@@ -91,3 +106,104 @@ def test_pattern_that_fits_no_weight_is_an_error_that_names_the_weights() -> Non
     config = SgdConfig(groups=(ParameterGroup(variables="fc10/kernel", weight_decay=0.004),))
     with pytest.raises(RecipeError, match=r"'fc10/kernel' fits no weight of the model.* fc/kernel, fc/bias\."):
         build_optimizer(config, model, total_steps=1)
+
+
+def linear() -> keras.Model:
+    return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="fc")])
+
+
+def test_adamw_takes_its_values_and_clips_as_keras() -> None:
+    built = build_optimizer(AdamWConfig(weight_decay=0.02, clipnorm=1.5), linear(), total_steps=10)
+    assert isinstance(built, keras.optimizers.AdamW)
+    assert (built.weight_decay, built.clipnorm, built.clipvalue) == (0.02, 1.5, None)
+
+
+def test_a_weights_gradient_is_clipped_to_its_norm() -> None:
+    kernel, bias = trained(SgdConfig(learning_rate=1.0, clipnorm=0.1), 1)
+    (kernel_at_once, bias_at_once), start = by_hand(1, [(1.0, 1.0)], (0.0, 0.0), 0.0), np.array([[0.5], [-0.25]])
+    step = kernel_at_once - start
+    np.testing.assert_allclose(kernel, start + 0.1 * step / np.linalg.norm(step), atol=1e-6)
+    np.testing.assert_allclose(bias, 0.125 + 0.1 * np.sign(bias_at_once - 0.125), atol=1e-6)
+
+
+def test_a_warm_up_ends_at_the_rate_and_the_decay_with_the_training() -> None:
+    schedule = {"name": "CosineDecay", "warmup_steps": 4}
+    config = AdamConfig(learning_rate=0.2, learning_rate_schedule=schedule)
+    built = build_optimizer(config, linear(), total_steps=12)
+    rates = []
+    for step in (0, 2, 4, 8, 12, 20):
+        built.iterations.assign(step)
+        rates.append(float(built.learning_rate))
+    assert rates == pytest.approx([0, 0.1, 0.2, 0.1, 0, 0], abs=1e-7)
+
+
+def test_any_optimizer_and_schedule_of_keras_can_be_named() -> None:
+    schedule = {"name": "ExponentialDecay", "decay_rate": 0.5}
+    config = KerasConfig(
+        class_name="Lion", learning_rate=0.4, arguments={"beta_1": 0.8}, learning_rate_schedule=schedule
+    )
+    built = build_optimizer(config, linear(), total_steps=6)
+    built.iterations.assign(6)
+    assert (type(built).__name__, built.beta_1, float(built.learning_rate)) == ("Lion", 0.8, pytest.approx(0.2))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (AdamConfig(learning_rate_schedule={"name": "CosinDecay"}), "Did you mean 'CosineDecay'?"),
+        (
+            AdamConfig(learning_rate_schedule={"name": "CosineDecay", "warmup": 5}),
+            "unexpected keyword argument 'warmup'",
+        ),
+        (AdamConfig(learning_rate_schedule={"name": "ExponentialDecay"}), "missing 1 required positional argument"),
+        (KerasConfig(class_name="Lyon"), "Keras does not take Lyon like this"),
+        (KerasConfig(class_name="Lion", arguments={"beta_3": 1}), "beta_3"),
+    ],
+)
+def test_what_keras_does_not_take_is_named(config: AdamConfig, message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        build_optimizer(config, linear(), total_steps=6)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("training.optimizer")
+
+
+def test_clipping_each_replicas_gradients_is_refused() -> None:
+    with pytest.raises(RecipeError, match="global_clipnorm cannot be used with 2 replicas on TensorFlow"):
+        build_optimizer(AdamConfig(global_clipnorm=1.0), linear(), total_steps=6, num_replicas=2)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"name": "adamw", "clipnorm": 1, "clipvalue": 2},
+            "only one of clipnorm, global_clipnorm, clipvalue can be set",
+        ),
+        ({"name": "sgd", "learning_rate_schedule": {"name": "a"}, "groups": [{"variables": "*"}]}, "does not go with"),
+        ({"name": "own", "function": "no function"}, "training.optimizer.own.function: "),
+    ],
+)
+def test_values_that_do_not_go_together_are_refused(values: dict[str, object], message: str) -> None:
+    problems = find_problems(TrainingConfig, {"global_batch_size": 1, "epochs": 1, "optimizer": values}, "training")[1]
+    assert len(problems) == 1 and message in problems[0]
+
+
+def test_an_optimizer_of_ones_own_is_called_only_when_allowed(
+    in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("own_optimizer.py").write_text(
+        "import keras\n\ndef build(rate):\n    return keras.optimizers.SGD(rate)\n\ndef none():\n    pass\n", "utf-8"
+    )
+    own = OwnConfig(function="own_optimizer:build", arguments={"rate": 0.3})
+    with pytest.raises(RecipeError, match="is code from outside of tfbench"):
+        build_optimizer(own, linear(), total_steps=6)
+    with pytest.warns(Notice, match=r"the optimizer is code of .*/own_optimizer\.py"):
+        built = build_optimizer(own, linear(), total_steps=6, allows_code=True)
+    assert float(built.learning_rate) == pytest.approx(0.3)
+    with pytest.raises(RecipeError, match=r"must return a keras\.optimizers\.Optimizer"):
+        build_optimizer(OwnConfig(function="own_optimizer:none"), linear(), total_steps=6, allows_code=True)
+    recipe = build_recipe(training={"optimizer": {"name": "own", "function": "own_optimizer:build"}})
+    with pytest.raises(RecipeError, match=r"training\.optimizer\.function: own_optimizer:build is code"):
+        require_code_allowed(recipe, allows_code=False)
+    sys.modules.pop("own_optimizer")

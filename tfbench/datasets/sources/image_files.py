@@ -1,6 +1,8 @@
 """Images as files: a folder a class, read and brought to one size while they are used."""
 
+import io
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import numpy.typing as npt
 from tfbench.datasets.sources.splits import BROKEN
 from tfbench.errors import DatasetError
 
-SUFFIXES = (".jpg", ".jpeg", ".png")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 
 
 def list_classes(folder: Path) -> list[str]:
@@ -28,8 +30,10 @@ def list_classes(folder: Path) -> list[str]:
         ) from error
 
 
-def list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[np.bytes_], npt.NDArray[np.int64]]:
-    """Returns path and label of every image, class by class, each sorted by name.
+def list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[np.bytes_], npt.NDArray[np.int64], Counter[str]]:
+    """Returns path and label of every image, class by class, each sorted by name, and how many files are no images.
+
+    The latter by what their names end in.
 
     Args:
         folder: Holds one folder a class; a class may be missing.
@@ -40,6 +44,7 @@ def list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[np.bytes_
     """
     paths: list[bytes] = []
     labels: list[int] = []
+    others: Counter[str] = Counter()
     label_of = {name: label for label, name in enumerate(classes)}
     for name in list_classes(folder):
         if name not in label_of:
@@ -47,92 +52,81 @@ def list_images(folder: Path, classes: list[str]) -> tuple[npt.NDArray[np.bytes_
                 f"{folder / name}: a class that has no training images. Rename or remove the folder, or add "
                 f"the class to the training folder, which has {len(classes)}."
             )
-        found = sorted(e.name for e in os.scandir(folder / name) if e.name.lower().endswith(SUFFIXES))
+        files = sorted(e.name for e in os.scandir(folder / name) if not e.name.startswith(".") and e.is_file())
+        found = [file for file in files if file.lower().endswith(SUFFIXES)]
+        others.update(Path(file).suffix.lower() or file for file in files if file not in set(found))
         if not found:
             raise DatasetError(f"{folder / name}: holds no image ({', '.join(SUFFIXES)}). Remove it, or fill it.")
         paths += [os.fsencode(folder / name / file) for file in found]
         labels += [label_of[name]] * len(found)
     if not paths:
         raise DatasetError(f"{folder}: holds no class folders. Expected one folder a class, with the images in it.")
-    return np.array(paths, np.bytes_), np.array(labels, np.int64)
-
-
-def read_file(path: Any, size: int) -> Any:
-    """Returns the image in a file, in TensorFlow's graph: uint8 (size, size, 3); fails by the file's name."""
-    import tensorflow as tf
-
-    return read_named(path, lambda: decode(tf.io.read_file(path), size))
+    return np.array(paths, np.bytes_), np.array(labels, np.int64), others
 
 
 def read_array(path: bytes, size: int) -> npt.NDArray[np.uint8]:
-    """Returns the image in a file, without TensorFlow, as `read_file` does: uint8 (size, size, 3).
+    """Returns the image in a file: uint8 (size, size, 3).
 
     Raises:
         DatasetError: The file is no image.
     """
+    return _read(os.fsdecode(path), os.fsdecode(path), size)
+
+
+def decode(name: bytes, contents: bytes, size: int) -> npt.NDArray[np.uint8]:
+    """Returns an encoded image, as `read_array` does.
+
+    Raises:
+        DatasetError: It is none; the message holds its name.
+    """
+    return _read(io.BytesIO(contents), os.fsdecode(name), size)
+
+
+def _read(file: str | io.BytesIO, name: str, size: int) -> npt.NDArray[np.uint8]:
+    """Returns the central square of an image, resized: bilinear, by the centres of pixels, without antialiasing."""
     from PIL import Image
 
     try:
-        with Image.open(os.fsdecode(path)) as image:
-            pixels = np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:  # what Pillow's readers raise about broken files
+        with Image.open(file) as image:
+            side = min(image.size)
+            left, top = ((length - side) // 2 for length in image.size)
+            square = _in_colour(image).crop((left, top, left + side, top + side))
+    except Exception as error:  # what Pillow's readers raise about broken files
         raise DatasetError(
-            f"{os.fsdecode(path)}: cannot be read as an image; it is missing, cut off or of another format. Replace or "
-            "remove it."
+            f"{name}: cannot be read as an image; it is missing, cut off or of another format. Replace or remove it."
         ) from error
-    height, width = pixels.shape[:2]
-    side = min(height, width)
-    top, left = (height - side) // 2, (width - side) // 2
-    return _resize(pixels[top : top + side, left : left + side], size)
+    if side != size:  # not `resize`, which is slower, and antialiases
+        step = side / size
+        square = square.transform(
+            (size, size), Image.Transform.AFFINE, (step, 0, 0, 0, step, 0), Image.Resampling.BILINEAR
+        )
+    return np.asarray(square)
 
 
-def _resize(square: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
-    """Resizes a square image as TensorFlow does: bilinear, by the centres of pixels, without antialiasing."""
-    side = len(square)
-    if side == size:
-        return square
-    places = (np.arange(size, dtype=np.float32) + np.float32(0.5)) * np.float32(side / size) - np.float32(0.5)
-    whole = np.floor(places)
-    share = places - whole
-    lower = np.maximum(whole, 0).astype(np.int64)
-    upper = np.minimum(whole + 1, side - 1).astype(np.int64)
-    pixels = square.astype(np.float32)
-    across = share[None, :, None]
-    top, bottom = (
-        pixels[rows][:, lower] + (pixels[rows][:, upper] - pixels[rows][:, lower]) * across for rows in (lower, upper)
-    )
-    return np.asarray(np.rint(top + (bottom - top) * share[:, None, None]), np.uint8)
+def _in_colour(image: Any) -> Any:
+    """Returns an image of any mode in red, green and blue, eight bits each; what is transparent is taken as it is."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
+        image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
+    return image.convert("RGB")
 
 
-def decode(contents: Any, size: int) -> Any:
-    """Returns the central square of an encoded image, resized: uint8 (size, size, 3).
-
-    The same as resizing the shorter side and cutting out the centre, for less work. Bilinear, without antialiasing.
-    """
-    import tensorflow as tf
-
-    # Reads PNG too, whatever its name says. The slow method is the exact one, equal on every machine.
-    image = tf.io.decode_jpeg(contents, channels=3, dct_method="INTEGER_ACCURATE")
-    height, width = tf.unstack(tf.shape(image)[:2])
-    side = tf.minimum(height, width)
-    square = tf.image.crop_to_bounding_box(image, (height - side) // 2, (width - side) // 2, side, side)
-    resized = tf.image.resize(square, [size, size], method="bilinear")
-    return tf.cast(tf.round(resized), tf.uint8)
-
-
-def read_named(name: Any, read: Callable[[], Any]) -> Any:
-    """Returns what `read` does; where it fails, the error holds the sample's name, which TensorFlow's own lacks.
+def in_graph(read: Callable[..., npt.NDArray[np.uint8]], name: Any, *values: Any, shape: tuple[int, ...]) -> Any:
+    """Returns in TensorFlow's graph what a function makes of a sample's name and more; its error holds the name.
 
     Args:
+        read: Called with NumPy's values; raises DatasetError.
         name: Of the sample, a string tensor.
-        read: Returns a uint8 image, in TensorFlow's graph.
+        values: Further tensors.
+        shape: Of the uint8 image.
     """
     import tensorflow as tf
 
-    # A data set of one sample, since nothing else in a graph can go on after a failed operation.
-    one = tf.data.Dataset.from_tensors(0)
-    tried = one.map(lambda _: read())
-    nothing = one.map(lambda _: tf.zeros([0, *tried.element_spec.shape[1:]], tf.uint8))
-    image = tried.ignore_errors().concatenate(nothing).take(1).get_single_element()
-    with tf.control_dependencies([tf.debugging.Assert(tf.size(image) > 0, [BROKEN, name])]):
-        return tf.ensure_shape(tf.identity(image), tried.element_spec.shape)
+    def call(name: bytes, *values: Any) -> npt.NDArray[np.uint8]:
+        try:
+            return read(name, *values)
+        except DatasetError as error:
+            raise ValueError(f"[{BROKEN}] [{os.fsdecode(name)}]") from error  # TensorFlow hands on its text alone
+
+    return tf.ensure_shape(tf.numpy_function(call, [name, *values], tf.uint8, stateful=False), shape)

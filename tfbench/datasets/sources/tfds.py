@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from tfbench.datasets.sources import tfrecords
-from tfbench.datasets.sources.image_files import read_named
 from tfbench.datasets.sources.splits import RecordSplit
 from tfbench.errors import DatasetError
 
@@ -134,21 +133,18 @@ def count_classes(builder: Any) -> int:
     return int(label.num_classes)
 
 
-def stream_split(builder: Any, split: str, decode: Callable[[Any], Any]) -> RecordSplit:
+def stream_split(builder: Any, split: str, read: Callable[[Any, Any], Any]) -> RecordSplit:
     """Returns a split of images and labels that is read as it is used, never whole.
 
     Args:
         builder: Of prepared data whose features are "image" and "label".
         split: Its name.
-        decode: Turns the bytes of an image file into a sample, in TensorFlow's graph.
+        read: Turns the name and the bytes of an image file into a sample, in TensorFlow's graph.
 
     Raises:
         DatasetError: A file is missing, empty or cut off, or the first sample cannot be read.
     """
     import tensorflow_datasets as tfds
-
-    def read(name: Any, contents: Any) -> Any:
-        return read_named(name, lambda: decode(contents))
 
     config = tfds.ReadConfig(try_autocache=False, add_tfds_id=True)
     with damage_told(builder, split):

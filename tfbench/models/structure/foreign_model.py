@@ -9,6 +9,8 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 if TYPE_CHECKING:
     import keras
 
+_SCALES_BYTES = 0.02  # what scales bytes to some units is less
+
 
 def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
     """Checks that a model takes the data's samples and gives what the loss expects.
@@ -82,6 +84,26 @@ def require_precision(model: "keras.Model", where: str) -> None:
             f"{where}: its layers compute in {', '.join(found)}, the run in {wanted}. "
             f'Set training.precision = "{found[0]}".'
         )
+
+
+def find_second_scaling(model: "keras.Model", spec: DatasetSpec) -> str | None:
+    """Returns what is wrong where a network scales bytes to 0..1 that arrive scaled, or None."""
+    import keras
+
+    if spec.input_dtype != "uint8" or spec.input_scale == 1.0:
+        return None
+    for layer in model._flatten_layers(include_self=False, recursive=True):
+        if isinstance(layer, keras.layers.Rescaling) and abs(_largest(layer.scale)) < _SCALES_BYTES:
+            return (
+                f"the network's layer {layer.name} multiplies inputs by {_largest(layer.scale):.3g}, but this data "
+                f"arrives as 0 to {255 * spec.input_scale:g} already. Leave the layer out."
+            )
+    return None
+
+
+def _largest(scale: Any) -> float:
+    """Returns a number, or the largest of a list of them."""
+    return float(max(scale) if isinstance(scale, list | tuple) else scale)
 
 
 def reason_of(error: Exception) -> str:

@@ -63,9 +63,15 @@ def _describe_data(name: str, spec: DatasetSpec) -> str:
     if spec.stored_shape and spec.stored_shape != spec.input_shape:
         shape += f" out of {_format_shape(spec.stored_shape)}"
     kind = "no classes" if spec.num_classes is None else f"{spec.num_classes:,} classes"
-    return (
-        f"{name}: samples of {shape}, {kind}; {spec.train_samples:,} to train, {spec.validation_samples:,} to validate"
-    )
+    sizes = f"{spec.train_samples:,} to train, {spec.validation_samples:,} to validate"
+    return f"{name}: samples of {shape}{_describe_values(spec)}, {kind}; {sizes}"
+
+
+def _describe_values(spec: DatasetSpec) -> str:
+    if spec.input_dtype != "uint8":
+        return ""
+    high = f"{255 * spec.input_scale:g}"
+    return f", values 0 to {high}" if spec.mean == "none" else f", values 0 to {high} minus their mean"
 
 
 def _describe_sums(training: TrainingConfig, table: ModelTable) -> list[tuple[str, str]]:
