@@ -82,7 +82,9 @@ def _load(path: Path, where: str, *, compiled: bool) -> "keras.Model":
     for module in pkgutil.iter_modules(layers.__path__):  # makes the layers that tfbench itself saves known to Keras
         import_module(f"{layers.__name__}.{module.name}")
     try:
-        return keras.saving.load_model(path, compile=compiled, safe_mode=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")  # one that never trained
+            return keras.saving.load_model(path, compile=compiled, safe_mode=True)
     except Exception as error:  # a damaged file, or one from another version, can fail anywhere in Keras or h5py
         raise RecipeError(
             f"{where}: cannot be loaded by Keras {keras.__version__}: {type(error).__name__}: "

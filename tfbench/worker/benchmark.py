@@ -300,6 +300,8 @@ def _with_traffic(spread: Spread, prepared: Prepared) -> Spread:
     from tfbench.worker.model_table import tabulate
 
     model, placement = prepared.model, prepared.resolved.placement
+    if not getattr(model, "inputs", None):
+        return dataclasses.replace(spread, uncounted=("a network of your own class: its layers are in no graph",))
     rows = tabulate(model, prepared.splits.spec, name=model.name).layers
     traffic = count_traffic(rows, placement.layout, Mesh(**placement.mesh), placement.global_batch_size)
     precision = prepared.training.precision

@@ -213,12 +213,18 @@ class Validation:
 
 def flatten_logs(logs: Mapping[str, Any]) -> dict[str, float]:
     """Returns the logs of a step as numbers; one of the user's own may give metrics within metrics, or arrays."""
-    from keras import ops
-
     flat: dict[str, float] = {}
     for key, value in logs.items():
-        flat |= flatten_logs(value) if isinstance(value, Mapping) else {key: float(ops.convert_to_numpy(value).mean())}
+        flat |= flatten_logs(value) if isinstance(value, Mapping) else {key: _to_number(value)}
     return flat
+
+
+def _to_number(value: Any) -> float:
+    if not getattr(value, "shape", ()):
+        return float(value)
+    from keras import ops
+
+    return float(ops.convert_to_numpy(value).mean())
 
 
 def _learning(values: Logs) -> dict[str, float | None]:

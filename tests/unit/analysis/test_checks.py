@@ -7,6 +7,7 @@ import pytest
 from builders import build_epoch, build_placement, build_recipe, build_request, build_result, build_span, build_usage
 from tfbench.analysis.run.checks import find_cautions, find_early_cautions, find_speed_cautions
 from tfbench.records.machine import InputCheck, PeakCheck
+from tfbench.records.placement import ReplicaCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult
 
 
@@ -63,6 +64,13 @@ def test_logical_cpu_devices_are_pointed_out() -> None:
     placement = build_placement(strategy="mirrored", devices=("cpu:0", "cpu:1"), num_replicas=2)
     assert only_caution(build_run(placement=placement)).startswith("2 logical CPU devices share the same physical")
     assert find_cautions(build_run(placement=build_placement(devices=("gpu:0", "gpu:1")))) == ()
+
+
+def test_replicas_that_were_not_compared_with_one_are_pointed_out() -> None:
+    check = ReplicaCheck(num_replicas=2, compared=("sums",), reason="another worker could not compute it")
+    assert only_caution(build_run(replica_check=check)).startswith(
+        "the first step of several devices was not compared with that of one: another worker could not compute it."
+    )
 
 
 def test_a_clock_that_waits_for_every_step_is_pointed_out() -> None:

@@ -122,6 +122,12 @@ def test_layers_whose_operations_are_not_known_are_named() -> None:
     ]
 
 
+def test_a_step_of_ones_own_is_no_layer_that_could_say_its_operations() -> None:
+    assert check(model=build_model(uncounted_layers=("net (Own.train_step)",))) == [
+        "flops_per_sample is not available: code of the network's own cannot be counted, net (Own.train_step)."
+    ]
+
+
 def test_of_many_layers_whose_operations_are_not_known_five_are_named() -> None:
     (caution,) = check(model=build_model(uncounted_layers=tuple("abcde")))
     assert "not known: a, b, c, d, e. A layer" in caution

@@ -42,7 +42,7 @@ def test_a_file_of_a_network_is_named_from_the_recipe(tfbench: Cli, in_tmp_path:
     Path("net.keras").touch()
     Path("recipes").mkdir()
     assert tfbench("init", "recipes/own.toml", "--model", "net.keras").exit_code == 0
-    assert load_recipe(Path("recipes/own.toml")).model.options == {"file": str(in_tmp_path / "net.keras")}
+    assert load_recipe(Path("recipes/own.toml")).model.options["file"] == str(in_tmp_path / "net.keras")
 
 
 def test_code_of_ones_own_is_named_and_not_run(tfbench: Cli, in_tmp_path: Path) -> None:

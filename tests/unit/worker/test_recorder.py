@@ -1,12 +1,13 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tfbench.recipe.sections import MeasurementConfig
 from tfbench.records.run import StepSpan
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import Validation
+from tfbench.worker.recorder import Validation, flatten_logs
 from tfbench.worker.span_clock import SpanClock
 
 MS = 1_000_000  # in nanoseconds
@@ -52,6 +53,11 @@ class Run:
     @property
     def cuts(self) -> list[tuple[int, int, int]]:
         return [(span.epoch, span.first_step, span.last_step) for span in self.spans]
+
+
+def test_metrics_within_metrics_and_arrays_become_numbers() -> None:
+    logs = {"loss": np.float32(0.5), "compile_metrics": {"mae": 2, "accuracy": np.array([0.0, 1.0])}}
+    assert flatten_logs(logs) == {"loss": 0.5, "mae": 2.0, "accuracy": 0.5}
 
 
 def test_first_step_is_a_span_of_its_own() -> None:

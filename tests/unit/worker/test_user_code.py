@@ -138,16 +138,13 @@ def build_model():
     Path("nets.py").write_text(code, encoding="utf-8")
     recipe = build_recipe(model={"name": "nets.py:build_model"})
     arguments: Any = (recipe.model, recipe.training, SPEC)
-    with pytest.warns(Notice, match="with its own optimizer .AdamW., loss and metrics"):
+    with pytest.warns(Notice) as caught:
         model = compiled_model.build_compiled_model(*arguments, allows_code=True)
-    assert (type(model.optimizer).__name__, model.loss, model.steps_per_execution) == (
-        "AdamW",
-        "binary_crossentropy",
-        1,
-    )
-    message = refusal(
-        compiled_model.build_compiled_model, *arguments, allows_code=True, given=["training.optimizer.momentum"]
-    )
+    assert "with its own optimizer (AdamW), loss and metrics" in str(caught[-1].message)
+    assert (model.loss, model.steps_per_execution) == ("binary_crossentropy", 1)
+    given = ["training.optimizer.momentum"]
+    with pytest.warns(Notice):
+        message = refusal(compiled_model.build_compiled_model, *arguments, allows_code=True, given=given)
     assert message.startswith("training.optimizer.momentum: the network comes compiled, and trains with its own")
 
 
@@ -285,10 +282,6 @@ def test_arguments_that_the_function_does_not_take_are_named() -> None:
         (
             "return keras.Sequential([keras.layers.Dense(2)])",
             "must take samples of shape (4,) and give (3,), a logit for each of 3 classes, as the data wants it",
-        ),
-        (
-            "m = keras.Sequential([keras.Input((4,), batch_size=7), keras.layers.Dense(3)]); m.compile(); return m",
-            "takes batches of 7 samples only. Received: 8 per replica. Use --global-batch-size 7",
         ),
         (
             "keras.config.set_dtype_policy('mixed_bfloat16'); return keras.Sequential([keras.layers.Dense(3)])",

@@ -75,8 +75,9 @@ class MeshDistribution(keras_distribution.ModelParallel):  # type: ignore[misc] 
         Keras draws initial values on one device anyhow, where they are not by its own initializers; the optimizer's
         variables, of which there may be twice as many, are made on the devices as their weights lie.
         """
-        metrics = keras.tree.flatten(model._compile_metrics._user_metrics)  # which the model has from its first step on
-        of_metrics = [variable for metric in metrics for variable in metric.variables]
+        # Those that the model has from its first step on; a network of the user's may only name them until then.
+        metrics = keras.tree.flatten(getattr(model._compile_metrics, "_user_metrics", None))
+        of_metrics = [variable for metric in metrics for variable in getattr(metric, "variables", ())]
         found = [*model.variables, *model.optimizer.variables, *model.metrics_variables, *of_metrics]
         for variable in {id(one): one for one in found}.values():
             variable._layout = self.get_variable_layout(variable)

@@ -69,6 +69,8 @@ def _describe(name: str, array: Any) -> TensorParts:
 
 def _read_outputs(model: Any, inputs: Any) -> Iterator[TensorParts]:
     """Yields what the layers of a model give out in a forward pass, as XLA placed it."""
+    if not getattr(model, "inputs", None):
+        return  # a class of the user's, whose layers are in no graph
     found = {layer.name: output for layer in model.layers if (output := _output_of(layer)) is not None}
     whole = keras.Model(model.inputs, list(found.values()))
 

@@ -35,7 +35,7 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
         DatasetError: It is something else, or the arrays do not fit together.
     """
     train, validation = (_read(data, name, where) for name, data in zip(_SPLITS, _pair(loaded, where), strict=True))
-    if map_arrays(_nothing, train) != map_arrays(_nothing, validation):
+    if _layout(train) != _layout(validation):
         received = f"Received: {_describe(train)} and {_describe(validation)}."
         raise DatasetError(f"{where}: training and validation data must have the same arrays. {received}")
     kinds = [_common_kind(*pair) for pair in zip(list_arrays(train), list_arrays(validation), strict=True)]
@@ -48,8 +48,8 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
     return Splits(spec=spec, train=splits[0], validation=splits[1], source=source)
 
 
-def _nothing(array: npt.NDArray[Any]) -> None:
-    return None
+def _layout(data: Data) -> Any:
+    return map_arrays(lambda _array: True, data)
 
 
 def _count(inputs: Any) -> int:
@@ -93,7 +93,7 @@ def _pair(loaded: Any, where: str) -> tuple[Any, Any]:
 def _read(data: Any, name: str, where: str) -> Data:
     """Returns inputs, targets and weights as they are fed."""
     parts: Data = (*data, *[None] * (len(_PARTS) - len(data)))
-    lengths = {}
+    num_samples: int | None = None
     for part, structure in zip(_PARTS, parts, strict=True):
         arrays = list_arrays(structure)
         if not arrays and part == "x":
@@ -105,12 +105,12 @@ def _read(data: Any, name: str, where: str) -> Data:
                     f"{where}: must return {_FORM}. Received as {part}_{name}: {_describe(array)}; "
                     f"it must be an array of numbers, samples first, with {axes} axes or more."
                 )
-            lengths[f"{part}_{name}"] = len(array)
-            if len(array) != lengths[f"x_{name}"]:
+            num_samples = len(array) if num_samples is None else num_samples
+            if len(array) != num_samples:
                 raise DatasetError(
-                    f"{where}: {_SPLITS[name]}: found {lengths[f'x_{name}']} inputs, but {len(array)} {_PARTS[part]}."
+                    f"{where}: {_SPLITS[name]}: found {num_samples} inputs, but {len(array)} {_PARTS[part]}."
                 )
-    if not lengths[f"x_{name}"]:
+    if not num_samples:
         raise DatasetError(f"{where}: x_{name} holds no sample.")
     return parts
 

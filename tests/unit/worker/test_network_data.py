@@ -1,0 +1,85 @@
+"""Random samples for a network without data, and structures of arrays on their way to `fit`."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfbench.backends import array_feeding
+from tfbench.backends.tensorflow import input_pipeline
+from tfbench.datasets.sources.splits import Split, Splits
+from tfbench.datasets.sources.user_arrays import splits_of_arrays
+from tfbench.errors import DatasetError, Notice
+from tfbench.recipe.sections import DatasetConfig, ModelConfig
+from tfbench.worker import network_data
+
+CODE = """
+import keras
+
+def build():
+    words, numbers = keras.Input((None,), dtype="int32"), keras.Input((3,))
+    embedded = keras.layers.Embedding(7, 4)(words)
+    outputs = [keras.layers.Dense(5)(embedded), keras.layers.Dense(2, activation="sigmoid")(numbers)]
+    model = keras.Model([words, numbers], outputs)
+    losses = [keras.losses.SparseCategoricalCrossentropy(from_logits=True), "binary_crossentropy"]
+    model.compile("sgd", losses)
+    return model
+
+class Own(keras.Model):
+    pass
+
+def build_own():
+    model = Own()
+    model.compile("sgd", "mse")
+    return model
+"""
+
+
+@pytest.mark.filterwarnings("ignore::tfbench.errors.Notice")
+def test_samples_have_the_shapes_that_inputs_outputs_and_losses_ask_for(in_tmp_path: Path) -> None:
+    Path("nets.py").write_text(CODE, encoding="utf-8")
+    config = DatasetConfig(name="network", options={"num_samples": 50, "validation_samples": 6, "length": 9})
+
+    def make(function: str) -> Splits:
+        model = ModelConfig(name=f"{in_tmp_path}/nets.py:{function}")
+        return network_data.make_splits(config, model, allows_code=True)
+
+    splits = make("build")
+    assert isinstance(splits.train, Split)
+    (words, numbers), (tokens, signs) = splits.train.arrays
+    assert [array.shape for array in (words, numbers, tokens, signs)] == [(50, 9), (50, 3), (50, 9), (50, 2)]
+    assert (words.max(), tokens.max(), set(np.unique(signs))) == (6, 4, {0.0, 1.0})
+    assert (splits.validation.num_samples, splits.synthetic) == (6, True)
+    with pytest.raises(DatasetError, match="load_data"):
+        make("build_own")
+
+
+def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
+    def part(start: int, stop: int) -> Any:
+        numbers = np.arange(start, stop)
+        return {"b": numbers + 2**24, "a": [numbers.astype("uint8")]}, {"y": numbers / 3}, numbers / 2
+
+    splits = splits_of_arrays((part(0, 10), part(10, 15)), source="", where="")
+    options: Any = {"global_batch_size": 4, "seed": 1}
+    ours, theirs = (module.build_training_dataset(splits, **options) for module in (array_feeding, input_pipeline))
+    for _, (x, y, weights), batch in zip(range(4), ours, theirs.as_numpy_iterator(), strict=False):
+        (a,) = x["a"]
+        assert (a.dtype, x["b"].dtype, y["y"].dtype, weights.dtype) == ("uint8", "int64", "float32", "float32")
+        assert (x["b"] - 2**24).tolist() == a.tolist() == (weights * 2).tolist()
+        assert batch[0]["b"].tolist() == x["b"].tolist()
+        assert batch[0]["a"][0].dtype == "uint8"
+        assert [batch[1]["y"].tolist(), batch[2].tolist()] == [y["y"].tolist(), weights.tolist()]
+    (x, y, weights), *_ = input_pipeline.build_validation_dataset(splits, batch_size=3).as_numpy_iterator()
+    assert (x["b"] - 2**24).tolist() == [10, 11, 12]
+    (inputs,), *_ = input_pipeline.without_targets(
+        input_pipeline.build_validation_dataset(splits, batch_size=5)
+    ).as_numpy_iterator()
+    assert sorted(inputs) == ["a", "b"]
+
+
+def test_notices_of_the_network_are_given_once(in_tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    Path("nets.py").write_text(CODE, encoding="utf-8")
+    model = ModelConfig(name=f"{in_tmp_path}/nets.py:build")
+    network_data.make_splits(DatasetConfig(name="network"), model, allows_code=True)
+    assert not [warning for warning in recwarn if issubclass(warning.category, Notice)]
