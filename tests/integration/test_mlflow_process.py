@@ -35,7 +35,7 @@ def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.
         tracker = RemoteTracker(process, store.tracking_uri, "tfbench", store)
         tracker.prepare()
         tracked = projection.project(result, summary, store, tracker)
-        report = tracker.log_report("report-abc", "<p>verdict</p>", {}, created=1.0)
+        report = tracker.log_report("report-abc", {"report.html": b"<p>verdict</p>"}, {}, created=1.0, params={})
         child = psutil.Process(process._process.pid)
         assert not has_pandas(child)
     assert not child.is_running()
@@ -58,7 +58,7 @@ def test_what_goes_wrong_there_is_said_here_and_it_goes_on(store: Store) -> None
         with pytest.raises(TrackingError, match=r"MLflow at sqlite:.*: file is not a database"):
             RemoteTracker(process, broken.tracking_uri, "tfbench", broken).prepare()
         with pytest.raises(RuntimeError, match=r"(?s)In MLflow's process:\nTraceback.*in log_report"):
-            RemoteTracker(process, store.tracking_uri, "tfbench", store).log_report("r", None, {}, created="x")  # type: ignore[arg-type]
+            RemoteTracker(process, store.tracking_uri, "tfbench", store).log_report("r", {}, {}, created="x", params={})  # type: ignore[arg-type]
         RemoteTracker(process, store.tracking_uri, "tfbench", store).prepare()
         assert has_pandas(psutil.Process(process._process.pid))  # plugins of a user's find it
 

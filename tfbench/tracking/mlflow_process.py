@@ -111,9 +111,17 @@ class RemoteTracker:
         shown: TrackedSweep = self._ask("show_sweep", plan, figures)
         return shown
 
-    def log_report(self, name: str, html: str, tags: Mapping[str, str], *, created: float) -> "TrackedRun":
+    def log_report(
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        tags: Mapping[str, str],
+        *,
+        created: float,
+        params: Mapping[str, str],
+    ) -> "TrackedRun":
         """As of `MlflowTracker`."""
-        tracked: TrackedRun = self._ask("log_report", name, html, tags, created=created)
+        tracked: TrackedRun = self._ask("log_report", name, files, tags, created=created, params=params)
         return tracked
 
     def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
