@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -256,6 +257,27 @@ def test_sending_a_run_again_changes_nothing(store: Store) -> None:
         assert finish(store, result) == tracked
     assert count_rows(store) == before
     assert client_of(store).get_run(tracked.run_id).to_dictionary() == run.to_dictionary()
+
+
+@pytest.mark.parametrize("leaves_the_old", [False, True])
+def test_a_store_that_was_moved_or_copied_finds_its_files_and_writes_new_ones_where_it_is(
+    store: Store, leaves_the_old: bool
+) -> None:
+    (store.root.parent / "files").mkdir()
+    (store.root.parent / "files" / "a.txt").write_text("a")
+    tracked = finish(store, build_sized_result(0))
+    elsewhere = client_of(store).create_experiment("own", artifact_location="file:///elsewhere/artifacts")
+    moved = Store(store.root.parent / "moved")
+    shutil.copytree(store.root, moved.root)
+    if not leaves_the_old:
+        shutil.rmtree(store.root)
+    second = finish(moved, build_sized_result(1))
+    for run in (tracked, second):
+        assert (moved.artifacts / run.run_id / "artifacts" / "a.txt").is_file()
+        assert [file.path for file in client_of(moved).list_artifacts(run.run_id)] == ["a.txt"]
+        assert client_of(moved).get_run(run.run_id).info.artifact_uri.startswith(f"{moved.artifacts.as_uri()}/")
+    assert not (store.artifacts / second.run_id).exists()
+    assert client_of(moved).get_experiment(elsewhere).artifact_location == "file:///elsewhere/artifacts"
 
 
 def test_a_run_is_found_by_its_tag_when_the_note_of_it_is_lost(store: Store) -> None:

@@ -214,6 +214,8 @@ class MlflowTracker:
 
             if self._database:
                 database.check(self._database)
+                if self._database == self._store.database.absolute():
+                    database.relocate(self._database, self._store.artifacts)
             elif is_database_server(self._uri):
                 self._calls.require_database_server()
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
