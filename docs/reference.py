@@ -5,7 +5,7 @@ A test fails where the files are not what this writes.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,17 +205,23 @@ def _range(value: Mapping[str, Any]) -> str:
 def _metrics() -> Iterator[str]:
     yield "# Metrics"
     yield ""
-    yield "Names are the same in JSON, in MLflow and in tables."
+    yield "Names are the same in JSON, in MLflow and in tables. JSON documents and journals have all of them."
+    yield ""
+    yield f"MLflow has what runs are compared by: {_names(metrics.TRACKED_METRICS)}, costs, and the parts of a profile;"
+    yield f"after each epoch {_names(metrics.LEARNING_METRICS)}, and under `by_epoch/` {_names(metrics.EPOCH_SERIES)}."
     for title, found in (
         ("Of runs", metrics.METRICS),
         ("Of profiles", metrics.PROFILE_METRICS),
         ("Of the machine while a run trains, in MLflow: `system/gpu_0_...`", metrics.MACHINE_METRICS),
-        ("Of runs in sweeps", metrics.SWEEP_METRICS),
         ("Of an arm of a sweep, in MLflow: `by_batch_size/...` with a step for each size", metrics.CURVE_METRICS),
     ):
         yield from ("", f"## {title}", "")
         rows = [(f"`{name}`", one.unit, one.better.value, one.meaning) for name, one in found.items()]
         yield from _table(("metric", "unit", "better", "meaning"), rows)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _exit_codes() -> Iterator[str]:

@@ -175,16 +175,12 @@ MACHINE_METRICS: dict[str, Metric] = {
     "temperature_celsius": Metric("°C", _NEITHER, "of a GPU"),
 }
 
-# Of a run of a sweep, known once others of the sweep are
-SWEEP_METRICS: dict[str, Metric] = {
-    "sweep/speedup": Metric("", _HIGHER, "samples_per_second over that of the sweep's first arm in the same round"),
-}
-
 # Of an arm of a sweep, at a step for each size, "by_batch_size/samples_per_second"; see `curve_metric`
 CURVE_METRICS: dict[str, Metric] = {
     "samples_per_second": Metric("samples/s", _HIGHER, "geometric mean over the runs of an arm"),
-    "speedup": Metric("", _HIGHER, "over the sweep's first arm, compared round by round"),
-    "step_time_seconds": Metric("s", _LOWER, "mean time of a step at that speed"),
+    "speedup": Metric("", _HIGHER, "over the sweep's first arm, which is 1; inconclusive ratios have no point"),
+    "speedup_low": Metric("", _HIGHER, "lower end of the ratio's 95 % interval"),
+    "speedup_high": Metric("", _HIGHER, "upper end of the ratio's 95 % interval"),
 }
 
 LEARNING_METRICS = (
@@ -205,6 +201,34 @@ EPOCH_METRICS = (
     "inference_seconds",
     *LEARNING_METRICS,
 )
+
+# What MLflow shows of a run, the most important first; the journal and result.json have all of it. Beside these, costs,
+# the parts of a profile, and the learning metrics of every epoch, whose last values are the run's.
+TRACKED_METRICS = (
+    "samples_per_second",
+    "step_time_median_seconds",
+    "epoch_seconds",
+    "first_step_seconds",
+    "time_to_accuracy_seconds",
+    "best_val_accuracy",
+    "test_accuracy",
+    "test_loss",
+    "multiview_accuracy",
+    "peak_memory_bytes",
+    "peak_gpu_memory_bytes",
+    "model_flops_utilization",
+    "input_headroom",
+    "energy_joules",
+    "samples_per_joule",
+    "energy_joules_per_epoch",
+    "transfer_share",
+    "waiting_share",
+    "num_parameters",
+    "global_batch_size",
+    "num_replicas",
+)
+# What MLflow shows of the speed of each epoch, under "by_epoch/": the run's own figure has its name to itself.
+EPOCH_SERIES = ("samples_per_second", "elapsed_seconds")
 
 
 def machine_metric(name: str, device: str) -> str:

@@ -7,17 +7,20 @@ import pytest
 from tfbench.metrics import (
     CURVE_METRICS,
     EPOCH_METRICS,
+    EPOCH_SERIES,
+    LEARNING_METRICS,
     MACHINE_METRICS,
     METRICS,
     PROFILE_METRICS,
-    SWEEP_METRICS,
+    TRACKED_METRICS,
     curve_metric,
     machine_metric,
 )
+from tfbench.tracking.mlflow_view import AXES
 
 CURVES = {curve_metric(name, "parameters of the network"): metric for name, metric in CURVE_METRICS.items()}
 MACHINE = {machine_metric(name, "package-0 dram"): metric for name, metric in MACHINE_METRICS.items()}
-ALL = METRICS | PROFILE_METRICS | SWEEP_METRICS | CURVES | MACHINE
+ALL = METRICS | PROFILE_METRICS | CURVES | MACHINE
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -31,13 +34,15 @@ def test_meaning_is_one_line(name: str) -> None:
     assert "\n" not in ALL[name].meaning
 
 
-def test_metrics_of_an_epoch_are_metrics() -> None:
+def test_metrics_of_an_epoch_and_what_mlflow_shows_of_a_run_are_metrics() -> None:
     assert set(EPOCH_METRICS) <= set(METRICS)
+    assert set(TRACKED_METRICS) <= set(METRICS)
+    assert set(EPOCH_SERIES) <= set(EPOCH_METRICS)
+    assert not set(TRACKED_METRICS) & set(LEARNING_METRICS)  # one number for one thing
 
 
 def test_mlflow_takes_every_name() -> None:
     from mlflow.utils.validation import _validate_metric_name
 
-    for name in ALL:
+    for name in (*ALL, *AXES.values(), *(f"by_epoch/{name}" for name in EPOCH_SERIES)):
         _validate_metric_name(name)
-        _validate_metric_name(f"summary/{name}")

@@ -78,7 +78,6 @@ def test_it_has_every_metric_and_every_exit_code() -> None:
     known = (
         metrics.METRICS,
         metrics.PROFILE_METRICS,
-        metrics.SWEEP_METRICS,
         metrics.CURVE_METRICS,
         metrics.MACHINE_METRICS,
     )

@@ -74,7 +74,7 @@ def require_whole(server: MlflowServer, experiment: str, store: Store, result: R
         history = client.get_metric_history(run.info.run_id, name)
         assert [point.step for point in history] == [epoch.epoch for epoch in result.epochs], name
         assert history[0].value == value
-    whole = fields.size_metrics(result) | fields.summary_metrics(result, summary)
+    whole = fields.summary_metrics(summary)
     assert run.data.metrics.items() >= whole.items()
     assert all(len(client.get_metric_history(run.info.run_id, name)) == 1 for name in whole)
     assert run.data.params == fields.params(result)
@@ -176,9 +176,9 @@ def test_a_report_and_a_curve_whose_answers_are_lost_are_there_once(
     track(proxy, store, "reports", result)
     tracker = MlflowTracker(proxy.uri, "reports", store)
     proxy.lost["runs/create"] = 1
-    tracker.log_report("report-1", "<p>", {}, created=1.7e9)
+    tracker.log_report("report-1", {"report.html": b"<p>"}, {}, created=1.7e9)
     proxy.lost["runs/create"] = 1
-    tracker.show_sweep(plan, SweepFigures(speedups={}, curves=(CURVE,), verdict=()))
+    tracker.show_sweep(plan, SweepFigures(curves=(CURVE,), verdict=()))
     found = [(run.info.run_name, run.info.status) for run in runs_of(server, "reports")]
     assert sorted(found) == sorted(
         [(CURVE.name, "FINISHED"), ("report-1", "FINISHED"), (fields.run_name(result), "FINISHED")]

@@ -1,5 +1,9 @@
 """MLflow in a process of its own: what is tracked there, what is said, and that nothing is left of it."""
 
+import contextlib
+import http.server
+import socket
+import threading
 from pathlib import Path
 
 import psutil
@@ -12,6 +16,7 @@ from tfbench.runs import projection
 from tfbench.store.store import Store
 from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
 from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.tracker import SilentServerError
 
 
 @pytest.fixture
@@ -35,7 +40,7 @@ def test_a_run_is_tracked_there_as_it_would_be_here(store: Store, capfd: pytest.
         tracker = RemoteTracker(process, store.tracking_uri, "tfbench", store)
         tracker.prepare()
         tracked = projection.project(result, summary, store, tracker)
-        report = tracker.log_report("report-abc", "<p>verdict</p>", {}, created=1.0)
+        report = tracker.log_report("report-abc", {"report.html": b"<p>verdict</p>"}, {}, created=1.0, params={})
         child = psutil.Process(process._process.pid)
         assert not has_pandas(child)
     assert not child.is_running()
@@ -58,7 +63,7 @@ def test_what_goes_wrong_there_is_said_here_and_it_goes_on(store: Store) -> None
         with pytest.raises(TrackingError, match=r"MLflow at sqlite:.*: file is not a database"):
             RemoteTracker(process, broken.tracking_uri, "tfbench", broken).prepare()
         with pytest.raises(RuntimeError, match=r"(?s)In MLflow's process:\nTraceback.*in log_report"):
-            RemoteTracker(process, store.tracking_uri, "tfbench", store).log_report("r", None, {}, created="x")  # type: ignore[arg-type]
+            RemoteTracker(process, store.tracking_uri, "tfbench", store).log_report("r", {}, {}, created="x", params={})  # type: ignore[arg-type]
         RemoteTracker(process, store.tracking_uri, "tfbench", store).prepare()
         assert has_pandas(psutil.Process(process._process.pid))  # plugins of a user's find it
 
@@ -79,3 +84,50 @@ def test_one_that_is_asked_nothing_is_not_waited_for() -> None:
     with MlflowProcess(needs_pandas=False) as process:
         pass
     assert process._process.returncode in (0, -15)
+
+
+def test_a_server_that_says_a_little_now_and_then_is_given_up_after_the_whole_time_and_the_next_is_asked(
+    store: Store,
+) -> None:
+    """Each byte of a header comes within MLflow's own patience, which holds for each of them."""
+
+    class Dripping(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nX: ")
+            with contextlib.suppress(OSError):
+                while not over.wait(0.05):
+                    self.wfile.write(b"x")
+
+        def log_message(self, *arguments: object) -> None:
+            """Says nothing."""
+
+    over = threading.Event()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with MlflowProcess(needs_pandas=False) as process:
+                uri = f"http://127.0.0.1:{server.server_port}"
+                with pytest.raises(SilentServerError, match=f"MLflow at {uri}: did not answer within 2 s"):
+                    RemoteTracker(process, uri, "tfbench", store, patience_seconds=2.0).prepare()
+                RemoteTracker(process, store.tracking_uri, "tfbench", store).prepare()
+        finally:
+            over.set()
+            server.shutdown()
+
+
+def test_what_is_in_a_call_when_its_context_ends_is_killed(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with MlflowProcess(needs_pandas=False) as process:
+            tracker = RemoteTracker(process, uri, "tfbench", store, patience_seconds=3600.0)
+
+            def ask() -> None:
+                with contextlib.suppress(TrackingError):
+                    tracker.prepare()
+
+            asking = threading.Thread(target=ask)
+            asking.start()
+            connection, _ = silent.accept()
+    asking.join(60)
+    connection.close()
+    assert process._process.returncode == -9

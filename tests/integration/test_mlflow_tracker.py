@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-NO_FIGURES = SweepFigures(speedups={}, curves=(), verdict=())
+NO_FIGURES = SweepFigures(curves=(), verdict=())
 FINISH = """
 import os, sys
 from pathlib import Path
@@ -134,14 +135,17 @@ def test_a_finished_run_is_in_mlflow_with_all_that_describes_it(store: Store) ->
     params = run.data.params
     assert params["model.hidden_units"] == "[1000, 1000]"
     assert params["training.optimizer.name"] == "adam"
-    assert (params["strategy"], params["devices"]) == ("mirrored", "cpu:0")
-    assert (params["num_parameters"], params["global_batch_size"]) == ("1796000", "32")
+    assert (params["strategy"], params["arm"]) == ("mirrored", "mirrored cpu:0")
+    assert params["global_batch_size"] == "32"
+    assert len(params) <= 20
     metrics = run.data.metrics
-    assert metrics["summary/num_parameters"] == 1_796_000
-    assert metrics["summary/log2_global_batch_size"] == 5
-    assert metrics["summary/samples_per_second"] == pytest.approx(6299.4, abs=0.1)
-    assert metrics["summary/log10_samples_per_second"] == pytest.approx(3.7993, abs=1e-4)
+    assert metrics["num_parameters"] == 1_796_000
+    assert metrics["batch size as log2"] == 5
+    assert metrics["samples_per_second"] == pytest.approx(6299.4, abs=0.1)
+    assert metrics["samples per second as log10"] == pytest.approx(3.7993, abs=1e-4)
     assert metrics["epoch_seconds"] == 1.0
+    assert len(metrics) <= 20
+    assert len({name.rpartition("/")[2] for name in metrics}) == len(metrics) - 1  # by_epoch/samples_per_second
     tags = run.data.tags
     assert tags["tfbench.run_id"] == result.request.run_id
     assert tags["tfbench.cpu"] == "Example CPU 3000"
@@ -167,15 +171,13 @@ def test_watts_over_time_are_steps_of_the_metrics_of_the_system_and_are_sent_onc
     assert [one.value for one in found] == pytest.approx([10.0] * 17)
     assert found[0].timestamp == 1_700_000_010_000
     metrics = client.get_run(tracked.run_id).data.metrics
-    assert metrics["summary/energy_joules"] == pytest.approx(600.0)
-    assert metrics["energy/package_joules"] == pytest.approx(600.0)
+    assert metrics["energy_joules"] == pytest.approx(600.0)
 
 
 def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
     epochs = (build_epoch(validation_seconds=None, val_loss=None, val_accuracy=None),)
     run = client_of(store).get_run(finish(store, build_sized_result(0, epochs=epochs)).run_id)
     assert "val_loss" not in run.data.metrics
-    assert "summary/val_accuracy" not in run.data.metrics
     assert run.data.metrics["loss"] == 0.5
 
 
@@ -257,6 +259,27 @@ def test_sending_a_run_again_changes_nothing(store: Store) -> None:
     assert client_of(store).get_run(tracked.run_id).to_dictionary() == run.to_dictionary()
 
 
+@pytest.mark.parametrize("leaves_the_old", [False, True])
+def test_a_store_that_was_moved_or_copied_finds_its_files_and_writes_new_ones_where_it_is(
+    store: Store, leaves_the_old: bool
+) -> None:
+    (store.root.parent / "files").mkdir()
+    (store.root.parent / "files" / "a.txt").write_text("a")
+    tracked = finish(store, build_sized_result(0))
+    elsewhere = client_of(store).create_experiment("own", artifact_location="file:///elsewhere/artifacts")
+    moved = Store(store.root.parent / "moved")
+    shutil.copytree(store.root, moved.root)
+    if not leaves_the_old:
+        shutil.rmtree(store.root)
+    second = finish(moved, build_sized_result(1))
+    for run in (tracked, second):
+        assert (moved.artifacts / run.run_id / "artifacts" / "a.txt").is_file()
+        assert [file.path for file in client_of(moved).list_artifacts(run.run_id)] == ["a.txt"]
+        assert client_of(moved).get_run(run.run_id).info.artifact_uri.startswith(f"{moved.artifacts.as_uri()}/")
+    assert not (store.artifacts / second.run_id).exists()
+    assert client_of(moved).get_experiment(elsewhere).artifact_location == "file:///elsewhere/artifacts"
+
+
 def test_a_run_is_found_by_its_tag_when_the_note_of_it_is_lost(store: Store) -> None:
     result = build_sized_result(0)
     tracked = finish(store, result)
@@ -282,19 +305,26 @@ def test_a_deleted_experiment_is_an_error_that_names_the_way_out(store: Store) -
 
 def test_a_report_is_a_run_of_its_own_and_a_newer_one_takes_its_place(store: Store) -> None:
     tags = {"tfbench.sweep": "abc"}
-    first = new_tracker(store).log_report("report-abc", "<p>old</p>", tags, created=1_700_000_000.0)
-    second = new_tracker(store).log_report("report-abc", "<p>new</p>", tags, created=1_700_000_100.0)
+    first = new_tracker(store).log_report("report-abc", {"report.html": b"old"}, tags, created=1_700_000_000.0)
+    files = {"report.html": b"<p>new</p>", "speed.png": b"PNG"}
+    second = new_tracker(store).log_report(
+        "report-abc", files, tags, created=1_700_000_100.0, params={"global_batch_size": "32, 64"}
+    )
     assert first == second
     (run,) = runs_of(store)
     assert (run.info.run_name, run.info.status, run.info.end_time) == ("report-abc", "FINISHED", 1_700_000_100_000)
     assert tags.items() <= run.data.tags.items()
     assert run.data.tags["tfbench.report"] == "true"
     path = f"experiments/{first.experiment_id}/runs/{first.run_id}/artifacts/report.html"
-    assert run.data.tags["mlflow.note.content"] == f"[Open the report](#/{path}?workflowType=machine_learning)"
+    assert run.data.params == {"global_batch_size": "32, 64"}
+    assert run.data.tags["mlflow.note.content"] == (
+        f"[Open the report](#/{path}?workflowType=machine_learning)\n\n"
+        f"![speed.png](get-artifact?path=speed.png&run_uuid={first.run_id})"
+    )
     assert "tfbench.run_id" not in run.data.tags  # `recover` must not take it for a run
     folder = store.artifacts / second.run_id / "artifacts"
-    assert {path.name: path.read_text() for path in folder.iterdir()} == {"report.html": "<p>new</p>"}
-    other = new_tracker(store).log_report("report-def", "<p>other</p>", {}, created=1_700_000_000.0)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+    other = new_tracker(store).log_report("report-def", {"report.html": b""}, {}, created=1_700_000_000.0)
     assert other.run_id != first.run_id
     assert other.experiment_id == first.experiment_id
 
@@ -302,7 +332,7 @@ def test_a_report_is_a_run_of_its_own_and_a_newer_one_takes_its_place(store: Sto
 def test_a_report_that_cannot_be_kept_says_how_to_try_again(store: Store) -> None:
     store.database.write_bytes(b"no database")
     with pytest.raises(TrackingError, match="The report itself is written; `tfbench report` tries again"):
-        new_tracker(store).log_report("report-abc", "", {}, created=1.0)
+        new_tracker(store).log_report("report-abc", {}, {}, created=1.0)
 
 
 def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
@@ -312,21 +342,23 @@ def figures_of(run_ids: Sequence[str], speed: float = 100.0) -> SweepFigures:
             name=arm.label,
             place=place,
             over="batch size",
+            labels={"arm": arm.label, "training.global_batch_size": "96, 128"},
             points={size: {"samples_per_second": speed * size} for size in (96, 128)},
+            inconclusive=(96,),
             run_ids=tuple(run_ids[place::2]),
         )
         for place, arm in enumerate(TWO_ARMS)
     )
-    return SweepFigures(speedups={run_ids[1]: 0.5}, curves=curves, verdict=("Use this.", "Not that."))
+    return SweepFigures(curves=curves, verdict=("Use this.", "Not that."))
 
 
-def test_a_sweep_gets_its_view_and_a_run_a_curve_once_and_its_runs_their_speedups(store: Store) -> None:
+def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
     results = [build_cell_result(plan, cell, 100.0 * (1 + cell.number)) for cell in list_cells(plan)]
     tracker = new_tracker(store, "mine")
     for result in results:
         finish(store, result, tracker)
-    tracker.log_report("report-abc", "", {"tfbench.sweep": "abc"}, created=1_700_000_000.0)
+    tracker.log_report("report-abc", {}, {"tfbench.sweep": "abc"}, created=1_700_000_000.0)
     finish(store, build_sized_result(9), tracker)  # of no sweep
     run_ids = [result.request.run_id for result in results]
     figures = figures_of(run_ids)
@@ -338,18 +370,18 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once_and_its_runs_their_speedup
     key, value = sweep_view(plan, figures.curves).tag
     assert experiment.tags[key] == value
     tracked = {run.data.tags.get("tfbench.run_id", ""): run for run in runs_of(store)}
-    assert {
-        id_: run.data.metrics["sweep/speedup"] for id_, run in tracked.items() if "sweep/speedup" in run.data.metrics
-    } == {run_ids[1]: 0.5}
     by_time = sorted(runs_of(store), key=lambda run: run.info.start_time)
     drawn = {run.info.run_name: run for run in by_time if run.data.tags.get("tfbench.curve")}
     assert list(drawn) == [arm.label for arm in TWO_ARMS]
     for place, (run, color) in enumerate(zip(drawn.values(), ARM_COLORS, strict=False)):
         history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/samples_per_second")
         assert [(point.step, point.value) for point in history] == [(96, 9600.0), (128, 12800.0)]
-        points = "- batch size 96: 9,600 samples/s\n- batch size 128: 12,800 samples/s"
+        points = "- batch size 96: 9,600 samples/s, ratio inconclusive\n- batch size 128: 12,800 samples/s"
         assert run.data.tags["mlflow.note.content"] == f"Use this.\n\n{points}\n\nNot that."
         assert run.data.tags["mlflow.runColor"] == color
+        assert run.data.params == {"arm": TWO_ARMS[place].label, "global_batch_size": "96, 128"}
+        result = "96: 9,600 samples/s, ratio inconclusive; 128: 12,800 samples/s"
+        assert (run.data.tags["tfbench.round"], run.data.tags["tfbench.result"]) == ("all", result)
         members = [tracked[run_id].data.tags for run_id in run_ids[place::2]]
         assert [tags["mlflow.parentRunId"] for tags in members] == [run.info.run_id] * 2
         assert [tags["mlflow.runColor"] for tags in members] == [color, "#123456" if place else color]

@@ -48,12 +48,7 @@ def epochs_tracked(store: Path, run_id: str) -> list[int]:
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=f"sqlite:///{store}/mlflow.db")
-    (name,) = [
-        name
-        for name in client.get_run(run_id).data.metrics
-        if name.rpartition("/")[2] == "epoch_seconds" and not name.startswith("summary")
-    ]
-    return [metric.step for metric in client.get_metric_history(run_id, name)]
+    return [metric.step for metric in client.get_metric_history(run_id, "by_epoch/elapsed_seconds")]
 
 
 def test_a_killed_worker_is_a_recorded_result(endless: Command) -> None:

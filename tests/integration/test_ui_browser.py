@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import browser
 from browser import DEADLINE_SECONDS, Browser, open_browser, wait_for
 from journals import build_sized_result, make_database
-from sweeps import BATCHES, build_cell_result, build_limited_plan, write_sweep
+from sweeps import BATCHES, TWO_ARMS, build_cell_result, build_limited_plan, write_sweep
 from tfbench import cli
 from tfbench.analysis.run.summary import summarize
 from tfbench.errors import TrackingError
@@ -49,7 +49,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     for cell in list_cells(SWEEP):
         result = build_cell_result(SWEEP, cell, speed_of(cell))
         tracker.finish(result, summarize(result, warmup_steps=1), folder / "files")
-    tracker.log_report("report-abc", "<p>the verdict</p>", {"tfbench.sweep": "abc"}, created=1_700_000_000.0)
+    tracker.log_report(
+        "report-abc", {"report.html": b"<p>the verdict</p>"}, {"tfbench.sweep": "abc"}, created=1_700_000_000.0
+    )
     return store
 
 
@@ -113,8 +115,8 @@ def test_the_view_opens_on_the_charts_of_all_runs(page: Browser, tmp_path: Path)
     wait_for(lambda: page.run("return document.querySelectorAll('.scatterlayer .point').length") >= 12, "the points")
     text = page.text()
     assert "Speed by network size and batch size" in text
-    assert "summary/log10_num_parameters vs. summary/log10_samples_per_second" in text
-    assert "summary/log2_global_batch_size vs. summary/log10_samples_per_second" in text
+    assert "parameters as log10 vs. samples per second as log10" in text
+    assert "batch size as log2 vs. samples per second as log10" in text
     assert "Parallel Coordinates" in text
     for index in RUNS:
         assert f"{build_sized_result(index).request.name}-synthetic" in text
@@ -151,7 +153,7 @@ def test_the_table_shows_sizes_and_speeds(page: Browser, url: str) -> None:
     page.open(url.replace("compareRunsMode=CHART", "compareRunsMode=TABLE"))
     wait_for(lambda: "19184000" in page.text(), "the table")
     text = page.text()
-    assert all(word in text for word in ("model.name", "devices", "strategy", "tfbench.data", "synthetic, seed 0"))
+    assert all(word in text for word in ("model.name", "global_batch", "arm", "tfbench.data", "synthetic, seed 0"))
 
 
 @pytest.mark.slow
@@ -161,17 +163,18 @@ def test_the_view_of_a_sweep_opens_on_its_own_runs_and_leads_to_its_report(
     page.open("about:blank")
     page.open(sweep_url)
     wait_for(lambda: "13 matching runs" in page.text(), "the runs of the sweep, its curves and its report")
-    # A line for each of two arms and two networks; speed-ups have those of the second arm.
+    # A line for each of two arms and two networks, whose ratios rest on one round each and are not drawn.
     script = """
         return [...document.querySelectorAll('.scatterlayer .trace path.js-line')].map(
             line => getComputedStyle(line).stroke)"""
-    colors = wait_for(lambda: (found := page.run(script)) and len(found) >= 4 + 2 and found, "the lines")
-    assert len(set(colors)) == 2
+    colors = wait_for(lambda: (found := page.run(script)) and len(found) >= 4 and found, "the lines")
+    assert len(set(colors)) == 4
     text = page.text()
     assert "Sweep abc of test" in text
-    for title in ("by_batch_size/samples_per_second", "by_batch_size/speedup"):
-        assert title in text
-    assert "default cpu:0 hidden_units=[100]" in text
+    assert "by_batch_size/samples_per_second" in text
+    for arm in TWO_ARMS:  # the legend has them all
+        for network in (100, 1000):
+            assert f"{network} {arm.label} (by_batch_size/samples_per_second)" in text
     page.screenshot(tmp_path / "sweep.png")
     page.run("[...document.querySelectorAll('a')].find(a => a.textContent == 'report-abc').click()")
     find = "return [...document.querySelectorAll('a')].find(a => a.textContent == 'Open the report')?.href"

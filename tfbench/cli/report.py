@@ -146,11 +146,12 @@ def _log(
     is_own = uri == store.tracking_uri
     if not even_elsewhere and not (is_own and store.database.is_file()):
         return
-    name, tags = _name(contents)
+    name, tags, params = _describe(contents)
+    files = {"report.html": page.encode(), **{name: image.png for name, image in contents.images.items()}}
     try:
         with waiting("keeping the report in MLflow"):
             tracker = make_tracker(uri, experiment, store, named, process)
-            tracked = tracker.log_report(name, page, tags, created=contents.created)
+            tracked = tracker.log_report(name, files, tags, created=contents.created, params=params)
         yield f"MLflow: run {name} ({tracked.run_id}), file report.html."
         if contents.plan:
             yield f"`{store.command('ui', '--sweep', contents.plan.sweep_id)}` shows it among the runs of the sweep."
@@ -158,14 +159,17 @@ def _log(
         click.echo(f"Warning: the report is not in MLflow: {error}", err=True)
 
 
-def _name(contents: "ReportContents") -> tuple[str, dict[str, str]]:
-    """Returns what the report's run in MLflow is called, the same for the same runs, and its tags."""
+def _describe(contents: "ReportContents") -> tuple[str, dict[str, str], dict[str, str]]:
+    """Returns what the report's run in MLflow is called, the same for the same runs, its tags and its params."""
     import hashlib
 
-    from tfbench.records.sweep import SWEEP_TAG
+    from tfbench.records.sweep import ROUND_TAG, SWEEP_TAG, format_value
+    from tfbench.tracking.mlflow_sweep_view import param_of
+    from tfbench.tracking.mlflow_view import RESULT_TAG
 
-    if contents.plan:
-        sweep_id = contents.plan.sweep_id
-        return f"report-{sweep_id}", {SWEEP_TAG: sweep_id}
+    tags = {RESULT_TAG: next(iter(contents.verdict), "") or "no verdict", ROUND_TAG: "all"}
+    if plan := contents.plan:
+        varied = {param_of(one.key): ", ".join(map(format_value, one.values)) for one in plan.variations}
+        return f"report-{plan.sweep_id}", {SWEEP_TAG: plan.sweep_id, **tags}, {"arm": "all", **varied}
     ids = sorted(run.run_id for run in contents.comparison.runs)
-    return f"report-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:12]}", {}
+    return f"report-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:12]}", tags, {}

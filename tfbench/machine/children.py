@@ -4,18 +4,19 @@ Python puts the current folder in front of what it imports for `-m`; a json.py t
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from typing import IO
 
-# Lets the kernel send SIGTERM when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and becomes the command,
-# unless the parent has ended by then.
+# Lets the kernel send a signal when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and becomes the
+# command, unless the parent has ended by then.
 _BOUND = """
 import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
+ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)
 if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
+    os.execv(sys.argv[3], sys.argv[3:])
 """
 _FIXED = {"PYTHONSAFEPATH": "1"}  # read by what a child starts in turn, too, which its command line would not reach
 
@@ -31,6 +32,8 @@ def start(
 ) -> "subprocess.Popen[bytes]":
     """Starts `python -m MODULE` in a session of its own, which Ctrl-C does not reach.
 
+    It is asked to end once the calling thread has ended.
+
     Args:
         module: What is run.
         arguments: Of its command line.
@@ -40,7 +43,7 @@ def start(
         settings: Environment variables set in place of the user's; None takes one away.
     """
     return subprocess.Popen(
-        _command(module, arguments),
+        _bound(module, arguments, signal.SIGTERM),
         stdin=stdin,
         stdout=output,
         stderr=output,
@@ -63,7 +66,7 @@ def start_bound(
         environment: All of its variables.
     """
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *_command(module, arguments)],
+        _bound(module, arguments, signal.SIGTERM),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
@@ -102,15 +105,21 @@ def ask(
 def converse(module: str, arguments: Iterable[str] = ()) -> "subprocess.Popen[bytes]":
     """Starts `python -m MODULE`, as `start` does, to be spoken with over its standard input and output.
 
-    What it says on stderr goes to the caller's.
+    What it says on stderr goes to the caller's. It is killed once the calling thread has ended: it may be in a
+    call that no other signal ends.
     """
     return subprocess.Popen(
-        _command(module, arguments),
+        _bound(module, arguments, signal.SIGKILL),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=_environment({}),
         start_new_session=True,
     )
+
+
+def _bound(module: str, arguments: Iterable[str], number: signal.Signals) -> list[str]:
+    options = [str(os.getpid()), str(number.value)]
+    return [sys.executable, "-I", "-S", "-c", _BOUND, *options, *_command(module, arguments)]
 
 
 def _command(module: str, arguments: Iterable[str]) -> list[str]:

@@ -50,6 +50,11 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
+        if set("?#%") & set(str(self.root.absolute())):  # MLflow would have its database elsewhere
+            raise TrackingError(
+                f"store {self.root.absolute()}: a path with '?', '#' or '%' cannot be written as the address of a "
+                "database. Choose another one with --store."
+            )
 
     @property
     def database(self) -> Path:
@@ -102,11 +107,6 @@ class Store:
             TrackingError: The store cannot be written to, or its disk is full.
         """
         path = self.journal_path(run_id)
-        if set("?%") & set(str(self.root.absolute())):
-            raise TrackingError(
-                f"store {self.root.absolute()}: a path with '?' or '%' cannot be written as the address of a database. "
-                "Choose another one with --store."
-            )
         try:
             self.journals.mkdir(parents=True, exist_ok=True)
             if not os.access(self.journals, os.W_OK | os.X_OK):

@@ -1,10 +1,12 @@
 """From a sweep's comparison to curves: each arm's figures over what was varied."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, find_scaling_arms
-from tfbench.records.sweep import SweepPlan
+from tfbench.records.sweep import SweepPlan, describe_setting, format_value
 from tfbench.report.comparison.layout import lay_out
 from tfbench.tracking.tracker import Curve
 
@@ -18,19 +20,39 @@ def find_curves(plan: SweepPlan, comparison: Comparison) -> tuple[Curve, ...]:
     Places on the x axis that are not whole, or beyond what a float counts exactly, have no point: a tracking server
     counts in whole steps.
     """
+    entries = [entry for row in comparison.rows for entry in row.entries.values()]
+    baseline = comparison.baseline if any(map(_is_conclusive, entries)) else None
     if arms := find_scaling_arms(plan):
         lines = [(mode, place, _scaling_points(plan, comparison, mode)) for place, mode in enumerate(arms.modes)]
         if arms.modes == ("data",):
-            return _curves([("all arms", place, points) for _, place, points in lines], "replicas")
-        return _curves(lines, "devices")
+            return _curves([("all arms", place, points) for _, place, points in lines], "replicas", baseline)
+        return _curves(lines, "devices", baseline)
     layout = lay_out(comparison)
-    found = []
+    over = layout.x_label.partition(" (")[0].removeprefix("global ")  # without its unit
+    found: list[Curve] = []
     for panel_place, panel in enumerate(layout.panels):
+        labels = {key: _join(row.setting.get(key) for _, row in panel.points) for key in comparison.keys}
         for arm_place, arm in enumerate(comparison.arms):
-            place = arm_place if len(comparison.arms) > 1 else panel_place
+            place, shade = (arm_place, panel_place) if len(comparison.arms) > 1 else (panel_place, 0)
             points = [(x, row.entries[arm]) for x, row in panel.points]
-            found.append((" ".join(part for part in (arm, panel.name) if part), place, points))
-    return _curves(found, layout.x_label.partition(" (")[0].removeprefix("global "))  # without its unit
+            name = f"{_short_name(panel.setting)} {arm}".strip()  # MLflow cuts names at the right
+            fewest = min((len(entry.runs) for _, entry in points if entry.runs), default=0)
+            name += f", {fewest} of {plan.num_rounds} rounds" if fewest < plan.num_rounds else ""
+            found += [
+                dataclasses.replace(curve, shade=shade, labels={"arm": arm, **labels})
+                for curve in _curves([(name, place, points)], over, baseline)
+            ]
+    return tuple(found)
+
+
+def _short_name(setting: Mapping[str, Any]) -> str:
+    """Returns what tells a network from others: "1000x1000", or "activation=relu" where it is no size."""
+    sizes = [value for value in setting.values() if isinstance(value, list | tuple) and value]
+    return "x".join(map(format_value, sizes[0])) if len(setting) == len(sizes) == 1 else describe_setting(setting)
+
+
+def _join(values: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(map(format_value, values)))
 
 
 def _scaling_points(plan: SweepPlan, comparison: Comparison, mode: Mode) -> list[Point]:
@@ -39,13 +61,15 @@ def _scaling_points(plan: SweepPlan, comparison: Comparison, mode: Mode) -> list
     return [(float(arm.num_devices), row.entries[arm.label]) for row in comparison.rows[:1] for arm in arms]
 
 
-def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str) -> tuple[Curve, ...]:
+def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str, baseline: str | None) -> tuple[Curve, ...]:
     return tuple(
         Curve(
             name=name,
             place=place,
             over=over,
-            points={int(x): _figures(entry) for x, entry in points if entry.speed and _is_step(x)},
+            labels={"arm": name},
+            points={int(x): _figures(entry, baseline) for x, entry in points if _has_point(x, entry)},
+            inconclusive=tuple(int(x) for x, entry in points if entry.speedup and not _is_conclusive(entry)),
             run_ids=tuple(run.run_id for _, entry in points for run in entry.runs),
         )
         for name, place, points in found
@@ -53,14 +77,19 @@ def _curves(found: Iterable[tuple[str, int, list[Point]]], over: str) -> tuple[C
     )
 
 
-def _is_step(x: float) -> bool:
-    return x.is_integer() and abs(x) <= _LAST_STEP
+def _has_point(x: float, entry: Entry) -> bool:
+    return bool(entry.speed) and x.is_integer() and abs(x) <= _LAST_STEP
 
 
-def _figures(entry: Entry) -> Mapping[str, float]:
-    values = {
-        "samples_per_second": entry.speed,
-        "speedup": entry.speedup.ratio if entry.speedup else None,
-        "step_time_seconds": entry.step_seconds,
-    }
+def _figures(entry: Entry, baseline: str | None) -> Mapping[str, float]:
+    """Returns the speed, and the ratio with its interval if that is conclusive; the baseline's is the line at 1."""
+    values = {"samples_per_second": entry.speed}
+    if entry.arm == baseline:
+        values["speedup"] = 1.0
+    elif entry.speedup and _is_conclusive(entry):
+        values |= {"speedup": entry.speedup.ratio, "speedup_low": entry.speedup.low, "speedup_high": entry.speedup.high}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _is_conclusive(entry: Entry) -> bool:
+    return entry.speedup is not None and entry.speedup.finding not in ("too noisy to tell", "not judged")

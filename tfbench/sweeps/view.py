@@ -4,10 +4,9 @@ import collections
 import dataclasses
 from collections.abc import Callable
 
-from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import ROUND_TAG, CellResult, SweepPlan
+from tfbench.records.sweep import CellResult, SweepPlan
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.curves import find_curves
@@ -29,15 +28,13 @@ class ShownSweep:
 
 
 def show_sweep(store: Store, plan: SweepPlan, results: dict[int, CellResult], tracker: Tracker) -> TrackedSweep:
-    """Writes the view of a sweep, its curves, verdict and speed-ups, into the experiment of a tracker.
+    """Writes the view of a sweep, its curves and verdict, into the experiment of a tracker.
 
     Raises:
         TrackingError: The tracking server cannot take it.
     """
     comparison = compare_sweep(store, plan, results)
-    figures = SweepFigures(
-        speedups=find_speedups(comparison), curves=find_curves(plan, comparison), verdict=find_verdict(comparison)
-    )
+    figures = SweepFigures(curves=find_curves(plan, comparison), verdict=find_verdict(comparison))
     return tracker.show_sweep(plan, figures)
 
 
@@ -87,18 +84,6 @@ def find_shown_sweep(
         num_missing=len(absent) - elsewhere,
         elsewhere=elsewhere,
     )
-
-
-def find_speedups(comparison: Comparison) -> dict[str, float]:
-    """Returns by run id how much faster a run is than the baseline's in the same round of its sweep."""
-    speedups: dict[str, float] = {}
-    for row in comparison.rows:
-        base = {run.tags.get(ROUND_TAG): run.speed for run in row.entries[comparison.baseline].runs}
-        for run in (run for entry in row.entries.values() if entry.speedup for run in entry.runs):
-            speed, of_baseline = run.speed, base.get(run.tags.get(ROUND_TAG))
-            if speed and of_baseline:
-                speedups[run.run_id] = speed / of_baseline
-    return speedups
 
 
 def _not_there(store: Store, plan: SweepPlan, num_runs: int) -> TrackingError:

@@ -54,6 +54,29 @@ def publish(template: Path, database: Path) -> None:
                     database.with_name(database.name + beside).unlink(missing_ok=True)
 
 
+def relocate(database: Path, artifacts: Path) -> None:
+    """Has a store's database look for files where the store is now: MLflow keeps absolute paths, and stores are moved.
+
+    The store's place before is that of MLflow's own "Default" experiment, which `finish_template` set.
+
+    Raises:
+        sqlite3.Error: It is no database of MLflow, or cannot be written to.
+    """
+    new = artifacts.absolute().as_uri()
+    with _open(database) as connection:
+        found = connection.execute("SELECT artifact_location FROM experiments WHERE experiment_id = 0").fetchone()
+        old = found[0] if found else new
+        if old == new or not old.endswith(f"/{artifacts.name}"):
+            return
+        with connection:
+            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+                connection.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) "  # noqa: S608 - of the names above
+                    f"WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+                    [new, len(old) + 1, old, len(old) + 1, f"{old}/"],
+                )
+
+
 def require_whole(database: Path) -> None:
     """Raises if a store's database is damaged anywhere, or cannot be read; one that is not there yet is not.
 

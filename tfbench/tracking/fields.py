@@ -7,13 +7,14 @@ from typing import Any
 
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.watts import gpu_names, start_of, watts_curves
-from tfbench.metrics import EPOCH_METRICS, machine_metric
+from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS, machine_metric
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.abilities import title_of
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
 from tfbench.records.sweep import ARM_TAG, ROUND_TAG, SWEEP_TAG, label_arm
 from tfbench.report.figures import ARM_COLORS
-from tfbench.schema import to_plain
+from tfbench.report.formats import format_speed
+from tfbench.tracking.mlflow_view import AXES, RESULT_TAG
 from tfbench.wording import cut, format_share, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
@@ -22,6 +23,19 @@ MAX_CAUTION_CHARACTERS = 5000
 MAX_LOOKS = 300  # of a figure over the time of a run
 COLOR_TAG = "mlflow.runColor"
 
+# Of a recipe, beside its network and what the user set; recipe.json has all of it. The batch size is the placement's.
+_PARAMS = (
+    "dataset.name",
+    "dataset.file",
+    "dataset.data",
+    "training.backend",
+    "training.epochs",
+    "training.optimizer.name",
+    "training.optimizer.learning_rate",
+    "training.precision",
+    "training.compiler",
+)
+_NO_PARAMS = ("training.global_batch_size", "distribution.", "reference", "sweep.")
 REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no arm
 _STRATEGIES = ("default", "one_device", "mirrored")
 _JAX_STRATEGIES = ("mirrored", "model", "hybrid")
@@ -29,78 +43,39 @@ _BACKEND_COLORS = {"jax": (8, 7), "torch": (6, 5)}  # on a CPU and on a GPU, as 
 
 
 def params(result: RunResult) -> dict[str, str]:
-    """Returns the resolved recipe under dotted keys, and where the run took place once that is known."""
-    tables = recipe_tables.to_tables(result.request.recipe)
-    for name in ("reference", "sweep"):  # published figures, and other runs, are no setting of this one
-        tables.pop(name, None)
-    cost = result.request.recipe.cost
-    if cost.price_per_hour is None:
-        tables.pop("cost", None)
-    if cost.estimated_watts is not None:
-        tables["cost"] = tables.get("cost", {}) | {"estimated_watts": cost.estimated_watts}
-    values = _flatten(tables)
+    """Returns what runs are compared by: arm, network, data, what is often varied, and all that the user set."""
+    request = result.request
+    flat = _flatten(recipe_tables.to_tables(request.recipe))
+    wanted = (*_PARAMS, "model", *request.overrides)
+    keys = [key for key in flat if any(f"{key}.".startswith(f"{name}.") for name in wanted)]
+    values: dict[str, Any] = {}
     if result.placement:
-        placement, backend = result.placement, result.request.recipe.training.backend
-        devices = ",".join(placement.devices)
-        values |= {
-            "arm": result.request.tags.get(ARM_TAG) or label_arm(placement.strategy, placement.devices, backend),
-            "strategy": placement.strategy,
-            "devices": devices,
-            "num_replicas": placement.num_replicas,
-            "num_workers": str(placement.num_workers) if placement.num_workers > 1 else "",
-            "mesh": ",".join(f"{name}={size}" for name, size in placement.mesh.items()),
+        placement = result.placement
+        values = {
+            "arm": request.tags.get(ARM_TAG)
+            or label_arm(placement.strategy, placement.devices, request.recipe.training.backend),
             "global_batch_size": placement.global_batch_size,
-            "per_replica_batch_size": placement.per_replica_batch_size,
-            "clock": result.request.recipe.measurement.clock,
-            "cross_device_ops": placement.cross_device_ops,
+            "strategy": placement.strategy,
+            "num_workers": placement.num_workers if placement.num_workers > 1 else None,
+            "mesh": ",".join(f"{name}={size}" for name, size in placement.mesh.items()),
         }
-    if result.settings:
-        values |= _flatten({"effective": to_plain(result.settings)})
-    if result.model:
-        values |= {
-            "num_parameters": result.model.num_parameters,
-            "num_trainable_parameters": result.model.num_trainable_parameters,
-        }
-    texts = {name: _text(value) for name, value in values.items()}
+    values |= {key: flat[key] for key in keys if not key.startswith(_NO_PARAMS)}
+    texts = {name: _text(value) for name, value in values.items() if value is not None}
     return {name: cut(text, MAX_PARAM_CHARACTERS) for name, text in texts.items() if text}
 
 
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
     """Returns the metrics of one epoch that exist."""
-    return _existing({name: getattr(epoch, name) for name in EPOCH_METRICS})
+    values = {f"by_epoch/{name}": getattr(epoch, name) for name in EPOCH_SERIES}
+    return _existing(values | {name: getattr(epoch, name) for name in LEARNING_METRICS})
 
 
-def size_metrics(result: RunResult) -> dict[str, float]:
-    """Returns the sizes as numbers to filter and plot by; MLflow's scatter plots have no logarithmic axes."""
-    values: dict[str, float | None] = {}
-    if result.model:
-        parameters = result.model.num_parameters
-        values |= {
-            "num_parameters": parameters,
-            "num_trainable_parameters": result.model.num_trainable_parameters,
-            "log10_num_parameters": math.log10(parameters) if parameters else None,
-        }
-    if result.placement:
-        placement = result.placement
-        values |= {
-            "num_replicas": placement.num_replicas,
-            "global_batch_size": placement.global_batch_size,
-            "per_replica_batch_size": placement.per_replica_batch_size,
-            "log2_global_batch_size": math.log2(placement.global_batch_size),
-        }
-    return {f"summary/{name}": value for name, value in _existing(values).items()}
-
-
-def summary_metrics(result: RunResult, summary: Summary) -> dict[str, float]:
-    """Returns the figures of a whole run that exist, apart from the sizes; names with a "/" stay as they are."""
-    values = dict(summary.metrics)
-    speed = values.get("samples_per_second")
-    if speed:
-        values.setdefault("log10_samples_per_second", math.log10(speed))
-    sizes = size_metrics(result)
-    existing = _existing(values)
-    named = {name if "/" in name else f"summary/{name}": value for name, value in existing.items()}
-    return {name: value for name, value in named.items() if name not in sizes}
+def summary_metrics(summary: Summary) -> dict[str, float]:
+    """Returns the figures of a whole run that exist and that MLflow shows, the most important first."""
+    metrics = summary.metrics
+    groups = [name for name in metrics if name.startswith(("cost/", "profile/"))]
+    found = _existing({name: metrics.get(name) for name in (*TRACKED_METRICS, *groups, *AXES)})
+    return {AXES.get(name, name): value for name, value in found.items()}
 
 
 def machine_metrics(result: RunResult) -> list[tuple[float, dict[str, float]]]:
@@ -162,10 +137,14 @@ def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
             "mlflow.source.git.commit": environment.git_commit,
         }
     if summary:
+        speed = summary.metrics.get("samples_per_second")
+        values[RESULT_TAG] = f"{format_speed(speed)} samples/s" if speed is not None else None
         values["tfbench.cautions"] = cut("\n".join(summary.cautions), MAX_CAUTION_CHARACTERS)
         values["mlflow.note.content"] = describe(result, summary)
     if result.exit:
         values["tfbench.reason"] = result.exit.reason
+        if result.status != "FINISHED":
+            values[RESULT_TAG] = f"{result.status}: {result.exit.reason}"
     return {name: cut(value, MAX_TAG_CHARACTERS) for name, value in values.items() if value}
 
 

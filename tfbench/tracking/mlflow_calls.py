@@ -1,6 +1,7 @@
 """Calls of MLflow: quiet, bounded where a server does not answer, and with errors that say how to go on."""
 
 import contextlib
+import json
 import logging
 import os
 import sqlite3
@@ -62,7 +63,8 @@ class Calls:
             with self._word():
                 began = time.monotonic()
                 yield
-        except (OSError, sqlite3.Error, ImportError) as error:  # a driver of another database may not be installed
+        # A driver of another database may not be installed, and what a server says need not be UTF-8 or JSON.
+        except (OSError, sqlite3.Error, ImportError, UnicodeError, json.JSONDecodeError) as error:
             raise self._explain(error, remedy) from _shown_cause(error)
         except Exception as error:
             if not type(error).__module__.startswith(("mlflow.", "sqlalchemy.", "alembic.")):
@@ -153,6 +155,15 @@ def _shown_cause(error: Exception) -> Exception | None:
     """Returns what a traceback may show of an error of MLflow, which has the server's whole address in some of them."""
     text = "".join(traceback.format_exception(error))
     return error if without_secrets(text) == text else None
+
+
+def find_patience(given: float | None) -> float:
+    """Returns for how many seconds MLflow will wait for a server, where it is not set up yet."""
+    try:
+        own = float(os.environ.get(_TIMEOUT, DEFAULT_PATIENCE_SECONDS / 2)) * (1 + float(os.environ.get(_RETRIES, 1)))
+    except ValueError:  # which is said once it is asked
+        own = DEFAULT_PATIENCE_SECONDS
+    return given or own
 
 
 def _read_patience() -> float:

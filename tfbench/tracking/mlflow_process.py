@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 
 STOP_SECONDS = 20.0  # on a busy machine it takes seconds to leave
+_MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
+_BYTES_PER_SECOND = 2**20  # of files, on a slow line
+_SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
 _WITHOUT_PANDAS = "without-pandas"
 _Tell = Callable[[str], None]
 
@@ -39,13 +42,16 @@ class MlflowProcess:
     def __init__(self, *, needs_pandas: bool) -> None:
         self._lock = threading.Lock()
         self._is_resting = False  # it was asked something, and has answered
-        self._process = children.converse(__name__, [] if needs_pandas else [_WITHOUT_PANDAS])
+        self._arguments = [] if needs_pandas else [_WITHOUT_PANDAS]
+        self._process = children.converse(__name__, self._arguments)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if not self._is_resting:
+        if self._lock.locked():  # in a call that nobody waits for any more
+            self._process.kill()
+        elif not self._is_resting:
             self._process.terminate()
         try:
             self._process.communicate(timeout=STOP_SECONDS)
@@ -53,18 +59,44 @@ class MlflowProcess:
             self._process.kill()
             self._process.communicate()
 
-    def ask(self, question: tuple[Any, ...], tell: _Tell | None) -> Any:
-        """Returns what a tracker's method returns there, or raises what it raises."""
+    def ask(self, question: tuple[Any, ...], tell: _Tell | None, seconds: float | None, silent: str) -> Any:
+        """Returns what a tracker's method returns there, or raises what it raises.
+
+        Args:
+            question: The tracker's place, its method and arguments.
+            tell: Called with what is waited for.
+            seconds: For the whole call; then the process is killed, as nothing else ends every call. None: no limit.
+            silent: What is wrong then.
+        """
         with self._lock:
+            if self._process.poll() is not None and self._is_resting:  # it was killed since a server was silent
+                self._process = children.converse(__name__, self._arguments)
             self._is_resting = False
+            process, overdue = self._process, threading.Event()
+
+            def end() -> None:
+                overdue.set()
+                process.kill()
+
+            timer = threading.Timer(seconds or 0.0, end)
+            timer.daemon = True
             try:
-                _send(self._process.stdin, question)
-                while (answer := pickle.load(self._process.stdout))[0] == "tell":  # type: ignore[arg-type]  # noqa: S301
-                    if tell:
+                _send(process.stdin, question)
+                while (answer := pickle.load(process.stdout))[0] in ("begun", "tell"):  # type: ignore[arg-type]  # noqa: S301
+                    if answer[0] == "begun" and seconds is not None:  # importing MLflow is no waiting for a server
+                        timer.start()
+                    elif answer[0] == "tell" and tell:
                         tell(answer[1])
-            except (EOFError, OSError) as error:
-                code = self._process.wait()
+            except (EOFError, OSError, pickle.UnpicklingError) as error:
+                code = process.wait()
+                if overdue.is_set():
+                    self._is_resting = True
+                    from tfbench.tracking.tracker import SilentServerError
+
+                    raise SilentServerError(silent) from error
                 raise TrackingError(f"MLflow's process ended with exit code {code} before it had answered.") from error
+            finally:
+                timer.cancel()
             self._is_resting = True
         kind, value = answer
         if kind == "raise":
@@ -103,21 +135,43 @@ class RemoteTracker:
 
     def finish(self, result: "RunResult", summary: "Summary", files: Path) -> "TrackedRun":
         """As of `Tracker`."""
-        tracked: TrackedRun = self._ask("finish", result, summary, files)
+        size = sum(path.stat().st_size for path in files.rglob("*") if path.is_file())
+        tracked: TrackedRun = self._ask("finish", result, summary, files, more=size / _BYTES_PER_SECOND)
         return tracked
 
     def show_sweep(self, plan: "SweepPlan", figures: "SweepFigures") -> "TrackedSweep":
         """As of `Tracker`."""
-        shown: TrackedSweep = self._ask("show_sweep", plan, figures)
+        num_runs = sum(len(curve.run_ids) for curve in figures.curves)
+        shown: TrackedSweep = self._ask("show_sweep", plan, figures, more=num_runs * _SECONDS_PER_RUN)
         return shown
 
-    def log_report(self, name: str, html: str, tags: Mapping[str, str], *, created: float) -> "TrackedRun":
+    def log_report(
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        tags: Mapping[str, str],
+        *,
+        created: float,
+        params: Mapping[str, str],
+    ) -> "TrackedRun":
         """As of `MlflowTracker`."""
-        tracked: TrackedRun = self._ask("log_report", name, html, tags, created=created)
+        more = sum(map(len, files.values())) / _BYTES_PER_SECOND
+        tracked: TrackedRun = self._ask("log_report", name, files, tags, more=more, created=created, params=params)
         return tracked
 
-    def _ask(self, method: str, *arguments: Any, **named: Any) -> Any:
-        return self._process.ask((self._place, method, arguments, named), self._tell)
+    def _ask(self, method: str, *arguments: Any, more: float = 0.0, **named: Any) -> Any:
+        """Asks the process; of a server no call takes longer than it may, however it answers. `more` is in seconds."""
+        from tfbench.tracking.address import is_database_server, is_server
+        from tfbench.tracking.mlflow_calls import find_patience
+        from tfbench.wording import without_secrets
+
+        uri, patience = self._place[0], find_patience(self._place[3])
+        seconds = _MARGIN * patience + more if is_server(uri) or is_database_server(uri) else None
+        silent = (
+            f"MLflow at {without_secrets(uri)}: did not answer within {patience:g} s, which TFBENCH_SERVER_TIMEOUT "
+            "sets. What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
+        )
+        return self._process.ask((self._place, method, arguments, named), self._tell, seconds, silent)
 
 
 def main() -> None:
@@ -133,6 +187,7 @@ def main() -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             place, method, arguments, named = pickle.load(questions)  # noqa: S301
+            _send(answers, ("begun",))
             _send(answers, _answer(trackers, place, method, arguments, named, answers))
 
 

@@ -2,17 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tfbench.metrics import curve_metric
-from tfbench.records.sweep import BACKEND_KEY, SWEEP_TAG, SweepPlan
+from tfbench.records.sweep import ROUND_TAG, SWEEP_TAG, SweepPlan
 from tfbench.report.figures import ARM_COLORS
-from tfbench.report.formats import format_speed, format_time
+from tfbench.report.formats import format_speed
 from tfbench.schema import to_plain
-from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS, color_of
+from tfbench.tracking.fields import COLOR_TAG, MAX_TAG_CHARACTERS
 from tfbench.tracking.mlflow_runs import create_run
-from tfbench.tracking.mlflow_sweep_view import SPEEDUP, search_filter, sweep_view
+from tfbench.tracking.mlflow_sweep_view import param_of, search_filter, sweep_view
+from tfbench.tracking.mlflow_view import RESULT_TAG
 from tfbench.tracking.mlflow_writes import log_whole, metrics_at, milliseconds, write_view
 from tfbench.tracking.tracker import Curve, SweepFigures
 from tfbench.wording import cut, markdown_text
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 
 MAX_FOUND = 50_000  # runs of a search
 CURVE_TAG = "tfbench.curve"  # what a curve was drawn of: one that changes is made anew, since MLflow keeps every value
+_SHADES = ((0, 0.0), (255, 0.55), (0, 0.5), (255, 0.8))  # towards black or white, and how far
 _PARENT_TAG = "mlflow.parentRunId"
-_SHOWN: dict[str, Callable[[float], str]] = {
-    "samples_per_second": lambda speed: f"{format_speed(speed)} samples/s",
-    "step_time_seconds": lambda seconds: f"{format_time(seconds, 3)} a step",
-    "speedup": lambda ratio: f"{ratio:.2f} times the baseline's speed",
-}
 
 
 def write_sweep(
@@ -52,8 +48,7 @@ def write_sweep(
         drawn.pop(parent.info.run_id, None)
         _describe(client, parent, curve, figures)
         for run in (runs[run_id] for run_id in curve.run_ids if run_id in runs):
-            speedup = figures.speedups.get(run.data.tags["tfbench.run_id"])
-            _complete(client, run, curve, parent.info.run_id, speedup)
+            _complete(client, run, curve, parent.info.run_id)
     for outdated in drawn:
         client.delete_run(outdated)
     return frozenset(runs)
@@ -70,6 +65,8 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
         "tfbench.recipe": plan.recipe_name,
         "mlflow.source.name": "tfbench",
         COLOR_TAG: _color(curve),
+        ROUND_TAG: "all",
+        RESULT_TAG: cut("; ".join(f"{x:,}: {_say(curve, x)}" for x in curve.points), MAX_TAG_CHARACTERS),
         CURVE_TAG: "",
     }
 
@@ -81,6 +78,7 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
 
     run = create_run(client, find, experiment.experiment_id, at, tags, curve.name)
     client.set_terminated(run.info.run_id, status="FINISHED", end_time=at)  # it is no measurement under way
+    log_whole(client, run.info.run_id, params={param_of(key): value for key, value in curve.labels.items()})
     for x, figures in curve.points.items():
         metrics = {curve_metric(name, curve.over): value for name, value in figures.items()}
         log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
@@ -98,25 +96,30 @@ def _describe(client: "MlflowClient", run: "Run", curve: Curve, figures: SweepFi
 
 def _list_points(curve: Curve) -> str:
     """Returns the points of a curve as Markdown: of a metric's steps MLflow shows the last alone, without its size."""
-    return "\n".join(
-        f"- {markdown_text(curve.over)} {x:,}: "
-        + ", ".join(form(figures[name]) for name, form in _SHOWN.items() if name in figures)
-        for x, figures in curve.points.items()
-    )
+    return "\n".join(f"- {markdown_text(curve.over)} {x:,}: {_say(curve, x)}" for x in curve.points)
 
 
-def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str, speedup: float | None) -> None:
-    """Adds to a run of a sweep what is known since the others are made; a colour that a user chose stays."""
-    metrics = {} if speedup is None or run.data.metrics.get(SPEEDUP) == speedup else {SPEEDUP: speedup}
-    strategy, devices, backend = (run.data.params.get(name, "") for name in ("strategy", "devices", BACKEND_KEY))
+def _say(curve: Curve, x: int) -> str:
+    """Returns a speed, and a ratio if it is conclusive: "12,276 samples/s, 0.68x [0.59, 0.77]"."""
+    figures = curve.points[x]
+    speed = f"{format_speed(figures['samples_per_second'])} samples/s"
+    if "speedup_low" in figures:
+        return f"{speed}, {figures['speedup']:.2f}x [{figures['speedup_low']:.2f}, {figures['speedup_high']:.2f}]"
+    return f"{speed}, ratio inconclusive" if x in curve.inconclusive else speed
+
+
+def _complete(client: "MlflowClient", run: "Run", curve: Curve, parent: str) -> None:
+    """Puts a run below its arm; a colour that a user chose stays."""
     tags = {_PARENT_TAG: parent}
-    if run.data.tags.get(COLOR_TAG) == color_of(strategy, devices.split(","), backend):
+    if run.data.tags.get(COLOR_TAG) in ARM_COLORS:
         tags[COLOR_TAG] = _color(curve)
     tags = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
-    if metrics or tags:
-        at = run.info.end_time or 0
-        log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at), tags=tags)
+    if tags:
+        log_whole(client, run.info.run_id, tags=tags)
 
 
 def _color(curve: Curve) -> str:
-    return ARM_COLORS[curve.place % len(ARM_COLORS)]
+    """Returns the colour of its arm; lighter or darker for further networks, so that their lines are told apart."""
+    color, to, share = ARM_COLORS[curve.place % len(ARM_COLORS)], *_SHADES[curve.shade % len(_SHADES)]
+    parts = [int(color[start : start + 2], 16) for start in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + share * (to - part)):02x}" for part in parts)

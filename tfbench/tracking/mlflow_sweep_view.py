@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tfbench.metrics import CURVE_METRICS, SWEEP_METRICS, curve_metric
+from tfbench.metrics import CURVE_METRICS, curve_metric
 from tfbench.recipe.tables import THREADS
-from tfbench.records.sweep import ARM_TAG, BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
+from tfbench.records.sweep import BATCH_KEY, ROUND_TAG, SWEEP_TAG, SweepPlan
 from tfbench.tracking.mlflow_view import (
     BATCH_SIZE,
     LOG_SPEED,
     NUM_PARAMETERS,
+    RESULT_TAG,
     SPEED,
     Chart,
     View,
     bars,
-    contour,
     curve_chart,
     line,
     metric_axis,
@@ -24,9 +24,7 @@ from tfbench.tracking.mlflow_view import (
 )
 from tfbench.tracking.tracker import Curve
 
-(SPEEDUP,) = SWEEP_METRICS
-NUM_REPLICAS = "summary/num_replicas"
-STEP_TIME = "summary/step_time_median_seconds"
+NUM_REPLICAS = "num_replicas"
 
 
 def search_filter(sweep_id: str) -> str:
@@ -37,23 +35,18 @@ def search_filter(sweep_id: str) -> str:
 def sweep_view(plan: SweepPlan, curves: Sequence[Curve] = ()) -> View:
     """Returns the view of a sweep, whose address needs the plan alone. A report on it is among its runs, by its tag."""
     keys = [variation.key for variation in plan.variations if len(variation.values) > 1]
-    has_arms = len(plan.arms) > 1
-    sizes = ["metrics.`summary/num_parameters`"] if _size_keys(plan) else []
     return View(
         key=f"tfbench-sweep-{plan.sweep_id}",
         name=f"Sweep {plan.sweep_id} of {plan.recipe_name}",
         search=search_filter(plan.sweep_id),
-        columns=(
-            f"tags.`{ARM_TAG}`",
+        columns=(  # which runs, arms and reports have alike
+            "params.`arm`",
+            *(f"params.`{param_of(key)}`" for key in keys),
             f"tags.`{ROUND_TAG}`",
-            *(f"params.`{_param(key)}`" for key in keys),
-            *sizes,
-            f"metrics.`{SPEED}`",
-            *([f"metrics.`{SPEEDUP}`"] if has_arms else []),
-            f"metrics.`{STEP_TIME}`",
-            "tags.`tfbench.reason`",
+            f"tags.`{RESULT_TAG}`",
         ),
-        charts=[*_curve_charts(curves), *_charts(plan, keys)],
+        wide_charts=_curve_charts(curves),
+        charts=_charts(plan, keys),
         is_nested=bool(curves),
         made_at=round(plan.created * 1000),
     )
@@ -61,32 +54,28 @@ def sweep_view(plan: SweepPlan, curves: Sequence[Curve] = ()) -> View:
 
 def _charts(plan: SweepPlan, keys: Sequence[str]) -> list[Chart]:
     axes = _axes(plan, keys)
-    has_arms = len(plan.arms) > 1
     charts = [scatter(axis, metric_axis(LOG_SPEED)) for axis in axes]
-    if has_arms:
-        charts += [scatter(axis, metric_axis(SPEEDUP)) for axis in axes]
-        if _is_scaling(plan):
-            charts += [scatter(metric_axis(NUM_REPLICAS), metric_axis(name)) for name in (SPEED, SPEEDUP)]
-        else:
-            charts.append(scatter(param_axis("arm"), metric_axis(LOG_SPEED)))
-    planes = [axis for axis in axes if axis["type"] == "METRIC"]
-    if len(planes) == 2 and len(plan.arms) <= 2:  # of more arms, those would be mixed that have a figure
-        charts.append(contour(planes[0], planes[1], metric_axis(SPEEDUP if has_arms else SPEED)))
-    params = [*(["arm"] if has_arms else []), *map(_param, keys)]
+    if _is_scaling(plan):
+        charts.append(scatter(metric_axis(NUM_REPLICAS), metric_axis(SPEED)))
+    params = [*(["arm"] if len(plan.arms) > 1 else []), *map(param_of, keys)]
     charts += [bars(SPEED), parallel(params, [SPEED])]
     if not any(plan.tables.get("measurement", {}).get(name) for name in ("seconds", "steps")):
-        charts += [line(name, over="elapsed_seconds") for name in ("val_accuracy", "val_loss")]
+        charts += [line(name, over="by_epoch/elapsed_seconds") for name in ("val_accuracy", "val_loss")]
     return charts
 
 
 def _curve_charts(curves: Sequence[Curve]) -> list[Chart]:
-    """Returns what answers first: the means of each arm, a line over what was varied, or a bar where nothing was."""
+    """Returns what answers first: the means of each arm, and the ratios with their intervals where one is conclusive.
+
+    They are lines over what was varied, or bars where nothing was.
+    """
     points = [(curve.over, point) for curve in curves for point in curve.points.values()]
-    names = [name for name in CURVE_METRICS if any(name in figures for _, figures in points)]
-    tracked = [curve_metric(name, points[0][0]) for name in names]
+    found = {name: curve_metric(name, points[0][0]) for name in CURVE_METRICS if any(name in one for _, one in points)}
+    ratios = [tracked for name, tracked in found.items() if name != SPEED]
+    groups = [group for group in ([found[SPEED]] if SPEED in found else [], ratios) if group]
     if all(len(curve.points) == 1 for curve in curves):
-        return [bars(name) for name in tracked]
-    return [curve_chart(name, scale="log") for name in tracked]
+        return [bars(name) for group in groups for name in group]
+    return [curve_chart(*group) for group in groups]
 
 
 def _axes(plan: SweepPlan, keys: Sequence[str]) -> list[dict[str, str]]:
@@ -94,7 +83,7 @@ def _axes(plan: SweepPlan, keys: Sequence[str]) -> list[dict[str, str]]:
     sizes = _size_keys(plan)
     axes = [metric_axis(BATCH_SIZE)] if BATCH_KEY in keys else []
     axes += [metric_axis(NUM_PARAMETERS)] if sizes else []
-    return axes + [param_axis(_param(key)) for key in keys if key != BATCH_KEY and key not in sizes]
+    return axes + [param_axis(param_of(key)) for key in keys if key != BATCH_KEY and key not in sizes]
 
 
 def _is_scaling(plan: SweepPlan) -> bool:
@@ -118,5 +107,6 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _param(key: str) -> str:
-    return "training.intra_op_threads" if key == THREADS else key
+def param_of(key: str) -> str:
+    """Returns under which name MLflow has a key of a recipe."""
+    return {THREADS: "training.intra_op_threads", BATCH_KEY: "global_batch_size"}.get(key, key)

@@ -35,7 +35,7 @@ from tfbench.wording import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Metric, Run, RunInfo
+    from mlflow.entities import Experiment, Run, RunInfo
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -46,7 +46,6 @@ class _Progress:
     params: set[str]
     tags: dict[str, str]
     info: "RunInfo"
-    has_sizes: bool = False
     epochs: int = 0
     figures: dict[str, float] = dataclasses.field(default_factory=dict)  # of the whole run
 
@@ -121,14 +120,23 @@ class MlflowTracker:
                 log_files(self._connected(), progress.info, files)
             return progress.run
 
-    def log_report(self, name: str, html: str, tags: Mapping[str, str], *, created: float) -> TrackedRun:
-        """Keeps a report as report.html of an MLflow run of its own; the older report of that name is replaced.
+    def log_report(
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        tags: Mapping[str, str],
+        *,
+        created: float,
+        params: Mapping[str, str] | None = None,
+    ) -> TrackedRun:
+        """Keeps a report as an MLflow run of its own; the older report of that name is replaced.
 
         Args:
             name: Of the run; letters, digits and "_.-".
-            html: The report.
+            files: report.html, and plots; by name.
             tags: What it is of, beside "tfbench.report".
             created: When it was made, seconds since 1970.
+            params: What it is of, in the columns that runs have.
         """
         with self._lock, self._errors("The report itself is written; `tfbench report` tries again."):
             self._prepare()
@@ -148,10 +156,14 @@ class MlflowTracker:
 
             run = find() or create_run(client, find, experiment_id, at, marked, name)
             run_id = run.info.run_id
-            note = f"[Open the report]({mlflow_view.artifact_link(experiment_id, run_id, 'report.html')})"
-            log_whole(self._connected(), run_id, tags={**marked, "mlflow.note.content": note})
+            note = mlflow_view.report_note(experiment_id, run_id, files)
+            new = {key: value for key, value in (params or {}).items() if key not in run.data.params}
+            log_whole(self._connected(), run_id, params=new, tags={**marked, "mlflow.note.content": note})
             require_artifact_place(run.info.artifact_uri, self._uri)
-            client.log_text(run_id, html, "report.html")
+            with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+                for file_name, content in files.items():
+                    (Path(folder) / file_name).write_bytes(content)
+                log_files(client, run.info, Path(folder))
             client.set_terminated(run_id, status="FINISHED", end_time=at)
             return TrackedRun(tracking_uri=without_secrets(self._uri), experiment_id=experiment_id, run_id=str(run_id))
 
@@ -202,6 +214,8 @@ class MlflowTracker:
 
             if self._database:
                 database.check(self._database)
+                if self._database == self._store.database.absolute():
+                    database.relocate(self._database, self._store.artifacts)
             elif is_database_server(self._uri):
                 self._calls.require_database_server()
             self._client = MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
@@ -211,22 +225,18 @@ class MlflowTracker:
         progress = self._progress.get(result.request.run_id) or self._attach(result)
         if progress.is_deleted:
             return progress
-        metrics: list[Metric] = []
-        sizes = {} if progress.has_sizes else fields.size_metrics(result)
-        metrics += metrics_at(sizes, timestamp=milliseconds(result.request.created))
+        figures = fields.summary_metrics(summary) if summary else {}
+        figures = {name: value for name, value in figures.items() if progress.figures.get(name) != value}
+        metrics = metrics_at(figures, timestamp=milliseconds(end_of(result)))
         for epoch in result.epochs[progress.epochs :]:
             metrics += metrics_at(
                 fields.epoch_metrics(epoch), timestamp=milliseconds(epoch.finished_at), step=epoch.epoch
             )
-        figures = fields.summary_metrics(result, summary) if summary else {}
-        figures = {name: value for name, value in figures.items() if progress.figures.get(name) != value}
-        metrics += metrics_at(figures, timestamp=milliseconds(end_of(result)))
         params = {key: value for key, value in fields.params(result).items() if key not in progress.params}
         tags = {key: value for key, value in fields.tags(result, summary).items() if progress.tags.get(key) != value}
         if fields.COLOR_TAG in progress.tags:  # a user of MLflow may have chosen another one
             tags.pop(fields.COLOR_TAG, None)
         log_whole(self._connected(), progress.run.run_id, metrics=metrics, params=params, tags=tags)
-        progress.has_sizes |= bool(sizes)
         progress.epochs = len(result.epochs)
         progress.figures |= figures
         progress.params |= params.keys()

@@ -8,16 +8,22 @@ import base64
 import dataclasses
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 MAX_TAG_CHARACTERS = 20_000  # of an experiment
 MADE_AT = 1_767_225_600_000  # 2026-01-01, ms: constant, so that two processes write the same tag
 
-NUM_PARAMETERS = "summary/log10_num_parameters"
-BATCH_SIZE = "summary/log2_global_batch_size"
-SPEED = "summary/samples_per_second"
-LOG_SPEED = "summary/log10_samples_per_second"
+SPEED = "samples_per_second"
+# Logarithms by the metric's name: MLflow's scatter charts have no logarithmic axes. They are nowhere but in MLflow.
+NUM_PARAMETERS, BATCH_SIZE, LOG_SPEED = "parameters as log10", "batch size as log2", "samples per second as log10"
+AXES = {
+    "log10_num_parameters": NUM_PARAMETERS,
+    "log2_global_batch_size": BATCH_SIZE,
+    "log10_samples_per_second": LOG_SPEED,
+}
+RESULT_TAG = "tfbench.result"  # what came out, in words, of a run, an arm of a sweep or a report
 
 Chart = dict[str, Any]
 
@@ -33,6 +39,7 @@ class View:
     name: str  # shown above the charts, and in the list of views
     columns: Sequence[str]
     charts: Sequence[Chart]
+    wide_charts: Sequence[Chart] = ()  # before these, which are folded away then
     search: str = ""
     is_nested: bool = False  # runs below their parents, folded away with their points until somebody opens them
     made_at: int = MADE_AT  # ms since 1970
@@ -56,6 +63,7 @@ class View:
         return f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs?{query}"
 
     def _state(self) -> dict[str, Any]:
+        sections = self._sections()
         return {
             "searchFilter": self.search,
             # MLflow nests what is ordered by time alone, and shows the fastest first of what is not.
@@ -77,33 +85,38 @@ class View:
             "hideEmptyCharts": True,
             "compareRunsMode": "CHART",
             "isAccordionReordered": True,  # false would sort our section between MLflow's own
-            "compareRunSections": [
-                {
-                    "uuid": self.key,
-                    "name": self.name,
-                    "display": True,
-                    "isReordered": False,
-                    "columns": 2,  # of charts; in MLflow's three, axis titles are cut off
-                    "cardHeight": 420,  # pixels
-                }
-            ],
+            "compareRunSections": [section for section, _ in sections],
             "compareRunCharts": [
                 {
-                    "uuid": f"{self.key}-{index}",
-                    "metricSectionId": self.key,
+                    "uuid": f"{section['uuid']}-{index}",
+                    "metricSectionId": section["uuid"],
                     "deleted": False,
                     "isGenerated": False,
                     "runsCountToCompare": 100,
                     **chart,
                 }
-                for index, chart in enumerate(self.charts)
+                for section, charts in sections
+                for index, chart in enumerate(charts)
             ],
         }
 
+    def _sections(self) -> list[tuple[dict[str, Any], Sequence[Chart]]]:
+        """Returns sections of the page with their charts: legends need the width, which names of arms fill."""
+        common = {"isReordered": False, "cardHeight": 420}  # pixels
+        small = {"uuid": self.key, "columns": 2, **common}  # in MLflow's three, axis titles are cut off
+        if not self.wide_charts:
+            return [({**small, "name": self.name, "display": True}, self.charts)]
+        wide = {"uuid": f"{self.key}-wide", "columns": 1, **common, "name": self.name, "display": True}
+        rest = {**small, "name": "Single runs: unfold them in the list", "display": False}  # empty until then
+        return [(wide, self.wide_charts), (rest, self.charts)]
 
-def artifact_link(experiment_id: str, run_id: str, path: str) -> str:
-    """Returns what leads to an artifact from within MLflow's pages."""
-    return f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/{path}?workflowType=machine_learning"
+
+def report_note(experiment_id: str, run_id: str, names: Iterable[str]) -> str:
+    """Returns the description of a report's run: a link to it, and its plots."""
+    page = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/report.html?workflowType=machine_learning"
+    plots = [name for name in names if name.endswith(".png")]
+    images = [f"![{name}](get-artifact?path={quote(name)}&run_uuid={run_id})" for name in plots]
+    return "\n\n".join([f"[Open the report]({page})", *images])
 
 
 def metric_axis(name: str) -> dict[str, str]:
@@ -119,11 +132,6 @@ def param_axis(name: str) -> dict[str, str]:
 def scatter(x: Mapping[str, str], y: Mapping[str, str]) -> Chart:
     """Returns a chart of a point a run. It has no logarithmic axes: logarithms are logged, too."""
     return {"type": "SCATTER", "xaxis": dict(x), "yaxis": dict(y)}
-
-
-def contour(x: Mapping[str, str], y: Mapping[str, str], z: Mapping[str, str]) -> Chart:
-    """Returns a chart of a figure over two others; of runs that share both, only one is seen."""
-    return {"type": "CONTOUR", "xaxis": dict(x), "yaxis": dict(y), "zaxis": dict(z)}
 
 
 def bars(metric: str) -> Chart:
@@ -153,9 +161,13 @@ def line(metric: str, *, over: str | None = None, scale: str = "linear") -> Char
     }
 
 
-def curve_chart(metric: str, *, scale: str = "linear") -> Chart:
-    """Returns a chart of a line with points a run: a metric over its steps, which are sizes on a logarithmic axis."""
-    return line(metric, scale=scale) | {"xAxisScaleType": "log", "displayPoints": True}
+def curve_chart(*metrics: str) -> Chart:
+    """Returns a chart of a line with points a run and metric, over steps that are sizes; both axes are logarithmic."""
+    return line(metrics[0], scale="log") | {
+        "selectedMetricKeys": list(metrics),
+        "xAxisScaleType": "log",
+        "displayPoints": True,
+    }
 
 
 # Of all runs of an experiment.
@@ -164,27 +176,22 @@ OVERVIEW = View(
     name="Speed by network size and batch size",
     columns=(
         "params.`model.name`",
-        "params.`strategy`",
-        "params.`devices`",
-        "params.`training.backend`",
-        "params.`training.global_batch_size`",
-        "metrics.`summary/num_parameters`",
+        "params.`arm`",
+        "params.`global_batch_size`",
+        "metrics.`num_parameters`",
         f"metrics.`{SPEED}`",
-        "metrics.`summary/epoch_seconds`",
-        "metrics.`summary/val_accuracy`",
+        "metrics.`epoch_seconds`",
+        "metrics.`val_accuracy`",
         "tags.`tfbench.data`",
-        "tags.`tfbench.cpu`",
         "tags.`tfbench.hardware`",
     ),
+    search="tags.`tfbench.run_id` LIKE '%'",  # neither arms of sweeps nor reports, which have none of this
     charts=(
         scatter(metric_axis(NUM_PARAMETERS), metric_axis(LOG_SPEED)),
         scatter(metric_axis(BATCH_SIZE), metric_axis(LOG_SPEED)),
         bars(SPEED),
-        line("samples_per_second", scale="log"),
+        line("by_epoch/samples_per_second", scale="log"),
         line("val_accuracy"),
-        parallel(
-            ("model.name", "strategy", "training.global_batch_size"),
-            ("summary/num_parameters", SPEED, "summary/val_accuracy"),
-        ),
+        parallel(("model.name", "arm", "global_batch_size"), ("num_parameters", SPEED, "val_accuracy")),
     ),
 )

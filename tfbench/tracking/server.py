@@ -4,6 +4,7 @@ import contextlib
 import errno
 import ipaddress
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from tfbench.errors import TrackingError
 from tfbench.machine import children
 from tfbench.store.store import Store
+from tfbench.tracking import database
 
 if TYPE_CHECKING:
     import psutil
@@ -110,6 +112,8 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
         TrackingError: The server did not start; with what it wrote last. Or the store holds links.
     """
     store.require_plain_database()
+    with contextlib.suppress(sqlite3.Error):  # one that may only be read is shown as it is
+        database.relocate(store.database, store.artifacts)
     arguments = ["server", "--host", host, "--port", str(port), "--workers", "1"]
     if host != HOST:
         names = [f"{name}:{port}" for name in _own_names(host)]

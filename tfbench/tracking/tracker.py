@@ -28,16 +28,18 @@ class Curve:
 
     name: str
     place: int  # of its colour
+    shade: int = 0  # of that colour, which networks under one arm share
     over: str  # what was varied, in words
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)  # its arm, and what its runs share, by key
     points: Mapping[int, Mapping[str, float]]  # `metrics.CURVE_METRICS` by its values, ascending
     run_ids: tuple[str, ...]  # tfbench's own, of the runs that it sums up
+    inconclusive: tuple[int, ...] = ()  # points whose ratio is not shown
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class SweepFigures:
     """What is known of a sweep once its runs are made."""
 
-    speedups: Mapping[str, float]  # over the sweep's first arm, by tfbench's ids of the runs
     curves: tuple[Curve, ...]
     verdict: tuple[str, ...]
 

@@ -161,10 +161,10 @@ def _call(function: Callable[..., Any], where: str, first: str, value: object, o
         signature.bind(*arguments, **options)
     except TypeError as error:
         name = where.rpartition(":")[2]
-        options = {key: None for key in options if key != first}
+        taken = ", ".join(dict.fromkeys([first, *options] if first else options))
         raise RecipeError(
-            f"{where}: cannot be called as {name}({', '.join([*filter(None, [first]), *options])}), with the other keys of its table: "
-            f"{error}. It is {name}{signature}."
+            f"{where}: cannot be called as {name}({taken}), with the other keys of its table: {error}. It is "
+            f"{name}{signature}."
         ) from error
     except ValueError:  # written in C, without a signature
         arguments = (value,) if first else ()

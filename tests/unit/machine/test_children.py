@@ -1,9 +1,11 @@
 """Processes that tfbench starts, from a folder in which somebody left modules of Python's names."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tfbench.machine import children
@@ -60,3 +62,16 @@ def test_settings_stand_in_place_of_the_users_and_none_takes_one_away(
     monkeypatch.setenv("PYTHONPATH", str(in_tmp_path))
     done = children.ask("told", timeout=60, settings={"CHANGED": "ours", "TAKEN": None})
     assert done.stdout.strip() == "[\"the user's\", 'ours', None, '1']"
+
+
+@pytest.mark.parametrize("how", ["children.start('child', output=sys.stdout.buffer)", "children.converse('child')"])
+def test_a_child_ends_with_a_parent_that_is_killed(in_tmp_path: Path, how: str) -> None:
+    (in_tmp_path / "child.py").write_text("import signal; signal.pause()", "utf-8")
+    code = f"import signal, sys; from tfbench.machine import children; print({how}.pid, flush=True); signal.pause()"
+    environment = {**os.environ, "PYTHONPATH": str(in_tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    _, alive = psutil.wait_procs([child], timeout=60)
+    assert alive == []

@@ -144,7 +144,7 @@ def test_mlflow_is_told_what_a_profile_is(kind: str, note: str) -> None:
 
 def test_mlflow_gets_the_times_under_their_own_names() -> None:
     result = build_profile_run()
-    metrics = fields.summary_metrics(result, summary_of(result))
+    metrics = fields.summary_metrics(summary_of(result))
     assert metrics["profile/backward_seconds"] == pytest.approx(0.003)
     assert metrics["profile/full_step_seconds"] == pytest.approx(0.006)
 

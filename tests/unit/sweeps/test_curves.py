@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sweeps import BATCHES, TWO_ARMS, build_plan, write_sweep
+from tfbench.analysis.comparison.comparison import Entry
 from tfbench.records.scaling import replica_arms
 from tfbench.records.sweep import Cell, SweepPlan, Variation
 from tfbench.store.store import Store
@@ -34,20 +35,35 @@ def test_each_arm_has_a_curve_of_each_network_over_the_batch_size(tmp_path: Path
     plan = build_plan(variations=(BATCHES, SIZES))
     found = curves_of(tmp_path, plan, lambda cell: 100.0 * (1 + cell.setting + 10 * cell.arm))
     one, two = (arm.label for arm in TWO_ARMS)
-    assert [(curve.name, curve.place, curve.over) for curve in found] == [
-        (f"{one} hidden_units=[100]", 0, "batch size"),
-        (f"{two} hidden_units=[100]", 1, "batch size"),
-        (f"{one} hidden_units=[1000]", 0, "batch size"),
-        (f"{two} hidden_units=[1000]", 1, "batch size"),
+    assert [(curve.name, curve.place, curve.shade, curve.over) for curve in found] == [
+        (f"100 {one}", 0, 0, "batch size"),
+        (f"100 {two}", 1, 0, "batch size"),
+        (f"1000 {one}", 0, 1, "batch size"),
+        (f"1000 {two}", 1, 1, "batch size"),
     ]
+    labels = {"arm": one, "training.global_batch_size": "32, 64", "model.hidden_units": "[1000]"}
+    assert found[2].labels == labels
     assert speeds(found[0]) == {32: 100.0, 64: 300.0}
     assert speeds(found[3]) == {32: 1200.0, 64: 1400.0}
     assert [len(curve.run_ids) for curve in found] == [4] * 4
-    assert found[0].points[64] == {
-        "samples_per_second": pytest.approx(300.0),
-        "step_time_seconds": pytest.approx(64 / 300.0),
-    }
-    assert found[1].points[32]["speedup"] == pytest.approx(11.0)
+    assert found[0].points[64] == {"samples_per_second": pytest.approx(300.0), "speedup": 1.0}
+    ratios = dict.fromkeys(("speedup", "speedup_low", "speedup_high"), pytest.approx(11.0))  # nothing scatters
+    assert found[1].points[32] == {"samples_per_second": pytest.approx(1100.0), **ratios}
+
+
+def test_a_ratio_of_one_round_is_no_point_and_draws_no_crossing(tmp_path: Path) -> None:
+    faster = {0: (100.0, 50.0), 1: (100.0, 200.0)}  # by setting: half as fast, then twice
+    first, second = curves_of(tmp_path, build_plan(num_rounds=1), lambda cell: faster[cell.setting][cell.arm])
+    assert speeds(second) == {32: 50.0, 64: 200.0}
+    assert [figures.keys() for curve in (first, second) for figures in curve.points.values()] == [
+        {"samples_per_second"}
+    ] * 4
+    assert (first.inconclusive, second.inconclusive) == ((), (32, 64))
+
+
+def test_a_sweep_that_is_half_done_says_so_in_the_names(tmp_path: Path) -> None:
+    first, second = curves_of(tmp_path, build_plan(), lambda cell: "gone" if cell.round_number > 1 else 100.0)
+    assert [first.name, second.name] == [f"{arm.label}, 1 of 2 rounds" for arm in TWO_ARMS]
 
 
 def test_what_failed_and_what_is_not_there_yet_has_no_point(tmp_path: Path) -> None:
@@ -82,4 +98,4 @@ def test_a_value_that_is_not_whole_has_no_point(tmp_path: Path) -> None:
     ("x", "expected"), [(32.0, True), (-1.0, True), (0.5, False), (1e30, False), (math.inf, False)]
 )
 def test_a_step_is_a_whole_number_that_a_tracking_server_can_hold(x: float, expected: bool) -> None:
-    assert curves._is_step(x) is expected
+    assert curves._has_point(x, Entry(arm="a", runs=(), speed=1.0, interval=None)) is expected

@@ -7,17 +7,17 @@ from typing import Any
 import click
 import pytest
 
-from sweeps import TWO_ARMS, build_plan, write_sweep
+from sweeps import build_plan, write_sweep
 from tfbench.cli import ui
 from tfbench.cli._runs import warn_of_missing_view
 from tfbench.errors import TrackingError
-from tfbench.records.sweep import ARM_TAG, Cell, CellResult, SweepPlan
+from tfbench.records.sweep import Cell, CellResult, SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import view
 from tfbench.sweeps.comparison import compare_sweep
-from tfbench.sweeps.view import ShownSweep, find_shown_sweep, find_speedups, show_sweep, try_to_show
+from tfbench.sweeps.view import ShownSweep, find_shown_sweep, show_sweep, try_to_show
 from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 
 Cli = Callable[..., Any]
@@ -67,24 +67,13 @@ def find(store: Store, tracker: Tracker) -> ShownSweep:
     return find_shown_sweep(store, *read_sweep(store, "abc"), tracker.at)
 
 
-def test_a_speedup_is_over_the_baseline_of_the_same_round(store: Store) -> None:
-    plan, results = read_sweep(store, "abc")
-    comparison = compare_sweep(store, plan, results)
-    runs = {run.run_id: run for run in comparison.runs}
-    speedups = find_speedups(comparison)
-    assert {runs[run_id].tags[ARM_TAG] for run_id in speedups} == {TWO_ARMS[1].label}
-    by_round = sorted((runs[run_id].tags["tfbench.round"], speedup) for run_id, speedup in speedups.items())
-    assert [number for number, _ in by_round] == ["1", "1", "2"]
-    assert [speedup for _, speedup in by_round] == pytest.approx([1 / 2, 1 / 2, 1 / 3])
-
-
 def test_a_sweep_is_shown_where_most_of_its_runs_are_tracked(store: Store) -> None:
     track(store, "http://bench:5000", "other")
     run_ids = track(store, num=2)
     tracker = Tracker(*store.run_ids()[2:6])
     shown = find(store, tracker)
     assert tracker.addresses == [("http://bench:5000", "other")]
-    assert len(tracker.figures.speedups) == 3
+    assert len(tracker.figures.curves) == 2
     assert shown == ShownSweep(
         tracking_uri="http://bench:5000",
         experiment="other",

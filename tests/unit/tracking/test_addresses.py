@@ -148,6 +148,16 @@ def test_a_traceback_has_no_password_of_mlflow_s_own_error() -> None:
     assert isinstance(caught.value.__cause__, MlflowException)
 
 
+def test_an_answer_that_is_no_utf_8_or_no_json_is_an_error_of_the_server() -> None:
+    calls = Calls(DATABASE, None, None)
+    for make in (lambda: b"\xe9".decode(), lambda: json.loads("<html>")):
+        with (
+            pytest.raises(TrackingError, match=r"MLflow at postgresql\+psycopg2://me:\*\*\*@"),
+            calls.errors("Try again."),
+        ):
+            make()
+
+
 def test_a_bug_in_mlflow_s_process_is_told_without_a_password(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: MlflowTracker) -> None:
         raise RuntimeError(f"{self._uri} is odd")

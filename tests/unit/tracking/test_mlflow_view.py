@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 import itertools
 import json
 import zlib
@@ -8,19 +9,18 @@ import pytest
 
 from builders import build_placement, build_recipe, build_request, build_result
 from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
-from tfbench.metrics import CURVE_METRICS, EPOCH_METRICS, METRICS, SWEEP_METRICS
+from tfbench.metrics import CURVE_METRICS, EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.scaling import replica_arms
 from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.figures import ARM_COLORS
-from tfbench.tracking import fields
+from tfbench.tracking import fields, mlflow_sweep
 from tfbench.tracking.mlflow_sweep_view import sweep_view
-from tfbench.tracking.mlflow_view import MAX_TAG_CHARACTERS, OVERVIEW, View
+from tfbench.tracking.mlflow_view import AXES, MAX_TAG_CHARACTERS, OVERVIEW, View
 from tfbench.tracking.tracker import Curve
 
 SIZES = Variation(key="model.hidden_units", values=([100], [1000, 1000]))
-BATCH, PARAMETERS = "summary/log2_global_batch_size", "summary/log10_num_parameters"
-SPEED, SPEEDUP = "summary/log10_samples_per_second", "sweep/speedup"
+BATCH, PARAMETERS, SPEED = "batch size as log2", "parameters as log10", "samples per second as log10"
 Axes = list[tuple[str, ...]]
 
 
@@ -83,12 +83,12 @@ def test_every_metric_of_the_view_is_one_that_is_logged(view: View) -> None:
         used |= {axis["key"] for axis in axes if axis["type"] == "METRIC"}
         used |= {*chart.get("selectedMetrics", ()), *([chart["metricKey"]] if chart["type"] == "BAR" else [])}
         of_epochs |= {chart["metricKey"], chart["selectedXAxisMetricKey"]} - {""} if chart["type"] == "LINE" else set()
-    assert used <= {f"summary/{name}" for name in METRICS} | set(SWEEP_METRICS)
-    assert of_epochs <= set(EPOCH_METRICS)
+    assert used <= {*TRACKED_METRICS, *LEARNING_METRICS, *AXES.values()}
+    assert of_epochs <= {*LEARNING_METRICS, *(f"by_epoch/{name}" for name in EPOCH_SERIES)}
 
 
 def test_the_overview_shows_all_runs_by_both_sizes() -> None:
-    assert read_state(OVERVIEW)["searchFilter"] == ""
+    assert read_state(OVERVIEW)["searchFilter"] == "tags.`tfbench.run_id` LIKE '%'"
     assert axes_of(OVERVIEW, "SCATTER") == [(PARAMETERS, SPEED), (BATCH, SPEED)]
 
 
@@ -98,39 +98,24 @@ def test_the_view_of_a_sweep_shows_its_runs_alone_and_answers_its_question() -> 
     assert (view.key, view.name) == ("tfbench-sweep-abc", "Sweep abc of test")
     assert state["searchFilter"] == "tags.`tfbench.sweep` = 'abc'"
     assert state["selectedColumns"] == [
-        "tags.`tfbench.arm`",
-        "tags.`tfbench.round`",
-        "params.`training.global_batch_size`",
+        "params.`arm`",
+        "params.`global_batch_size`",
         "params.`model.hidden_units`",
-        "metrics.`summary/num_parameters`",
-        "metrics.`summary/samples_per_second`",
-        "metrics.`sweep/speedup`",
-        "metrics.`summary/step_time_median_seconds`",
-        "tags.`tfbench.reason`",
+        "tags.`tfbench.round`",
+        "tags.`tfbench.result`",
     ]
-    assert axes_of(view, "SCATTER") == [
-        (BATCH, SPEED),
-        (PARAMETERS, SPEED),
-        (BATCH, SPEEDUP),
-        (PARAMETERS, SPEEDUP),
-        ("arm", SPEED),
-    ]
-    assert axes_of(view, "CONTOUR") == [(BATCH, PARAMETERS, SPEEDUP)]
+    assert axes_of(view, "SCATTER") == [(BATCH, SPEED), (PARAMETERS, SPEED)]
     kinds = [chart["type"] for chart in state["compareRunCharts"]]
-    assert kinds == ["SCATTER"] * 5 + ["CONTOUR", "BAR", "PARALLEL"]
+    assert kinds == ["SCATTER"] * 2 + ["BAR", "PARALLEL"]
     parallel = state["compareRunCharts"][-1]
-    assert parallel["selectedParams"] == ["arm", "training.global_batch_size", "model.hidden_units"]
-    assert parallel["selectedMetrics"] == ["summary/samples_per_second"]
+    assert parallel["selectedParams"] == ["arm", "global_batch_size", "model.hidden_units"]
+    assert parallel["selectedMetrics"] == ["samples_per_second"]
 
 
 def test_what_a_sweep_does_not_vary_is_not_drawn() -> None:
-    one_arm = sweep_view(build_timed_plan(variations=(BATCHES, SIZES), arms=TWO_ARMS[:1]))
-    assert axes_of(one_arm, "SCATTER") == [(BATCH, SPEED), (PARAMETERS, SPEED)]
-    assert axes_of(one_arm, "CONTOUR") == [(BATCH, PARAMETERS, "summary/samples_per_second")]
-    assert "metrics.`sweep/speedup`" not in one_arm.columns
-    only_batch = sweep_view(build_timed_plan())
-    assert axes_of(only_batch, "SCATTER") == [(BATCH, SPEED), (BATCH, SPEEDUP), ("arm", SPEED)]
-    assert axes_of(only_batch, "CONTOUR") == []
+    assert axes_of(sweep_view(build_timed_plan()), "SCATTER") == [(BATCH, SPEED)]
+    one_arm = read_state(sweep_view(build_timed_plan(arms=TWO_ARMS[:1])))
+    assert one_arm["compareRunCharts"][-1]["selectedParams"] == ["global_batch_size"]
 
 
 def test_what_is_no_size_is_drawn_as_the_param_that_it_is() -> None:
@@ -143,22 +128,16 @@ def test_what_is_no_size_is_drawn_as_the_param_that_it_is() -> None:
     assert "params.`training.epochs`" not in view.columns
 
 
-def test_of_more_than_two_arms_no_contour_mixes_the_speedups() -> None:
-    third = TWO_ARMS[0].__class__(strategy="one_device", devices=("cpu:0",))
-    assert axes_of(sweep_view(build_timed_plan(variations=(BATCHES, SIZES), arms=(*TWO_ARMS, third))), "CONTOUR") == []
-
-
 def test_numbers_of_replicas_are_drawn_as_numbers() -> None:
     plan = build_timed_plan(variations=(), arms=replica_arms("gpu", (1, 2, 4)), per_replica_batch_size=32)
-    replicas = "summary/num_replicas"
-    assert axes_of(sweep_view(plan), "SCATTER") == [(replicas, "summary/samples_per_second"), (replicas, SPEEDUP)]
+    assert axes_of(sweep_view(plan), "SCATTER") == [("num_replicas", "samples_per_second")]
 
 
 def test_only_a_sweep_of_whole_trainings_has_curves_of_learning() -> None:
     assert "LINE" not in str(read_state(sweep_view(build_timed_plan())))
     charts = read_state(sweep_view(build_plan()))["compareRunCharts"]
     lines = [(chart["selectedXAxisMetricKey"], chart["metricKey"]) for chart in charts if chart["type"] == "LINE"]
-    assert lines == [("elapsed_seconds", "val_accuracy"), ("elapsed_seconds", "val_loss")]
+    assert lines == [("by_epoch/elapsed_seconds", "val_accuracy"), ("by_epoch/elapsed_seconds", "val_loss")]
 
 
 def test_arms_that_are_usual_differ_in_their_colours() -> None:
@@ -177,19 +156,31 @@ def build_curve(*sizes: int, names: tuple[str, ...] = tuple(CURVE_METRICS)) -> C
 
 def test_the_curves_of_a_sweep_come_first_with_its_runs_folded_below_them() -> None:
     state = read_state(sweep_view(BOTH, [build_curve(32, 64), build_curve(32)]))
-    charts = [(chart["type"], chart.get("metricKey")) for chart in state["compareRunCharts"][:4]]
-    assert charts[:3] == [("LINE", f"by_batch_size/{name}") for name in CURVE_METRICS]
-    assert charts[3][0] == "SCATTER"
+    charts = [(chart["type"], chart.get("selectedMetricKeys")) for chart in state["compareRunCharts"][:3]]
+    speed, *ratios = [f"by_batch_size/{name}" for name in CURVE_METRICS]
+    assert charts == [("LINE", [speed]), ("LINE", ratios), ("SCATTER", None)]
+    assert [section["display"] for section in state["compareRunSections"]] == [
+        True,
+        False,
+    ]
     assert (state["orderByKey"], state["orderByAsc"]) == ("attributes.start_time", True)
-    assert read_state(sweep_view(BOTH))["orderByKey"] == "metrics.`summary/samples_per_second`"
+    assert read_state(sweep_view(BOTH))["orderByKey"] == "metrics.`samples_per_second`"
 
 
 def test_curves_of_a_single_size_are_bars_and_only_what_is_known_is_drawn() -> None:
     state = read_state(sweep_view(BOTH, [build_curve(32, names=("samples_per_second",)), build_curve(32, names=())]))
     assert [chart.get("metricKey") for chart in state["compareRunCharts"] if chart["type"] in ("LINE", "BAR")] == [
         "by_batch_size/samples_per_second",
-        "summary/samples_per_second",
+        "samples_per_second",
     ]
+
+
+@pytest.mark.parametrize("place", range(len(ARM_COLORS)))
+def test_networks_under_one_arm_have_shades_of_its_colour(place: int) -> None:
+    shades = [mlflow_sweep._color(dataclasses.replace(build_curve(32), place=place, shade=shade)) for shade in range(4)]
+    assert shades[0] == ARM_COLORS[place]
+    for a, b in itertools.combinations(shades, 2):
+        assert abs(lab(a, "normal")[0] - lab(b, "normal")[0]) > 5, f"{a} and {b}"
 
 
 # From linear RGB as one with normal sight sees it to that with protanopia, and with deuteranopia (Machado et al. 2009).

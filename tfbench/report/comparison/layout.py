@@ -1,7 +1,7 @@
 """How the rows of a comparison are spread over plots: what the x axis is, and which rows share a panel."""
 
 import textwrap
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Row
@@ -17,6 +17,7 @@ class Panel(NamedTuple):
 
     name: str
     points: tuple[tuple[float, Row], ...]
+    setting: Mapping[str, Any]  # that its rows share and that no other panel has
 
     @property
     def title(self) -> str:
@@ -40,11 +41,17 @@ def lay_out(comparison: Comparison) -> Layout:
     """
     x_label, covered, x_of = _choose_axis(comparison)
     panels: dict[str, list[tuple[float, Row]]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     for row in comparison.rows:
         if (x := x_of(row)) is not None:
-            name = describe_setting({key: value for key, value in row.setting.items() if key not in covered})
+            setting = {key: value for key, value in row.setting.items() if key not in covered}
+            name = describe_setting(setting)
+            settings[name] = setting
             panels.setdefault(name, []).append((float(x), row))
-    found = [Panel(name, tuple(sorted(points, key=lambda point: point[0]))) for name, points in panels.items()]
+    found = [
+        Panel(name, tuple(sorted(points, key=lambda point: point[0])), settings[name])
+        for name, points in panels.items()
+    ]
     return Layout(x_label, tuple(sorted(found, key=_largest_network)))
 
 
