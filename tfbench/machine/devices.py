@@ -14,7 +14,9 @@ from tfbench.machine import children, frameworks
 from tfbench.machine.frameworks import Framework
 from tfbench.machine.gpus import choose_visible, read_gpus
 from tfbench.recipe.abilities import BACKEND_TITLES, BackendName, title_of
-from tfbench.records.machine import Gpu
+from tfbench.recipe.sections import Recipe
+from tfbench.records.machine import Environment, Gpu
+from tfbench.records.placement import Placement
 from tfbench.schema import build, schema
 
 _NVIDIA = "0x10de"  # PCI vendor
@@ -175,6 +177,16 @@ def explain_missing_gpu(facts: GpuFacts, framework: Framework, known: Sequence[G
         f"{found}{title} cannot start CUDA {framework.cuda} with driver {driver}: CUDA's libraries are missing, or "
         f"too new for the driver{says}. Install them: {install}"
     )
+
+
+def with_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment) -> Placement:
+    """Adds why the run is on the processor although there is a GPU, unless it was asked to be."""
+    if recipe.distribution.devices or not placement.devices[0].startswith("cpu"):
+        return placement
+    name = recipe.training.backend
+    version, cuda = getattr(environment, name) or "", getattr(environment, f"{name}_cuda")
+    why = explain_missing_gpu(gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus)
+    return dataclasses.replace(placement, unused_gpu=why or "")
 
 
 def _is_hidden(facts: GpuFacts, known: Sequence[Gpu]) -> bool:

@@ -18,19 +18,16 @@ from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
 from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, list_arrays
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
-from tfbench.machine.devices import GpuFacts, explain_missing_gpu, read_system
+from tfbench.machine.devices import GpuFacts, read_system, with_unused_gpu
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.machine.environment import find_framework_variables
-from tfbench.machine.frameworks import Framework
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.mesh import Mesh
-from tfbench.recipe.sections import DatasetConfig, Recipe, TrainingConfig
+from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.energy import Moment
 from tfbench.records.journal import Journal, plain_fields
-from tfbench.records.machine import Environment
-from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.records.spread import Spread
 from tfbench.worker import network_data, snapshots, user_code
@@ -223,16 +220,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     wait_for_start()
     ledger.switch(None)
     return prepared
-
-
-def with_unused_gpu(placement: Placement, recipe: Recipe, gpu_facts: GpuFacts, environment: Environment) -> Placement:
-    """Adds why the run is on the processor although there is a GPU, unless it was asked to be."""
-    if recipe.distribution.devices or not placement.devices[0].startswith("cpu"):
-        return placement
-    name = recipe.training.backend
-    version, cuda = getattr(environment, name) or "", getattr(environment, f"{name}_cuda")
-    why = explain_missing_gpu(gpu_facts, Framework(name=name, version=version, cuda=cuda), environment.gpus)
-    return dataclasses.replace(placement, unused_gpu=why or "")
 
 
 def _require_apart(model: Any, splits: Splits) -> None:

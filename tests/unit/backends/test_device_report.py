@@ -10,11 +10,17 @@ from builders import build_environment, build_placement, build_recipe
 from tfbench.backends.tensorflow import device_report
 from tfbench.errors import DeviceError, Notice
 from tfbench.machine import devices, frameworks
-from tfbench.machine.devices import DeviceFacts, GpuFacts, explain_missing_gpu, parse_report, read_system
+from tfbench.machine.devices import (
+    DeviceFacts,
+    GpuFacts,
+    explain_missing_gpu,
+    parse_report,
+    read_system,
+    with_unused_gpu,
+)
 from tfbench.machine.frameworks import Framework
 from tfbench.records.machine import Gpu
 from tfbench.schema import to_plain
-from tfbench.worker.benchmark import with_unused_gpu
 
 VERSION_LINE = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.3.0\n"
