@@ -16,6 +16,7 @@ from builders import build_epoch, build_placement, build_recipe, build_request, 
 from tfbench.records.journal import Journal, plain_fields, request_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult
 from tfbench.store.store import Store
+from tfbench.tracking import database
 
 DEAD = {"pid": 2**22 + 1, "created": 1_700_000_000.0, "boot": 1_600_000_000.0, "host": socket.gethostname()}
 
@@ -35,6 +36,7 @@ def make_database(store: Store) -> None:
     """Gives a store its database at once: MLflow's own way takes seconds, and few tests are about it."""
     store.root.mkdir(parents=True, exist_ok=True)
     store.database.write_bytes(_migrated_database())
+    database.finish_template(store.database, store.artifacts)
 
 
 @functools.cache
