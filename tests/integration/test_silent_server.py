@@ -47,10 +47,9 @@ def address(server: socket.socket, in_tmp_path: Path) -> str:
     return address
 
 
-def test_recover_asks_it_once_says_what_it_waits_for_and_gives_up(
+def test_recover_asks_it_once_and_gives_up(
     tfbench: Cli, server: socket.socket, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mlflow_calls, "WORD_SECONDS", 0.0)
     monkeypatch.setenv("TFBENCH_SERVER_TIMEOUT", "2s")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")  # put back at the end, as is the next
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
@@ -58,7 +57,6 @@ def test_recover_asks_it_once_says_what_it_waits_for_and_gives_up(
     assert done.exit_code == 2
     reason = f"MLflow at {address}: did not answer within 2 s, which TFBENCH_SERVER_TIMEOUT sets."
     assert [line.partition("failed     ")[2][: len(reason)] for line in done.stdout.splitlines()] == [reason, reason]
-    assert done.stderr.splitlines()[0] == f"waiting for MLflow at {address} (gives up after 2 s)"
     assert "2 of 2 runs could not be brought into MLflow" in done.stderr
     assert count_calls(server) == 2  # the first, and its one repetition
 

@@ -14,6 +14,7 @@ from tfbench.records.journal import Journal, plain_fields, request_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult
 from tfbench.store.liveness import held
 from tfbench.store.store import Store
+from tfbench.tracking import database
 
 DEAD_PID = 2**22 + 1
 _HELD = contextlib.ExitStack()  # until the tests end
@@ -33,6 +34,7 @@ def make_database(store: Store) -> None:
     """Gives a store its database at once: MLflow's own way takes seconds, and few tests are about it."""
     store.root.mkdir(parents=True, exist_ok=True)
     store.database.write_bytes(_migrated_database())
+    database.finish_template(store.database, store.artifacts)
 
 
 @functools.cache

@@ -70,6 +70,7 @@ class MlflowProcess:
         """
         with self._lock:
             if self._process.poll() is not None and self._is_resting:  # it was killed since a server was silent
+                self._process.communicate()
                 self._process = children.converse(__name__, self._arguments)
             self._is_resting = False
             process, overdue = self._process, threading.Event()

@@ -18,6 +18,7 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import mlflow_process
 from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.mlflow_calls import Calls
+from tfbench.tracking.mlflow_process import RemoteTracker
 from tfbench.tracking.mlflow_tracker import MlflowTracker
 
 SERVER = "https://me:s3cret@mlflow.example/team"
@@ -68,6 +69,12 @@ def test_recover_takes_the_password_out_of_an_earlier_version_s_note(store: Stor
     assert b"s3cret" not in (store.drop(run_id) / note.name).read_bytes()
 
 
+def address_of(tracker: MlflowTracker | RemoteTracker) -> str:
+    """Returns where a tracker sends runs to; a server's is in a process of its own."""
+    assert isinstance(tracker, RemoteTracker)
+    return tracker._place[0]
+
+
 @pytest.mark.parametrize("uri", [SERVER, DATABASE])
 def test_the_password_comes_from_the_user_s_call_or_environment(
     store: Store, monkeypatch: pytest.MonkeyPatch, uri: str
@@ -75,11 +82,11 @@ def test_the_password_comes_from_the_user_s_call_or_environment(
     state = TrackingState(tracking_uri=uri.replace("s3cret", "***"), experiment="x")
     with pytest.raises(TrackingError, match=r"with the password in place of \*\*\*"):
         open_tracker(state, store)
-    assert open_tracker(state, store, uri)._uri == uri
+    assert address_of(open_tracker(state, store, uri)) == uri
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    assert open_tracker(state, store)._uri == uri
+    assert address_of(open_tracker(state, store)) == uri
     without = uri.replace("me:s3cret@", "")  # it may be in MLFLOW_TRACKING_PASSWORD, or in PGPASSWORD
-    assert open_tracker(state, store, without)._uri == without
+    assert address_of(open_tracker(state, store, without)) == without
 
 
 @pytest.mark.parametrize(
