@@ -154,11 +154,11 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
 
     few = np.where(np.arange(size) % 4 == 3, 3 * spread, spread)
     patterns: tuple[tuple[str, int, str, str, Callable[[], np.ndarray]], ...] = (
-        ("all scatter alike", 2, "3.7 %", "96 %", lambda: np.full(size, spread)),
-        ("unlike, by 1.6 times either way", 2, "10 %", "86 %", lambda: unlike(size)),
-        ("a quarter three times as noisy", 2, "12 %", "87 %", lambda: few),
+        ("all scatter alike", 2, "2.9 %", "97 %", lambda: np.full(size, spread)),
+        ("unlike, by 1.6 times either way", 2, "9.5 %", "87 %", lambda: unlike(size)),
+        ("a quarter three times as noisy", 2, "14 %", "87 %", lambda: few),
         ("from 20 % falling to 2 %", 2, "13 %", "85 %", lambda: np.geomspace(0.2, 0.02, size)),
-        ("6 arms x 20 settings, unlike by 1.6 times", 6, "21 %", "86 %", lambda: unlike(20)),
+        ("6 arms x 20 settings, unlike by 1.6 times", 6, "21 %", "85 %", lambda: unlike(20)),
     )
     for name, num_arms, before, held_before, draw in patterns:
         wrong = held = 0
@@ -172,10 +172,10 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
     effects: tuple[tuple[str, str, float, int, float, Callable[[], np.ndarray]], ...] = (
         ("", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: np.full(size, spread)),
         (", 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: np.full(size, spread)),
-        (", settings unlike by 1.6 times", "85 %", 0.0, NUM_ROUNDS, 0.0, lambda: unlike(size)),
-        (", one of ten runs 30 % slow", "21 %", 0.1, NUM_ROUNDS, 0.0, lambda: np.full(size, spread)),
-        (", one of ten runs 30 % slow, 5 rounds", "49 %", 0.1, 5, 0.0, lambda: np.full(size, spread)),
-        (", one of ten runs 30 % slow, 10 rounds", "69 %", 0.1, 10, 0.0, lambda: np.full(size, spread)),
+        (", settings unlike by 1.6 times", "86 %", 0.0, NUM_ROUNDS, 0.0, lambda: unlike(size)),
+        (", one of ten runs 30 % slow", "23 %", 0.1, NUM_ROUNDS, 0.0, lambda: np.full(size, spread)),
+        (", one of ten runs 30 % slow, 5 rounds", "47 %", 0.1, 5, 0.0, lambda: np.full(size, spread)),
+        (", one of ten runs 30 % slow, 10 rounds", "71 %", 0.1, 10, 0.0, lambda: np.full(size, spread)),
     )
     for name, before, outliers, num_rounds, bound, draw in effects:
         tables = (
@@ -190,7 +190,7 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
     disturbed = (plant_table(generator, np.full(size, spread), outliers=0.1) for _ in range(num))
     wrong = sum(any(one.judgement in ("faster", "slower") for one in table) for table in disturbed)
     name = "A/A table, one of ten runs 30 % slow: a false + or -"
-    yield at_most(name, "2.3 %", wrong / num, num, bound=LARGEST_TABLE_ALARM)
+    yield at_most(name, "2.4 %", wrong / num, num, bound=LARGEST_TABLE_ALARM)
 
 
 def simulate_single_runs(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
@@ -201,7 +201,7 @@ def simulate_single_runs(generator: np.random.Generator, num: int, spread: float
         many = Runs(arm="b", speeds=tuple(np.exp(generator.normal(0, spread, 5))))
         wrong += judge(one, many).judgement in ("faster", "slower")
     name = "one run against five, which scatters four times as much: alarms"
-    yield at_most(name, "52 %", wrong / num, num)
+    yield at_most(name, "50 %", wrong / num, num)
 
 
 def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:

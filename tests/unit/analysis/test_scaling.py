@@ -273,8 +273,8 @@ def test_the_table_has_a_row_a_number_of_replicas() -> None:
     assert " ".join(lines[0].split()) == (
         "replicas batch samples/s expected speed-up efficiency step ms ideal lost gradients input"
     )
-    assert " ".join(lines[1].split()) == "1 96 960 ± 4.9 % 1 1 100 % 100 100 - - 25 %"
-    assert " ".join(lines[3].split()) == ("4 24 1,920 ± 4.9 % 4 2.00 [2.00, 2.00] + 50 % [50, 50] 50 25 25 1 MiB 25 %")
+    assert " ".join(lines[1].split()) == "1 96 960 ± 0.00 % 1 1 100 % 100 100 - - 25 %"
+    assert " ".join(lines[3].split()) == ("4 24 1,920 ± 0.00 % 4 2.00 [2.00, 2.00] + 50 % [50, 50] 50 25 25 1 MiB 25 %")
     assert max(map(len, lines)) <= 120
     weak = scaling_lines(scaling_of({1: 480.0, 2: 768.0}, is_weak=True, headroom=None), 120)
     assert weak[2].split()[-1] == "-"
