@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 # Whoever makes a room smaller writes that down here: `python tests/guards/test_size.py` prints the table.
 BUDGET = {
-    "tests": 37120,
+    "tests": 37121,
     "tfbench": 608,
     "tfbench/analysis": 5379,
     "tfbench/backends": 3666,
