@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,11 +11,10 @@ from typing import Any
 
 from tfbench import backends
 from tfbench.analysis.parallel.traffic import count_traffic
-from tfbench.analysis.run.work import OWN_CALL, OWN_STEP
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
-from tfbench.datasets.sources.splits import Split, Splits, count_steps_per_epoch, list_arrays
+from tfbench.datasets.sources.splits import Splits, count_steps_per_epoch
 from tfbench.errors import DatasetError, DeviceError, Notice, RecipeError
 from tfbench.machine.devices import GpuFacts, read_system, with_unused_gpu
 from tfbench.machine.energy import EnergyMeter, addresses_in_use
@@ -36,6 +34,7 @@ from tfbench.worker.evaluation import evaluate_trained, write_model_files
 from tfbench.worker.exchange_check import check_exchange
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.limit_checks import check_limits
+from tfbench.worker.model_summary import require_apart, summarize_model
 from tfbench.worker.name_counts import names_from, read_name_counts
 from tfbench.worker.process_settings import finds_tensorflow, import_keras, set_process_wide
 from tfbench.worker.training import train
@@ -187,7 +186,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
         if request.profile:
-            _require_apart(model, splits)
+            require_apart(model, splits)
         if request.resume:
             snapshots.resume_training(model, request.resume)
     settings = dataclasses.replace(backend.settings.read_settings(model, training), framework_variables=variables)
@@ -196,7 +195,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         splits=splits,
         model=model,
         resolved=resolved,
-        summary=_summarize_model(model, user_code.find_digest(recipe.model)),
+        summary=summarize_model(model, user_code.find_digest(recipe.model)),
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
         shares_machine=count_other_workers(request.run_id) > 0,
         memory_before_model=memory_before_model,
@@ -220,25 +219,6 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     wait_for_start()
     ledger.switch(None)
     return prepared
-
-
-def _require_apart(model: Any, splits: Splits) -> None:
-    """Raises RecipeError unless a profile can take the step apart: it knows Keras's own, of a graph of layers."""
-    from tfbench.models.structure.foreign_model import has_own_step
-
-    ends = [getattr(model, name, None) or () for name in ("inputs", "outputs")]
-    if has_own_step(model):
-        problem = "a train_step of its own"
-    elif [len(end) for end in ends] != [1, 1]:
-        problem = "no graph of layers, or several inputs or outputs"
-    elif isinstance(splits.train, Split) and len(list_arrays(splits.train.arrays)) != 2:  # inputs and targets
-        problem = "data of several arrays"
-    else:
-        return
-    raise RecipeError(
-        f"a profile takes Keras's own training step of one input and one output apart. The network has {problem}. "
-        "`tfbench run` measures its steps as a whole."
-    )
 
 
 def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
@@ -338,28 +318,4 @@ def _summarize_data(config: DatasetConfig, splits: Splits) -> DatasetSummary:
         validation_samples=splits.validation.num_samples,
         cache=splits.cache,
         digest=user_code.find_digest(config),
-    )
-
-
-def _summarize_model(model: Any, digest: str) -> ModelSummary:
-    from tfbench.models.structure import flops, foreign_model
-
-    outputs: Any = getattr(model, "outputs", None) or ()
-    sizes: dict[str, Any] = {
-        "num_parameters": sum(math.prod(variable.shape) for variable in model.weights),
-        "num_trainable_parameters": sum(math.prod(variable.shape) for variable in model.trainable_variables),
-        "num_outputs": outputs[0].shape[-1] if len(outputs) == 1 else None,
-    }
-    has_own_step = foreign_model.has_own_step(model)
-    if has_own_step or not outputs:  # may pass through its layers as often, and as it likes
-        code = OWN_STEP if has_own_step else OWN_CALL
-        return ModelSummary(**sizes, uncounted_layers=(f"{model.name} ({type(model).__name__}{code}",))
-    counted = flops.count_model(model)
-    return ModelSummary(
-        **sizes,
-        flops_per_sample=counted.forward,
-        training_flops_per_sample=counted.training,
-        main_product=flops.find_main_product(model) or (),
-        uncounted_layers=counted.unknown,
-        digest=digest,
     )
