@@ -133,22 +133,18 @@ class MlflowTracker:
 
         Args:
             name: Of the run; letters, digits and "_.-".
-            files: report.html, and plots; by name.
-            tags: What it is of, beside "tfbench.report".
+            files: report.html and plots, by name.
+            tags: What it is of, besides "tfbench.report".
             created: When it was made, seconds since 1970.
-            params: What it is of, in the columns that runs have.
+            params: What it is of, in the columns of runs.
         """
         with self._lock, self._errors("The report itself is written; `tfbench report` tries again."):
             self._prepare()
             self._publish()
             client, experiment_id = self._connected(), self._resolve_experiment()
             known = f"attributes.run_name = '{name}' AND tags.`tfbench.report` = 'true'"
-            marked = {
-                **tags,
-                "tfbench.report": "true",
-                "mlflow.source.name": "tfbench",
-                fields.COLOR_TAG: fields.REPORT_COLOR,
-            }
+            own = {"tfbench.report": "true", "mlflow.source.name": "tfbench", fields.COLOR_TAG: fields.REPORT_COLOR}
+            marked = {**tags, **own}
             at = milliseconds(created)
 
             def find() -> "Run | None":
@@ -174,10 +170,10 @@ class MlflowTracker:
         """
         again = self._store.command("ui", "--sweep", plan.sweep_id)
         with self._lock, self._errors(f"Nothing measured is lost; `{again}` tries again."):
-            if self._database and not self._database.exists():
-                return TrackedSweep(experiment_id="", run_ids=frozenset())
-            self._prepare()
-            experiment = self._find_experiment()
+            is_there = not self._database or self._database.exists()
+            if is_there:
+                self._prepare()
+            experiment = self._find_experiment() if is_there else None
             if experiment is None:
                 return TrackedSweep(experiment_id="", run_ids=frozenset())
             experiment_id = str(experiment.experiment_id)
@@ -229,9 +225,8 @@ class MlflowTracker:
         figures = {name: value for name, value in figures.items() if progress.figures.get(name) != value}
         metrics = metrics_at(figures, timestamp=milliseconds(end_of(result)))
         for epoch in result.epochs[progress.epochs :]:
-            metrics += metrics_at(
-                fields.epoch_metrics(epoch), timestamp=milliseconds(epoch.finished_at), step=epoch.epoch
-            )
+            at = milliseconds(epoch.finished_at)
+            metrics += metrics_at(fields.epoch_metrics(epoch), timestamp=at, step=epoch.epoch)
         params = {key: value for key, value in fields.params(result).items() if key not in progress.params}
         tags = {key: value for key, value in fields.tags(result, summary).items() if progress.tags.get(key) != value}
         if fields.COLOR_TAG in progress.tags:  # a user of MLflow may have chosen another one
@@ -249,17 +244,14 @@ class MlflowTracker:
         self._publish()
         run_id = result.request.run_id
         run = self._find(run_id) or self._create(result)
-        tracked = TrackedRun(
-            tracking_uri=without_secrets(self._uri), experiment_id=run.info.experiment_id, run_id=run.info.run_id
-        )
-        self._progress[run_id] = _Progress(
-            run=tracked, params=set(run.data.params), tags=dict(run.data.tags), info=run.info
-        )
+        uri, experiment_id = without_secrets(self._uri), run.info.experiment_id
+        tracked = TrackedRun(tracking_uri=uri, experiment_id=experiment_id, run_id=run.info.run_id)
+        params, tags = set(run.data.params), dict(run.data.tags)
+        self._progress[run_id] = _Progress(run=tracked, params=params, tags=tags, info=run.info)
         state = self._store.read_state(run_id)
         if state is None or state.run != tracked:
-            self._store.write_state(
-                run_id, TrackingState(tracking_uri=self._uri, experiment=self._experiment, run=tracked)
-            )
+            new = TrackingState(tracking_uri=self._uri, experiment=self._experiment, run=tracked)
+            self._store.write_state(run_id, new)
         return self._progress[run_id]
 
     def _find(self, run_id: str) -> "Run | None":
@@ -281,8 +273,7 @@ class MlflowTracker:
         return search_run(client, self._resolve_experiment(), run_id)
 
     def _create(self, result: RunResult) -> "Run":
-        run_id = result.request.run_id
-        client, experiment_id = self._connected(), self._resolve_experiment()
+        client, experiment_id, run_id = self._connected(), self._resolve_experiment(), result.request.run_id
 
         def find() -> "Run | None":
             self._doubtful.add(run_id)

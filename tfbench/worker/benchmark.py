@@ -292,9 +292,8 @@ def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_
         return synthetic.generate_splits(module.describe(options), seed=seed)
     splits = module.load_splits(options, data_dir)
     if not isinstance(splits, Splits):
-        raise DatasetError(
-            f"data set {config.name}: load_splits must return Splits. Received: {type(splits).__name__}."
-        )
+        received = type(splits).__name__
+        raise DatasetError(f"data set {config.name}: load_splits must return Splits. Received: {received}.")
     return splits
 
 

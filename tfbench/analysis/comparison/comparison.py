@@ -8,13 +8,13 @@ from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, differing_keys
 from tfbench.analysis.comparison.equality import Difference, find_unequal_values
-from tfbench.analysis.comparison.hosts import choose_hosts, host_of, machine_in
+from tfbench.analysis.comparison.hosts import arm_of, choose_hosts, host_of, name_alone, name_arms
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, interval_around, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
 from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.records.settings import MachineSettings
-from tfbench.records.sweep import ARM_TAG, BATCH_KEY, SWEEP_TAG, round_of
+from tfbench.records.sweep import BATCH_KEY, round_of
 
 # Returns the noise floor of runs like one, if there is one.
 FindFloor = Callable[[RunBrief], NoiseFloor | None]
@@ -178,11 +178,11 @@ def compare(
     Returns:
         All but `own_settings`, `unreadable` and `machine_settings`, which the caller may know.
     """
-    name_of = _name_alone if arms is None else arm_of
+    name_of = name_alone if arms is None else arm_of
     failed = [*failures, *(failure for brief in briefs if (failure := _failure_of(brief, keys or (), name_of(brief))))]
     measured = [brief for brief in briefs if brief.speed]
     keys = list(differing_keys(measured) if keys is None else keys)
-    names = _name_arms(measured, is_planned=arms is not None)
+    names = name_arms(measured, is_planned=arms is not None)
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
     chosen = baseline if baseline in arms else (arms[0] if arms else "")
     rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared, find_floor=find_floor)
@@ -206,11 +206,6 @@ def compare(
     )
 
 
-def arm_of(brief: RunBrief) -> str:
-    """Returns the column that a run belongs to: as the sweep names it, else its strategy and devices."""
-    return brief.tags.get(ARM_TAG, brief.arm) if SWEEP_TAG in brief.tags else brief.arm
-
-
 def shares_cores(brief: RunBrief) -> bool:
     """Says whether a run's devices are logical ones of one processor, so that it says nothing of hardware."""
     return any(device.startswith("cpu") for device in brief.devices) and brief.num_devices > brief.num_machines
@@ -219,26 +214,6 @@ def shares_cores(brief: RunBrief) -> bool:
 def setting_value(settings: Mapping[str, Any], key: str) -> Any:
     """Returns a value of a run's settings; "threads" stands for both thread settings."""
     return settings.get("training.intra_op_threads" if key == "threads" else key)
-
-
-def _name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
-    """Returns the column of each run; where runs are of several machines, it names the machine, if it does not anyway.
-
-    The arms of a sweep keep their names: one that was resumed elsewhere, as in a container with a host name of its own,
-    has settings of this machine and of that one.
-    """
-    hosts = {brief.run_id: host_of(brief) for brief in briefs}
-    names = {brief.run_id: arm_of(brief) if is_planned else _name_alone(brief) for brief in briefs}
-    if is_planned or len(set(hosts.values())) < 2:
-        return names
-    return {run_id: name if machine_in(name) else f"{name} on {hosts[run_id]}" for run_id, name in names.items()}
-
-
-def _name_alone(brief: RunBrief) -> str:
-    """Returns the column of a run beside others than its sweep's, where each is to say its back end, and one way."""
-    words = [word for word in arm_of(brief).split() if word != "backend=tensorflow"]
-    own = f"backend={brief.backend}"
-    return " ".join([*words, *([own] if brief.backend != "tensorflow" and own not in words else [])])
 
 
 def _make_row(setting: dict[str, Any], found: Mapping[str, _Cell], arms: Sequence[str], rules: _Rules) -> Row:

@@ -1,9 +1,9 @@
-"""On which machine runs were made, and which of them count: rounds of two machines are of no common arm."""
+"""The columns of runs, and the machines that they were made on: rounds of two machines have no common column."""
 
 from collections.abc import Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.records.sweep import ARM_TAG
+from tfbench.records.sweep import ARM_TAG, SWEEP_TAG
 
 _SIGN = "@"  # before the name of a machine in the label of an arm
 
@@ -21,6 +21,31 @@ def machine_in(label: str) -> str:
 def machine_of(brief: RunBrief) -> str:
     """Returns what the machine of a run is called: as its arm names it, else by its host name."""
     return machine_in(brief.tags.get(ARM_TAG, "")) or host_of(brief) or "unknown"
+
+
+def arm_of(brief: RunBrief) -> str:
+    """Returns the column that a run belongs to: as the sweep names it, else its strategy and devices."""
+    return brief.tags.get(ARM_TAG, brief.arm) if SWEEP_TAG in brief.tags else brief.arm
+
+
+def name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]:
+    """Returns the column of each run; where runs are of several machines, it names the machine, if it does not anyway.
+
+    The arms of a sweep keep their names: one that was resumed elsewhere, as in a container with a host name of its own,
+    has settings of this machine and of that one.
+    """
+    hosts = {brief.run_id: host_of(brief) for brief in briefs}
+    names = {brief.run_id: arm_of(brief) if is_planned else name_alone(brief) for brief in briefs}
+    if is_planned or len(set(hosts.values())) < 2:
+        return names
+    return {run_id: name if machine_in(name) else f"{name} on {hosts[run_id]}" for run_id, name in names.items()}
+
+
+def name_alone(brief: RunBrief) -> str:
+    """Returns the column of a run beside others than its sweep's, where each is to say its back end, and one way."""
+    words = [word for word in arm_of(brief).split() if word != "backend=tensorflow"]
+    own = f"backend={brief.backend}"
+    return " ".join([*words, *([own] if brief.backend != "tensorflow" and own not in words else [])])
 
 
 def choose_hosts(runs: Mapping[str, Sequence[RunBrief]]) -> dict[str, str]:

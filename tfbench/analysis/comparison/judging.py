@@ -104,12 +104,7 @@ def judge(first: Runs, second: Runs) -> Speedup:
 def judge_session(before: Sequence[float], now: float) -> Speedup:
     """Says how fast a session of a machine is beside earlier ones, among which it counts as one more.
 
-    Args:
-        before: The speed of each earlier session, at least two.
-        now: That of this one.
-
-    Raises:
-        MeasurementError: A speed is not positive.
+    `before` are the speeds of at least two earlier sessions.
     """
     logs, num = _logs(Runs(arm="", speeds=tuple(before))), len(before)
     known = _Known(estimate(logs), estimate(logs))
@@ -183,12 +178,9 @@ class _Pools:
                 self._known.setdefault(runs.arm, []).append(estimate(_logs(runs)))
 
     def settle(self, name: Hashable, own: Estimate, floor: Estimate) -> _Known:
-        """Returns the variances to judge by.
+        """Returns the variances to judge by, of an arm or a pair of arms.
 
-        Args:
-            name: Of the arm, or of both arms.
-            own: From the runs themselves, which the pool holds, too.
-            floor: From a noise floor.
+        `own` is of the runs themselves, which the pool holds, too; `floor` of their noise floor.
         """
         others = list(self._known.get(name, ()))
         if own in others:

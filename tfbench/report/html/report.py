@@ -7,7 +7,8 @@ from typing import Any
 
 from tfbench import __version__
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Row, arm_of
+from tfbench.analysis.comparison.comparison import Comparison, Row
+from tfbench.analysis.comparison.hosts import arm_of
 from tfbench.analysis.comparison.machine_ranking import MachineComparison, compare_machines
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
