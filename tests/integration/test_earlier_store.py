@@ -4,6 +4,7 @@ It holds a run with snapshots, a profile, a sweep, a calibration, a baseline and
 printed of them, byte by byte, and what it sent to MLflow.
 """
 
+import csv
 import dataclasses
 import json
 import re
@@ -24,7 +25,6 @@ from tfbench.store.noise_floors import find_noise_floor, list_noise_floors
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.tracking.mlflow_view import AXES
-from tfbench.wording import format_share
 
 DATA = Path(__file__).parents[1] / "data" / "store_0.1.0"
 SAID = DATA / "said"
@@ -53,6 +53,9 @@ RENAMED_TEXTS = {
     '"jit_compile=False"': '"compiler=graph"',
 }
 
+# How sure a figure is was judged by another rule then.
+REJUDGED_KEYS = ("low", "high", "method", "noise_limit", "p_value", "family_p_value")
+REJUDGED_COLUMNS = (6, 7, 10, 11)
 # What was said then, and in which words it is now.
 OTHER_WORDS = {
     "Not like with like:": "Not comparable:",
@@ -71,6 +74,16 @@ def in_words_of_now(said: str) -> str:
     for then, now in (OTHER_WORDS | RENAMED_TEXTS).items():
         said = said.replace(then, now)
     return said
+
+
+def without_intervals(document: str, name: str) -> str:
+    """Returns a comparison without what another rule of judging makes of the same speeds."""
+    if name.endswith(".csv"):
+        rows = list(csv.reader(document.splitlines()))
+        kept = [[cell for place, cell in enumerate(row) if place not in REJUDGED_COLUMNS] for row in rows]
+        return "\n".join(map(",".join, kept))
+    document = re.sub(r"leave open [\d.]+ to [\d.]+ times", "leave open", document)
+    return re.sub(rf'\n *"({"|".join(REJUDGED_KEYS)})": .*', "", document)
 
 
 @pytest.fixture
@@ -105,6 +118,8 @@ def test_says_what_it_said(tfbench: Cli, store: Path, said: str, arguments: tupl
         now = re.sub(",(machine|vm)$", "", now, flags=re.MULTILINE)
     if said == "diff.txt":  # its cautions had another order
         text, now = ("\n".join(sorted(one.splitlines())) for one in (text, now))
+    if said.startswith("compare_"):
+        text, now = (without_intervals(one, said) for one in (text, now))
     assert now == text
 
 
@@ -114,10 +129,10 @@ def test_the_table_of_a_sweep_says_what_it_said_in_another_layout(tfbench: Cli, 
     verdict, _, cautions = told.partition("\n\nCautions\n")
     assert cautions.startswith("- in 8 of 8 runs: other processes kept 1.5 of 2 processor cores busy")
     said_table, _, said_verdict = (SAID / "compare_sweep.txt").read_text(encoding="utf-8").partition("\n\nVerdict\n")
-    assert " ".join(verdict.split()) == in_words_of_now(" ".join(said_verdict.split())) != ""
-    said_table = re.sub(r"\+-([\d.]+)%", lambda found: f"± {format_share(float(found[1]) / 100)}", said_table)
-    said_table = said_table.replace("(not bounded)", "(± > 100 %)").replace("] =", "] !")
-    figures = re.findall(r"[\d.,]+ (?:± [\d.]+ %|\(± > 100 %\))|[\d.]+ \[.+?\] \S", said_table)
+    texts = (" ".join(verdict.split()), in_words_of_now(" ".join(said_verdict.split())))
+    now, then = (without_intervals(text, "text") for text in texts)
+    assert now == then != ""
+    figures = re.findall(r"[\d.,]+ (?=\+-|\(not bounded)|[\d.]+ \[", said_table)
     assert len(figures) == 6
     assert [figure for figure in figures if figure not in table] == []
 
