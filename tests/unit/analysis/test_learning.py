@@ -14,7 +14,6 @@ from tfbench.recipe.sections import ExpectConfig
 from tfbench.recipe.toml_text import format_toml
 from tfbench.records.journal import read_request, request_fields
 from tfbench.records.run import DatasetSummary, EpochRecord, ResumePoint, RunResult
-from tfbench.tracking import fields
 
 BANDS = {"val_accuracy_at_epoch": {"1": [0.5, 0.7], "3": [0.8, 0.9]}, "val_loss_at_epoch": {"3": [0.1, 0.4]}}
 WORSE = "Speed without learning is void: find out why the network learned less before this run is quoted."
@@ -266,13 +265,3 @@ def test_a_recipe_as_resolved_is_a_recipe_again(tmp_path: Path, overrides: dict[
 def test_a_journal_gives_the_expectations_back(tmp_path: Path, overrides: dict[str, Any]) -> None:
     request = build_request(recipe=load(tmp_path, overrides), overrides=tuple(overrides))
     assert read_request(request_fields(request)) == request
-
-
-def test_expectations_are_parameters_in_mlflow() -> None:
-    params = fields.params(build_run(expect=BANDS | {"target_accuracy": 0.75}))
-    assert {name: value for name, value in params.items() if name.startswith("expect.")} == {
-        "expect.val_accuracy_at_epoch.1": "[0.5, 0.7]",
-        "expect.val_accuracy_at_epoch.3": "[0.8, 0.9]",
-        "expect.val_loss_at_epoch.3": "[0.1, 0.4]",
-        "expect.target_accuracy": "0.75",
-    }

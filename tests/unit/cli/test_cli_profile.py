@@ -169,8 +169,8 @@ def test_cautions_of_machine_and_profile_stand_together_in_json(tfbench: Cli, pr
 def test_a_refused_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None:
     profiles.refusals["step"] = DeviceError("a profile is of the step of one replica.")
     done = profile(tfbench, "--trace", "--format", "json")
-    assert (done.exit_code, done.stdout, profiles.kinds) == (2, "", ["step"])
-    assert "a profile is of the step of one replica." in done.stderr
+    assert (done.exit_code, profiles.kinds) == (2, ["step"])
+    assert "a profile is of the step of one replica." in json.loads(done.stdout)["error"]["message"]
 
 
 def test_a_refusal_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:

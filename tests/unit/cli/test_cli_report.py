@@ -36,10 +36,18 @@ class Tracker:
         self.addresses: list[tuple[str, str]] = []
         self.error: TrackingError | None = None
 
-    def log_report(self, name: str, html: str, tags: Mapping[str, str], *, created: float) -> TrackedRun:
+    def log_report(
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        tags: Mapping[str, str],
+        *,
+        created: float,
+        params: Mapping[str, str],
+    ) -> TrackedRun:
         if self.error:
             raise self.error
-        self.logged.append((name, html, dict(tags)))
+        self.logged.append((name, files["report.html"].decode(), dict(tags)))
         return TrackedRun(tracking_uri="sqlite:///x", experiment_id="1", run_id="f00")
 
 
@@ -150,7 +158,7 @@ def test_the_report_is_kept_in_mlflow_beside_the_runs(tfbench: Cli, store: Store
         "`tfbench ui --sweep 5eed` shows it among the runs of the sweep.",
     ]
     ((name, text, tags),) = tracker.logged
-    assert (name, tags) == ("report-5eed", {"tfbench.sweep": "5eed"})
+    assert (name, tags["tfbench.sweep"], tags["tfbench.round"]) == ("report-5eed", "5eed", "all")
     assert text == Path("tfbench-report.html").read_text()
     assert tracker.addresses == [(store.tracking_uri, "tfbench")]
     tfbench("report", "--sweep", "@last", "--no-mlflow")
@@ -164,7 +172,7 @@ def test_the_reports_of_the_same_runs_have_the_same_name(tfbench: Cli, store: St
         assert tfbench("report", *runs).exit_code == 0
     names = [name for name, _, _ in tracker.logged]
     assert names[0] == names[1] != names[2]
-    assert all(tags == {} for _, _, tags in tracker.logged)
+    assert not any("tfbench.sweep" in tags for _, _, tags in tracker.logged)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -101,8 +101,6 @@ def test_an_estimate_is_called_one_wherever_it_stands() -> None:
     assert estimated
     assert all(name.startswith("estimate/") for name in estimated)
     assert to_json(result, summary, None)["energy"]["estimated_watts"] == 65.0
-    assert fields.params(result)["cost.estimated_watts"] == "65.0"
-    assert "cost.estimated_watts" not in fields.params(build_result())
 
 
 def test_show_effective_tells_what_could_be_read(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
             "val_loss_batch_mean": None,
             "val_accuracy_batch_mean": None,
             "ready_batches": None,
+            "metrics": {},
         }
     ]
     assert written["summary"] == summary.metrics

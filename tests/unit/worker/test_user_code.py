@@ -1,7 +1,6 @@
 """Networks and data from functions of the user's: called only when allowed, and every way in which they can fail."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +30,7 @@ def build_model(spec, width=2):
     return keras.Sequential([keras.Input(spec.input_shape), *layers])
 """
 
-
-@pytest.fixture(autouse=True)
-def folder(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The user's folder; what is imported from there is forgotten afterwards."""
-    before = set(sys.modules)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield in_tmp_path
-    for name in set(sys.modules) - before:
-        if str(in_tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
 def build(code: str, name: str = "nets:build_model", **options: Any) -> Any:
@@ -192,13 +182,13 @@ def test_a_request_with_code_is_refused_unless_it_was_allowed() -> None:
     assert new_request(recipe, name=None, data_dir=None, allows_code=True).allows_code
 
 
-def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed_again(folder: Path) -> None:
+def test_a_run_that_was_allowed_to_run_code_is_not_resumed_without_being_allowed_again(in_tmp_path: Path) -> None:
     recipe = build_recipe(model={"name": "nets:build_model"}, training={"epochs": 5})
-    snapshots = files_folder(folder / "run.jsonl") / "snapshots"
+    snapshots = files_folder(in_tmp_path / "run.jsonl") / "snapshots"
     snapshots.mkdir(parents=True)
     (snapshots / "epoch_000000.npz").touch()
     previous = RunResult(request=build_request(recipe=recipe, allows_code=True))
-    message = refusal(resumed_request, previous, folder / "run.jsonl", overrides={}, name=None, data_dir=None)
+    message = refusal(resumed_request, previous, in_tmp_path / "run.jsonl", overrides={}, name=None, data_dir=None)
     assert "model.name: nets:build_model is code from outside" in message
 
 
