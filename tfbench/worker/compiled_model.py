@@ -101,6 +101,7 @@ def build_compiled_model(
     is_probable = False
     if is_compiled:
         _require_own_training(model, given)
+        optimizer.require_same_clipping(model.optimizer, num_replicas)
         if splits is not None:
             _build_variables(model, splits, spec, config)
     else:

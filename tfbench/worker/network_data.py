@@ -44,7 +44,7 @@ def make_splits(config: DatasetConfig, model_config: ModelConfig, *, allows_code
         lambda tensor: keras.KerasTensor(
             (tensor.shape[0], *(options.length if size is None else size for size in tensor.shape[1:])), tensor.dtype
         ),
-        model.input,
+        model.inputs[0] if isinstance(model, keras.Sequential) else model.input,  # it has none before its first call
     )
     outputs = model(shaped)
     rows = min((layer.input_dim for layer in model._flatten_layers() if hasattr(layer, "input_dim")), default=2)

@@ -47,13 +47,18 @@ def build_optimizer(
             otherwise with several replicas.
     """
     built = _build(config, model, total_steps, allows_code=allows_code)
-    clips = [key for key in CLIPPING if getattr(built, key, None)]
+    require_same_clipping(built, num_replicas)
+    return built
+
+
+def require_same_clipping(optimizer: keras.optimizers.Optimizer, num_replicas: int) -> None:
+    """Raises RecipeError if several replicas would clip otherwise than one does."""
+    clips = [key for key in CLIPPING if getattr(optimizer, key, None)]
     if clips and num_replicas > 1 and keras.backend.backend() == "tensorflow":
         raise RecipeError(
             f"training.optimizer: {clips[0]} cannot be used with {num_replicas} replicas on TensorFlow, where Keras "
             "clips each replica's gradients before it adds them up. Use one device, or --backend jax."
         )
-    return built
 
 
 def _build(

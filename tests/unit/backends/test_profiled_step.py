@@ -41,9 +41,14 @@ def build_sequence_model() -> keras.Model:
 
 
 def compiled(model: keras.Model, *, runs_eagerly: bool = False) -> keras.Model:
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    ends_in_logits = model.layers[-1].activation is keras.activations.linear
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=ends_in_logits)
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss, run_eagerly=runs_eagerly)
     return model
+
+
+def build_softmax_model() -> keras.Model:
+    return keras.Sequential([keras.Input((6, 2)), keras.layers.LSTM(4), keras.layers.Dense(5, activation="softmax")])
 
 
 def batch_for(model: keras.Model) -> tuple[Any, Any]:
@@ -53,7 +58,7 @@ def batch_for(model: keras.Model) -> tuple[Any, Any]:
     return tf.constant(x), tf.constant(generator.integers(0, 5, BATCH))
 
 
-@pytest.mark.parametrize("build", [build_image_model, build_sequence_model])
+@pytest.mark.parametrize("build", [build_image_model, build_sequence_model, build_softmax_model])
 def test_it_changes_all_variables_as_kerass_own_step_does(build: Any) -> None:
     model = compiled(build())
     x, y = batch_for(model)
@@ -72,8 +77,11 @@ def test_it_changes_all_variables_as_kerass_own_step_does(build: Any) -> None:
 
 
 @pytest.mark.parametrize("runs_eagerly", [False, True])
-def test_functions_up_to_a_phase_change_no_weights_and_give_the_gradients_of_the_loss(runs_eagerly: bool) -> None:
-    model = compiled(build_sequence_model(), runs_eagerly=runs_eagerly)
+@pytest.mark.parametrize("build", [build_sequence_model, build_softmax_model])
+def test_functions_up_to_a_phase_change_no_weights_and_give_the_gradients_of_the_loss(
+    build: Any, runs_eagerly: bool
+) -> None:
+    model = compiled(build(), runs_eagerly=runs_eagerly)
     x, y = batch_for(model)
     step = ProfiledStep(model, tf.distribute.get_strategy())
     before = [variable.numpy() for variable in step.variables]

@@ -26,6 +26,11 @@ def build():
     model.compile("sgd", losses)
     return model
 
+def build_layers():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, activation="softmax")])
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    return model
+
 class Own(keras.Model):
     pass
 
@@ -51,6 +56,8 @@ def test_samples_have_the_shapes_that_inputs_outputs_and_losses_ask_for(in_tmp_p
     assert [array.shape for array in (words, numbers, tokens, signs)] == [(50, 9), (50, 3), (50, 9), (50, 2)]
     assert (words.max(), tokens.max(), set(np.unique(signs))) == (6, 4, {0.0, 1.0})
     assert (splits.validation.num_samples, splits.synthetic) == (6, True)
+    layers = make("build_layers").train
+    assert isinstance(layers, Split) and (layers.inputs.shape, layers.targets.shape) == ((50, 3), (50,))
     with pytest.raises(DatasetError, match="load_data"):
         make("build_own")
 

@@ -136,6 +136,11 @@ def build_model():
     with pytest.warns(Notice):
         message = refusal(compiled_model.build_compiled_model, *arguments, allows_code=True, given=given)
     assert message.startswith("training.optimizer.momentum: the network comes compiled, and trains with its own")
+    Path("clips.py").write_text(code.replace("AdamW(0.5)", "AdamW(clipnorm=0.5)"), encoding="utf-8")
+    clips = ModelConfig(name="clips.py:build_model")
+    with pytest.warns(Notice):
+        message = refusal(compiled_model.build_compiled_model, clips, *arguments[1:], allows_code=True, num_replicas=2)
+    assert "clipnorm cannot be used with 2 replicas" in message
 
 
 def test_an_object_that_can_be_called_will_do() -> None:

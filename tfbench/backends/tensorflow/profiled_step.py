@@ -104,7 +104,8 @@ class ProfiledStep:
         added = [loss for one in done for loss in one.losses]
         with tf.name_scope("tfbench_forward_loss"), tf.GradientTape() as tape:
             prediction = values[self._output]
-            tape.watch([prediction, *added])
+            logits = getattr(prediction, "_keras_logits", prediction)  # what Keras's cross-entropies take in its place
+            tape.watch([prediction, logits, *added])
             loss = model.compute_loss(x, y, prediction, training=True)
             # Keras scales the loss of 16-bit floats up, and its gradients down again when they are applied.
             scaled = model.optimizer.scale_loss(loss)
@@ -112,8 +113,10 @@ class ProfiledStep:
             return loss
         weights = model.trainable_variables
         with tf.name_scope("tfbench_backward_loss"):
-            sources = [prediction, *added, *(weight.value for weight in weights)]
-            of_output, *of_others = tape.gradient(scaled, sources)
+            sources = [prediction, logits, *added, *(weight.value for weight in weights)]
+            of_output, of_logits, *of_others = tape.gradient(scaled, sources)
+            if of_output is None:
+                values[self._output], of_output = logits, of_logits
         of_added, of_weights = of_others[: len(added)], of_others[len(added) :]
         found = {id(weight): gradient for weight, gradient in zip(weights, of_weights, strict=True)}
         self._go_back({self._output: of_output}, values, done, dict(zip(map(id, added), of_added, strict=True)), found)
