@@ -3,6 +3,8 @@
 import contextlib
 import http.server
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -131,3 +133,31 @@ def test_what_is_in_a_call_when_its_context_ends_is_killed(store: Store) -> None
     asking.join(60)
     connection.close()
     assert process._process.returncode == -9
+
+
+CALL = """
+import sys, threading
+from pathlib import Path
+from tfbench.store.store import Store
+from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
+
+starting = threading.Thread(target=lambda: made.append(MlflowProcess(needs_pandas=False)))
+made = []
+starting.start()
+starting.join()
+print(made[0]._process.pid, flush=True)
+RemoteTracker(made[0], sys.argv[1], "tfbench", Store(Path("x")), patience_seconds=3600.0).prepare()
+"""
+
+
+def test_one_in_a_call_outlives_the_thread_that_started_it_and_ends_with_a_command_that_is_killed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = [sys.executable, "-c", CALL, f"http://127.0.0.1:{silent.getsockname()[1]}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+            assert parent.stdout is not None
+            child = psutil.Process(int(parent.stdout.readline()))
+            connection, _ = silent.accept()
+            parent.kill()
+        _, alive = psutil.wait_procs([child], timeout=60)
+        connection.close()
+    assert alive == []

@@ -4,19 +4,18 @@ Python puts the current folder in front of what it imports for `-m`; a json.py t
 """
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from typing import IO
 
-# Lets the kernel send a signal when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and becomes the
-# command, unless the parent has ended by then.
+# Lets the kernel send SIGTERM when the parent ends, however it does (prctl, PR_SET_PDEATHSIG), and becomes the command,
+# unless the parent has ended by then.
 _BOUND = """
 import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)
+ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
 if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[3], sys.argv[3:])
+    os.execv(sys.argv[2], sys.argv[2:])
 """
 _FIXED = {"PYTHONSAFEPATH": "1"}  # read by what a child starts in turn, too, which its command line would not reach
 
@@ -43,7 +42,7 @@ def start(
         settings: Environment variables set in place of the user's; None takes one away.
     """
     return subprocess.Popen(
-        _bound(module, arguments, signal.SIGTERM),
+        _bound(module, arguments),
         stdin=stdin,
         stdout=output,
         stderr=output,
@@ -66,7 +65,7 @@ def start_bound(
         environment: All of its variables.
     """
     return subprocess.Popen(
-        _bound(module, arguments, signal.SIGTERM),
+        _bound(module, arguments),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
@@ -105,11 +104,11 @@ def ask(
 def converse(module: str, arguments: Iterable[str] = ()) -> "subprocess.Popen[bytes]":
     """Starts `python -m MODULE`, as `start` does, to be spoken with over its standard input and output.
 
-    What it says on stderr goes to the caller's. It is killed once the calling thread has ended: it may be in a
-    call that no other signal ends.
+    What it says on stderr goes to the caller's. It sees by the end of its standard input that the caller has ended,
+    and goes on when the calling thread alone has.
     """
     return subprocess.Popen(
-        _bound(module, arguments, signal.SIGKILL),
+        _command(module, arguments),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=_environment({}),
@@ -117,9 +116,8 @@ def converse(module: str, arguments: Iterable[str] = ()) -> "subprocess.Popen[by
     )
 
 
-def _bound(module: str, arguments: Iterable[str], number: signal.Signals) -> list[str]:
-    options = [str(os.getpid()), str(number.value)]
-    return [sys.executable, "-I", "-S", "-c", _BOUND, *options, *_command(module, arguments)]
+def _bound(module: str, arguments: Iterable[str]) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *_command(module, arguments)]
 
 
 def _command(module: str, arguments: Iterable[str]) -> list[str]:

@@ -35,7 +35,13 @@ _PARAMS = (
     "training.precision",
     "training.compiler",
 )
-_NO_PARAMS = ("training.global_batch_size", "distribution.", "reference", "sweep.")
+_OF_PLACEMENT = ("strategy", "devices", "num_workers", "mesh")
+_NO_PARAMS = (
+    "training.global_batch_size",
+    *(f"distribution.{name}" for name in _OF_PLACEMENT),
+    "reference",
+    "sweep.",
+)
 REPORT_COLOR = "#c8c8c8"  # of a run that stands for a report: it has no arm
 _STRATEGIES = ("default", "one_device", "mirrored")
 _JAX_STRATEGIES = ("mirrored", "model", "hybrid")

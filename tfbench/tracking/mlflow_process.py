@@ -3,10 +3,12 @@
 import contextlib
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 
 STOP_SECONDS = 20.0  # on a busy machine it takes seconds to leave
+_GRACE_SECONDS = 5.0  # for a call to end after the process that asked
 _MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
 _BYTES_PER_SECOND = 2**20  # of files, on a slow line
 _SECONDS_PER_RUN = 1.0  # of a sweep, each of which takes a call
@@ -180,6 +183,7 @@ def main() -> None:
     from tfbench.tracking.mlflow_calls import set_up_mlflow
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what a tracker has in a temporary folder goes, too
+    threading.Thread(target=_follow_parent, daemon=True).start()
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not print among the answers
     with contextlib.suppress(ImportError):  # which is said once something is asked
@@ -190,6 +194,15 @@ def main() -> None:
             place, method, arguments, named = pickle.load(questions)  # noqa: S301
             _send(answers, ("begun",))
             _send(answers, _answer(trackers, place, method, arguments, named, answers))
+
+
+def _follow_parent() -> None:
+    """Ends the process soon after standard input has, which a call of a server that is silent would not notice."""
+    poll = select.poll()
+    poll.register(0, 0)  # nothing but its end
+    poll.poll()
+    time.sleep(_GRACE_SECONDS)
+    os._exit(1)
 
 
 def _answer(

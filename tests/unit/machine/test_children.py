@@ -64,10 +64,10 @@ def test_settings_stand_in_place_of_the_users_and_none_takes_one_away(
     assert done.stdout.strip() == "[\"the user's\", 'ours', None, '1']"
 
 
-@pytest.mark.parametrize("how", ["children.start('child', output=sys.stdout.buffer)", "children.converse('child')"])
-def test_a_child_ends_with_a_parent_that_is_killed(in_tmp_path: Path, how: str) -> None:
+def test_a_child_ends_with_a_parent_that_is_killed(in_tmp_path: Path) -> None:
     (in_tmp_path / "child.py").write_text("import signal; signal.pause()", "utf-8")
-    code = f"import signal, sys; from tfbench.machine import children; print({how}.pid, flush=True); signal.pause()"
+    start = "children.start('child', output=sys.stdout.buffer)"
+    code = f"import signal, sys; from tfbench.machine import children; print({start}.pid, flush=True); signal.pause()"
     environment = {**os.environ, "PYTHONPATH": str(in_tmp_path)}
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as parent:
         assert parent.stdout is not None

@@ -234,3 +234,10 @@ def test_a_run_says_its_back_end_in_its_arm_its_note_and_its_colour() -> None:
     ]
     assert len({fields.tags(run, None)[fields.COLOR_TAG] for run in runs.values()}) == 3
     assert "default on cpu:0 by JAX, global batch size 32" in fields.describe(runs["jax"], Summary(metrics={}))
+
+
+def test_a_run_has_what_the_user_set_of_how_it_is_spread() -> None:
+    overrides = ("distribution.strategy", "distribution.cross_device_ops", "measurement.clock")
+    params = fields.params(build_result(request=build_request(overrides=overrides)))
+    assert {"strategy", "distribution.cross_device_ops", "measurement.clock"} <= set(params)
+    assert "distribution.strategy" not in params
