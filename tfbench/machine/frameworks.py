@@ -32,8 +32,7 @@ def is_installed(backend: BackendName) -> bool:
 
 def describe_lack(backend: BackendName) -> str:
     """Says that a back end is not installed, and what installs it."""
-    package = "tfbench" if backend == "tensorflow" else f"tfbench[{backend}]"
-    return f'training.backend: {BACKEND_TITLES[backend]} is not installed. pip install "{package}".'
+    return f"training.backend: {BACKEND_TITLES[backend]} is not installed. pip install {backend}."
 
 
 def install_with_cuda(framework: Framework, driver: str) -> str:
@@ -44,7 +43,7 @@ def install_with_cuda(framework: Framework, driver: str) -> str:
     if framework.name == "torch":
         index = f"https://download.pytorch.org/whl/{'cu130' if is_new else 'cu126'}"
         return f"pip install --force-reinstall torch --index-url {index}"
-    return f'{"" if framework.cuda else "pip uninstall tensorflow-cpu; "}pip install "tfbench[cuda]"'
+    return f'{"" if framework.cuda else "pip uninstall tensorflow-cpu; "}pip install "tensorflow[and-cuda]"'
 
 
 def ask_others() -> Iterator[Framework]:

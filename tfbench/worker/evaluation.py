@@ -19,7 +19,7 @@ from tfbench.worker.training import build_evaluation_dataset, evaluate
 
 MODEL_FILE = "model.keras"
 PICTURE_FILE = "model.png"
-_DRAWING_NEEDS = 'pydot or Graphviz is missing. pip install "tfbench[draw]", and install the system\'s package graphviz'
+_DRAWING_NEEDS = "pydot or Graphviz is missing. pip install pydot, and install the system's package graphviz"
 
 
 def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: Journal) -> None:

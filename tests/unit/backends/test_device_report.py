@@ -57,9 +57,13 @@ def explain(**fields: Any) -> str | None:
         ({"cuda_visible_devices": ""}, "CUDA_VISIBLE_DEVICES='' hides it", "Unset it"),
         ({"cuda_visible_devices": "1"}, "CUDA_VISIBLE_DEVICES='1' hides it", "Unset it"),
         ({"built_with_cuda": False}, "TensorFlow 2.21.0 is a build without CUDA", "pip uninstall tensorflow-cpu; pip "),
-        ({}, "cannot start CUDA 12.5.1 with driver 550.54.15", ': pip install "tfbench[cuda]"'),
-        ({"cuda_visible_devices": "0"}, "cannot start CUDA 12.5.1", 'pip install "tfbench[cuda]"'),
-        ({"log": ("Cannot dlopen some GPU libraries.",)}, "too new for the driver (Cannot dlopen some GPU", "[cuda]"),
+        ({}, "cannot start CUDA 12.5.1 with driver 550.54.15", ': pip install "tensorflow[and-cuda]"'),
+        ({"cuda_visible_devices": "0"}, "cannot start CUDA 12.5.1", 'pip install "tensorflow[and-cuda]"'),
+        (
+            {"log": ("Cannot dlopen some GPU libraries.",)},
+            "too new for the driver (Cannot dlopen some GPU",
+            "[and-cuda]",
+        ),
     ],
 )
 def test_names_the_reason_and_the_remedy(fields: dict[str, Any], reason: str, remedy: str) -> None:
@@ -219,7 +223,7 @@ def test_another_back_end_is_asked_for_the_gpus_that_it_sees(tmp_path: Path, mon
     with pytest.raises(DeviceError, match=r"^PyTorch could not be asked for its devices: no driver$"):
         devices.count_gpus("torch", tmp_path)
     monkeypatch.setattr(frameworks, "is_installed", lambda backend: False)
-    with pytest.raises(DeviceError, match=r'JAX is not installed\. pip install "tfbench\[jax\]"\.$'):
+    with pytest.raises(DeviceError, match=r"JAX is not installed\. pip install jax\.$"):
         devices.count_gpus("jax", tmp_path)
 
 

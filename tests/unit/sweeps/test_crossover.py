@@ -421,7 +421,7 @@ def test_a_back_end_that_is_not_installed_is_said_before_anything_runs(
         done = tfbench(*command, *arms)
         assert (done.exit_code, done.stderr) == (
             2,
-            'Error: training.backend: JAX is not installed. pip install "tfbench[jax]".\n',
+            "Error: training.backend: JAX is not installed. pip install jax.\n",
         )
     assert runs.requests == []
 

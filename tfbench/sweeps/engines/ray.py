@@ -49,7 +49,7 @@ class RayEngine:
         if taken := {arm.machine for arm in setting.plan.arms} & set(_RESERVED):
             raise RecipeError(f"'@{min(taken)}' cannot name a kind of machine under Ray: it is another resource there.")
         if importlib.util.find_spec("ray") is None:
-            raise DeviceError('--engine ray: Ray is not installed. On every machine: pip install "tfbench[ray]"')
+            raise DeviceError("--engine ray: Ray is not installed. On every machine: pip install ray")
         self._setting = setting
         self._running: dict[int, tuple[Any, Task]] = {}  # what streams back, by the number of the task
         self._places: dict[int, str] = {}  # machine that a task is on
