@@ -170,7 +170,7 @@ def test_watts_over_time_are_steps_of_the_metrics_of_the_system_and_are_sent_onc
     assert [one.value for one in found] == pytest.approx([10.0] * 17)
     assert found[0].timestamp == 1_700_000_010_000
     metrics = client.get_run(tracked.run_id).data.metrics
-    assert metrics["energy_joules"] == pytest.approx(600.0)
+    assert metrics["energy_joules"] == pytest.approx(770.0)
 
 
 def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:
