@@ -90,6 +90,7 @@ class ModelSummary:
     main_product: tuple[int, ...] = ()
     uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
     digest: str = ""  # of the file of own code, or the .keras file, that it is from
+    own_optimizer: str = ""  # class of the one that the network came compiled with; the recipe's optimizer is not used
 
 
 @schema

@@ -66,6 +66,9 @@ def params(result: RunResult) -> dict[str, str]:
             "mesh": ",".join(f"{name}={size}" for name, size in placement.mesh.items()),
         }
     values |= {key: flat[key] for key in keys if not key.startswith(_NO_PARAMS)}
+    if result.model and result.model.own_optimizer:  # the recipe's is not used
+        values = {key: value for key, value in values.items() if not key.startswith("training.optimizer.")}
+        values["training.optimizer.name"] = result.model.own_optimizer
     texts = {name: _text(value) for name, value in values.items() if value is not None}
     return {name: cut(text, MAX_PARAM_CHARACTERS) for name, text in texts.items() if text}
 

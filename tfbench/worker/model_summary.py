@@ -16,6 +16,7 @@ def summarize_model(model: Any, digest: str) -> ModelSummary:
     outputs: Any = getattr(model, "outputs", None) or ()
     known: dict[str, Any] = {
         "digest": digest,
+        "own_optimizer": type(model.optimizer).__name__ if foreign_model.comes_compiled(model) else "",
         "num_parameters": sum(math.prod(variable.shape) for variable in model.weights),
         "num_trainable_parameters": sum(math.prod(variable.shape) for variable in model.trainable_variables),
         "num_outputs": outputs[0].shape[-1] if len(outputs) == 1 else None,

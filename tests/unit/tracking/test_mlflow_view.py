@@ -10,7 +10,7 @@ import pytest
 from builders import build_placement, build_recipe, build_request, build_result
 from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.metrics import CURVE_METRICS, EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
-from tfbench.records.run import RunResult, Summary
+from tfbench.records.run import ModelSummary, RunResult, Summary
 from tfbench.records.scaling import replica_arms
 from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.figures import ARM_COLORS
@@ -234,6 +234,14 @@ def test_a_run_says_its_back_end_in_its_arm_its_note_and_its_colour() -> None:
     ]
     assert len({fields.tags(run, None)[fields.COLOR_TAG] for run in runs.values()}) == 3
     assert "default on cpu:0 by JAX, global batch size 32" in fields.describe(runs["jax"], Summary(metrics={}))
+
+
+def test_a_network_that_came_compiled_has_its_own_optimizer() -> None:
+    model = ModelSummary(num_parameters=10, num_trainable_parameters=10, own_optimizer="AdamW")
+    params = fields.params(build_result(model=model))
+    assert {name: value for name, value in params.items() if "optimizer" in name} == {
+        "training.optimizer.name": "AdamW"
+    }
 
 
 def test_a_run_has_what_the_user_set_of_how_it_is_spread() -> None:

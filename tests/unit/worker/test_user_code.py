@@ -17,6 +17,7 @@ from tfbench.records.journal import files_folder, read_request, request_fields
 from tfbench.records.run import RunResult
 from tfbench.runs.requests import new_request, resumed_request
 from tfbench.worker import benchmark, compiled_model, user_code
+from tfbench.worker.model_summary import summarize_model
 
 SPEC = DatasetSpec(
     input_shape=(4,), input_dtype="float32", target_shape=(), num_classes=3, train_samples=9, validation_samples=9
@@ -132,6 +133,7 @@ def build_model():
         model = compiled_model.build_compiled_model(*arguments, allows_code=True)
     assert "with its own optimizer (AdamW), loss and metrics" in str(caught[-1].message)
     assert (model.loss, model.steps_per_execution) == ("binary_crossentropy", 1)
+    assert summarize_model(model, "").own_optimizer == "AdamW"
     given = ["training.optimizer.momentum"]
     with pytest.warns(Notice):
         message = refusal(compiled_model.build_compiled_model, *arguments, allows_code=True, given=given)

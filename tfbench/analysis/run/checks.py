@@ -117,7 +117,9 @@ def _check_purpose(result: RunResult) -> Iterator[str]:
 
 def _check_data(result: RunResult) -> Iterator[str]:
     if result.is_synthetic:
-        yield ("synthetic data: accuracy says nothing of the real task. Use real data (--data real) to learn about it.")
+        is_made = result.request.recipe.dataset.name == "network"
+        remedy = "Add load_data() beside the network" if is_made else "Use real data (--data real)"
+        yield f"synthetic data: accuracy says nothing of the real task. {remedy} to learn about it."
 
 
 def _check_shared_cores(result: RunResult) -> Iterator[str]:

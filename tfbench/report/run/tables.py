@@ -41,7 +41,7 @@ def header_lines(result: RunResult, width: int) -> list[str]:
             batch += f", {placement.per_replica_batch_size:,} a {one}"
         pairs.append(("batch", batch))
     if data := result.dataset:
-        kind = f"SYNTHETIC, not the real {data.name}" if data.synthetic else data.name
+        kind = f"SYNTHETIC, not the real {data.name}" if data.synthetic and data.name != "network" else data.name
         samples = f"{data.train_samples:,} samples, {data.validation_samples:,} for validation"
         pairs.append(("data", f"{kind}: {samples} ({data.source})"))
     if resume := result.request.resume:
