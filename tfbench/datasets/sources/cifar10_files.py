@@ -82,6 +82,9 @@ def _read_pickle(path: Path) -> Arrays:
     return images, labels
 
 
+_MULTIARRAY: str = np.zeros(0).__reduce__()[0].__module__  # NumPy 2 moved it
+
+
 class _ArraysOnly(pickle.Unpickler):
     """Makes arrays of numbers, and calls nothing else."""
 
@@ -89,4 +92,4 @@ class _ArraysOnly(pickle.Unpickler):
         """Returns what a pickle names."""
         if (module, name) not in _ALLOWED:
             raise ValueError(f"it names {module}.{name}, which is not needed for an array")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+        return super().find_class(module.replace("numpy.core.multiarray", _MULTIARRAY), name)
