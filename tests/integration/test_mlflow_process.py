@@ -65,14 +65,15 @@ def test_what_goes_wrong_there_is_said_here_and_it_goes_on(store: Store) -> None
         with pytest.raises(TrackingError, match=r"MLflow at sqlite:.*: file is not a database"):
             RemoteTracker(process, broken.tracking_uri, "tfbench", broken).prepare()
         with pytest.raises(RuntimeError, match=r"(?s)In MLflow's process:\nTraceback.*in log_report"):
-            RemoteTracker(process, store.tracking_uri, "tfbench", store).log_report("r", {}, {}, created="x", params={})  # type: ignore[arg-type]
+            tracker = RemoteTracker(process, store.tracking_uri, "tfbench", store)
+            tracker.log_report("r", {}, {}, created="x", params={})  # type: ignore[arg-type]  # wrong on purpose
         RemoteTracker(process, store.tracking_uri, "tfbench", store).prepare()
         assert has_pandas(psutil.Process(process._process.pid))  # plugins of a user's find it
 
 
 def test_an_address_that_can_be_none_is_refused_before_it_is_asked() -> None:
     with pytest.raises(TrackingError, match="must begin with one of"):
-        RemoteTracker(None, "mlruns", "tfbench", Store(Path("x")))  # type: ignore[arg-type]
+        RemoteTracker(None, "mlruns", "tfbench", Store(Path("x")))  # type: ignore[arg-type]  # is never asked
 
 
 def test_a_process_that_is_killed_is_an_error_that_says_so(store: Store) -> None:

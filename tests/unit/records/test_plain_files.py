@@ -92,20 +92,17 @@ def test_a_name_that_leads_to_another_place_is_none_of_a_file(store: Store, name
         require_plain(store.root, name)
 
 
-@pytest.mark.parametrize("sweep_id", ["../../x", "/x", "..", "", "other"])
-def test_a_sweep_whose_id_is_not_its_files_name_is_refused(store: Store, sweep_id: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        *(('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"') for sweep_id in ("../../x", "/x", "..", "", "other")),
+        *(('"values":[32,64]', f'"values":[{size},64]') for size in ('"x"', "[1]", "{}", "1.5")),
+    ],
+)
+def test_a_sweep_with_another_id_or_no_batch_size_is_refused(store: Store, written: str, instead: str) -> None:
     write_sweep(store, build_plan(), lambda cell: 1000.0)
     path = store.root / "sweeps" / "abc.jsonl"
-    path.write_text(path.read_text().replace('"sweep_id":"abc"', f'"sweep_id":"{sweep_id}"'))
-    with pytest.raises(TrackingError, match="is no record of a sweep"):
-        read_sweep(store, "abc")
-
-
-@pytest.mark.parametrize("value", ['"x"', "[1]", "{}", "1.5"])
-def test_a_batch_size_that_is_no_number_is_none_of_a_sweep(store: Store, value: str) -> None:
-    write_sweep(store, build_plan(), lambda cell: 1000.0)
-    path = store.root / "sweeps" / "abc.jsonl"
-    path.write_text(path.read_text().replace('"values":[32,64]', f'"values":[{value},64]'))
+    path.write_text(path.read_text().replace(written, instead))
     with pytest.raises(TrackingError, match="is no record of a sweep"):
         read_sweep(store, "abc")
 
