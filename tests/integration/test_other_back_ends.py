@@ -105,19 +105,6 @@ def test_a_profile_tells_what_a_step_is_made_of(tmp_path: Path) -> None:
         assert any("dense/aten::" in one["name"] for one in done.document["trace"]["readings"]["operations"])
 
 
-def test_variants_of_a_step_are_compared_and_those_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    options = ("profile", "mnist_mlp", *SMALL, "--seconds", "0.1", "--builds", "2", "--format", "json")
-    done = run(*options, "--try", "mixed_precision,model.hidden_units=[16]", cwd=tmp_path)
-    assert done.exit_code == 0, done.stderr
-    variants = done.document["variants"]["readings"]["setups"]
-    assert [one["refusal"] for one in variants] == [""] * 6
-    assert all(one["losses"] for one in variants if one["build"] == 1)
-    refused = ("steps_per_execution=10",) if NAME == "torch" else ("compiler=graph",)
-    done = run(*options, "--try", *refused, cwd=tmp_path)
-    assert done.exit_code == 2
-    assert f"--try {refused[0]}: training" in done.stderr
-
-
 @pytest.mark.skipif(NAME == "torch", reason="PyTorch has a trace")
 def test_what_is_of_others_alone_is_refused_before_anything_runs(tmp_path: Path) -> None:
     done = run("profile", "mnist_mlp", "--trace", *SMALL, cwd=tmp_path)

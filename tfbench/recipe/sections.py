@@ -287,7 +287,7 @@ class Reference:
     curve: dict[str, tuple[Number, ...]] = dataclasses.field(default_factory=dict)
     """From the name of a figure to its published values, epoch by epoch."""
     layer_seconds: dict[DirectionKey, PositiveNumber] = dataclasses.field(default_factory=dict)
-    """Seconds of a step by direction and layer, "backward/pool": beside those of `tfbench profile --try`."""
+    """Seconds of a step by direction and layer, "backward/pool": beside those of `tfbench profile`."""
     verified: Flag = True
     """False where a figure could not be checked at its source."""
     notes: str = ""

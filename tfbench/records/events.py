@@ -15,8 +15,6 @@ from tfbench.records.profile import (
     ProfiledLayer,
     ProfiledOperation,
     ProfileRound,
-    VariantRound,
-    VariantSetup,
 )
 from tfbench.records.recorded import Recorded, event_of, field_types
 from tfbench.records.run import (
@@ -238,20 +236,6 @@ class OperationsTraced(Recorded):
     step_seconds: float | None
 
 
-@event_of("profile_setup")
-class VariantSetUp(Recorded):
-    """A variant of a step was built."""
-
-    setup: VariantSetup
-
-
-@event_of("profile_variant_round")
-class VariantsTimed(Recorded):
-    """One round of variants."""
-
-    round: VariantRound
-
-
 @event_of("finished")
 class Finished(Recorded):
     """The measuring process has done all it was asked for."""
@@ -288,8 +272,8 @@ Event = (
     Requested | WorkerStarted | StageBegun | Ready | Refused | ReplicaChecked | SpreadRead | ExchangeChecked | Started
     | EnergyFound | EnergyRead | MachineSeen | SpansMeasured | EpochEnded | SnapshotKept | Stopped | Evaluated
     | Predicted | Trained | InputChecked | PeakChecked | LedgerKept | Noted | LayersProfiled | RoundProfiled
-    | BandwidthProfiled | EpochProfiled | OperationsTraced | VariantSetUp | VariantsTimed | Finished
-    | Failed | Exited | Unreadable | Unknown
+    | BandwidthProfiled | EpochProfiled | OperationsTraced | Finished | Failed
+    | Exited | Unreadable | Unknown
 )
 # fmt: on
 _CLASSES: Mapping[str, type[Event]] = {cls.kind: cls for cls in typing.get_args(Event) if cls.kind}

@@ -42,7 +42,7 @@ class RunHead:
     created: float  # seconds since 1970, UTC
     mlflow_run_id: str
     group: str = ""  # of runs that it was made with, as repeats of each other
-    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+    profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
 
 
 class Store:

@@ -235,8 +235,6 @@ def _describe_profile(result: RunResult) -> list[str]:
     if request.kind == "trace":
         framework = title_of(result.request.recipe.training.backend)
         return [f"{framework}'s trace of a few steps, no training: folder trace of the artifacts.", ""]
-    if request.kind == "variants":
-        return ["Variants of a step, timed in turns, no training: profile.json of the artifacts.", ""]
     step = summarize_profile(result)
     if step is None:
         return ["Profile of a step, no training.", ""]

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +31,6 @@ from tfbench.runs.progress import RunProgress
 from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.runs.requests import profile_request
 from tfbench.runs.run_files import list_files, write_files
-from tfbench.schema import build
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.tracking import fields
@@ -130,7 +128,6 @@ def test_a_profile_that_ended_before_its_first_round_has_no_times() -> None:
     [
         ("step", "Profile of a step, no training. Bottleneck: backward of pool, 1.8 ms of 6 ms (30 %).\n"),
         ("trace", "TensorFlow's trace of a few steps, no training: folder trace of the artifacts.\n"),
-        ("variants", "Variants of a step, timed in turns, no training: profile.json of the artifacts.\n"),
     ],
 )
 def test_mlflow_is_told_what_a_profile_is(kind: str, note: str) -> None:
@@ -281,7 +278,6 @@ def test_a_trace_that_would_tell_nothing_is_refused_and_phases_are_not(training:
     [
         ("step", "profile       phases and layers of the step; about 20 s of rounds"),
         ("trace", "profile       TensorFlow's own trace of a few steps"),
-        ("variants", "profile       0 variants of the step, in turns; about 20 s of rounds"),
     ],
 )
 def test_the_head_says_what_is_found_out_instead_of_a_training(kind: str, text: str) -> None:
@@ -308,22 +304,6 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
         result, summary_of(result), None, "/mlruns/journals/x.jsonl", ["/mlruns/journals/x.files/profile.png"]
     )
     return stream.getvalue()
-
-
-def test_each_build_of_variants_has_its_share_of_the_time() -> None:
-    shown: list[tuple[int, float, float]] = []
-    console: Any = SimpleNamespace(profile_round=lambda *figures: shown.append(figures))
-    profile = ProfileRequest(kind="variants", seconds=20.0, builds=4)
-    progress = RunProgress()
-    progress.start(build_profile_run(build_profile_request(profile=profile)), 90.0)
-    for begin in (100.0, 200.0):
-        progress.begin_stage(begin)
-        progress.advance_profile(console, time_=begin + 2.0)
-    assert shown == [(1, 3.0, 5.0), (2, 3.0, 5.0)]
-    request = build_profile_request(profile=profile)
-    assert "0 variants of the step, in turns, 4 builds of each; about 20 s of rounds" in " ".join(
-        " ".join(header_lines(build_profile_run(request), 200)).split()
-    )
 
 
 def test_elsewhere_than_on_a_terminal_each_stage_is_a_line_and_no_round_is() -> None:
@@ -386,31 +366,15 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     assert "pip install xprof" in text
 
 
-def test_records_of_builds_and_of_older_profiles_are_read() -> None:
+def test_what_is_recorded_of_a_profile_is_read() -> None:
     replay = ProfileReplay()
     operations: dict[str, Any] = {"kind": "profile_operations", "operations": [], "num_steps": 2, "step_seconds": 0.1}
     wait = {"name": "MemcpyD2H", "kind": "", "occurrences": 1.0, "seconds": 1e-5, "own_seconds": 1e-5}
     replay.apply(read_event(operations | {"host_waits": [wait]}))
-    replay.apply(read_event({"kind": "profile_setup", "setup": {"name": "a", "losses": [0.5]}}))
-    replay.apply(read_event({"kind": "profile_setup", "setup": {"name": "a", "build": 2}}))
-    replay.apply(read_event({"kind": "profile_variant_round", "round": {"seconds": {"a": 1.0}}}))
     call = {"seconds": 1.0, "parts": {"update": 0.5}}
-    told = call | {"active_seconds": 0.6, "on_device": True}
-    replay.apply(
-        read_event(
-            {"kind": "profile_variant_round", "round": {"build": 2, "seconds": {"a": 1.0}, "traced": {"a": told}}}
-        )
-    )
     replay.apply(
         read_event({"kind": "profile_round", "round": {"seconds": {"full": 1.0}, "traced": {"forward": call}}})
     )
     found = replay.result()
-    assert [(one.name, one.build) for one in found.setups] == [("a", 1), ("a", 2)]
-    assert [one.build for one in found.variant_rounds] == [1, 2]
-    assert found.variant_rounds[1].traced["a"].on_device
     assert found.rounds[0].traced["forward"].active_seconds is None
     assert [one.name for one in found.host_waits or ()] == ["MemcpyD2H"]
-    older = ProfileReplay()
-    older.apply(read_event(operations))
-    assert older.result().host_waits is None
-    assert build(ProfileRequest, {"kind": "variants", "seconds": 20.0, "variants": []}, "profile").builds == 1

@@ -61,7 +61,7 @@ class RunBrief:
     equals: Annotated[dict[str, Any], read_by(_require_tables)]
     noise_key: Annotated[dict[str, Any], table_of(NoiseKey)] | None
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
-    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+    profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
     speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on

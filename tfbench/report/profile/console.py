@@ -14,7 +14,7 @@ from tfbench.report import formats
 from tfbench.report.profile import profiles
 from tfbench.report.run import tables
 from tfbench.report.run.console import RunConsole
-from tfbench.wording import one_line, store_of
+from tfbench.wording import one_line
 
 
 class ProfileConsole(RunConsole):
@@ -75,7 +75,7 @@ class ProfileConsole(RunConsole):
             self._print([tables.status_line(result), ""], style="bold red")
         if answer := profiles.bottleneck_lines(result, width):
             self._print([*answer, ""], style="bold")
-        self._print(profiles.profile_lines(result, width, store_of(store_hint)))
+        self._print(profiles.profile_lines(result, width))
         self._print_block(tables.caution_lines(profiles.list_cautions(result, summary), width), style="yellow")
         self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
