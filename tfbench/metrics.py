@@ -128,9 +128,6 @@ METRICS: dict[str, Metric] = {
     "global_batch_size": Metric("samples", _NEITHER, "samples of an optimizer step, over all replicas"),
     "per_replica_batch_size": Metric("samples", _NEITHER, "global_batch_size / num_replicas"),
     # What a run over several devices was read back to do, where it was
-    "exchanged_bytes_per_step": Metric(
-        "bytes", _NEITHER, "results that devices exchange in a step, computed from how the network is spread over them"
-    ),
     "collective_bytes_per_step": Metric(
         "bytes", _NEITHER, "results of the collective operations in the compiled step, by which devices exchange them"
     ),

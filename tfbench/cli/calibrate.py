@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._completion import complete_recipe
-from tfbench.cli._links import calibrate_links
 from tfbench.cli._measuring import (
     Measuring,
     Number,
@@ -26,10 +25,7 @@ _SECONDS = 5.0
 
 @click.command(short_help="Measure which differences are noise here.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option("--links", is_flag=True, help="Measure what adding up over several devices takes instead, on JAX.")
-@click.option(
-    "--rounds", metavar="N", type=int, help="Rounds of two runs, 3 or more; processes of --links. [default: 6, 5]"
-)
+@click.option("--rounds", metavar="N", type=int, help="Rounds of two runs, 3 or more. [default: 6]")
 @click.option(
     "--seconds",
     metavar="S",
@@ -47,7 +43,6 @@ def command(
     context: click.Context,
     /,
     recipe: str | None,
-    links: bool,
     rounds: int | None,
     lists: bool,
     measuring: Measuring,
@@ -60,21 +55,12 @@ def command(
     machine, these devices, this network, batch size, settings and length of runs. Whatever compares runs like these
     takes it into account beside their own scatter; single runs are judged by it alone.
 
-    With --links, no recipe is run: processes, one after the other, add arrays of 4 KiB to 16 MiB up over all --devices,
-    and latency and bandwidth of a ring are fitted to the times. Between GPUs, `tfbench show --parallel` predicts from
-    them. Logical devices of one processor say nothing of hardware.
-
     \b
     tfbench calibrate mnist_mlp --data synthetic
     tfbench calibrate mnist_mlp --data synthetic --rounds 10 --seconds 2
     tfbench calibrate mnist_mlp --strategy mirrored --devices gpu
-    tfbench calibrate --links --devices gpu
     tfbench calibrate --list
     """
-    if links:
-        _require_links_alone(recipe, direct, measuring, lists=lists)
-        calibrate_links(measuring.store, direct["devices"], rounds, as_json=measuring.as_json)
-        return
     if lists:
         if recipe:
             raise click.UsageError("--list shows what is stored, of all recipes: leave RECIPE out.")
@@ -116,34 +102,21 @@ def _calibrate(request: "RunRequest", num_rounds: int, measuring: Measuring) -> 
     return exit_code(has_failed=done.series.num_failed > 0, was_interrupted=was_interrupted)
 
 
-def _require_links_alone(recipe: str | None, direct: dict[str, Any], measuring: Measuring, *, lists: bool) -> None:
-    others = {name for name, value in direct.items() if value is not None} - {"devices"}
-    if recipe or lists or others or measuring.overrides or measuring.backend or measuring.data:
-        raise click.UsageError("--links runs no recipe: it takes --devices, --rounds, --store and --format alone.")
-
-
 def _list(measuring: Measuring) -> None:
     from tfbench.report.comparison.noise import floor_table, floor_to_json
     from tfbench.report.formats import wrap
-    from tfbench.report.parallel.links import LOGICAL_LINKS, link_to_json, links_table
-    from tfbench.store.links import list_links
     from tfbench.store.noise_floors import list_noise_floors
 
-    floors, links = list_noise_floors(measuring.store), list_links(measuring.store)
+    floors = list_noise_floors(measuring.store)
     warn_of_damaged_floors(measuring.store)
     if measuring.as_json:
-        documents = [*map(floor_to_json, floors), *map(link_to_json, links)]
-        echo_json(documents, "The noise floors and links are still in the store")
+        echo_json(list(map(floor_to_json, floors)), "The noise floors are still in the store")
         return
     if floors:
         echo_lines(floor_table(floors, terminal_width()))
         legend = "Differences smaller than these are noise; pairs: both arms in one round."
         echo_lines(["", *wrap(legend, text_width())])
-    if links:
-        echo_lines([*([""] if floors else []), *links_table(links)])
-        if any(link.is_of_logical_devices for link in links):
-            echo_lines(["", *wrap(LOGICAL_LINKS, text_width())])
-    if not floors and not links:
+    else:
         click.echo(
             f"No noise floors in {measuring.store_root}. `{measuring.store.command('calibrate', 'RECIPE')}` makes one."
         )

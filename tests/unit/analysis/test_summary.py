@@ -24,7 +24,7 @@ from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, Moment
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
-from tfbench.records.spread import Collective, Exchange, ExchangeCheck, Spread, StepParts
+from tfbench.records.spread import Collective, ExchangeCheck, Spread, StepParts
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #
@@ -69,7 +69,6 @@ COMMON = {
     "num_parameters": 1000,
     "num_trainable_parameters": 900,
     "global_batch_size": 128,
-    "exchanged_bytes_per_step": 1024,  # gradients of 1000 bytes and activations of 24
     "collective_bytes_per_step": 1100,
     "state_bytes_per_device": 140,  # the larger of two
     # Of steps of 40 ms, one worker spends 20 in collectives, 15 of them waiting for the other.
@@ -237,10 +236,6 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             variables=(),
             outputs=(),
             bytes_per_device=(100, 140),
-            exchanges=(
-                Exchange(layer="conv", kind="gradients", num_bytes=1000),
-                Exchange(layer="fc", kind="activations", num_bytes=24),
-            ),
             collectives=(Collective(operation="all-reduce", num=2, num_bytes=1100),),
         ),
         exchange_check=ExchangeCheck(

@@ -42,11 +42,9 @@ def ledger_shares(metrics: Mapping[str, float | None]) -> list[tuple[str, float]
 
 
 def _describe_exchange(metrics: Mapping[str, float | None]) -> Iterator[str]:
-    """Yields what devices exchange in a step, by the layout and as compiled, and what of a step that takes."""
-    if (computed := metrics.get("exchanged_bytes_per_step")) is not None:
-        yield f"{format_exchange(computed)} a step by the layout"
+    """Yields what devices exchange in the compiled step, and which share of a step that takes."""
     if (compiled := metrics.get("collective_bytes_per_step")) is not None:
-        yield f"{format_exchange(compiled)} in the compiled step"
+        yield f"{format_exchange(compiled)} per compiled step"
     if (share := metrics.get("transfer_share")) is not None:
         yield f"{format_share(share)} of a traced step in collectives"
     if waiting := metrics.get("waiting_share"):
