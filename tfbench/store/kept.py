@@ -1,4 +1,4 @@
-"""Measurements that the store keeps beside its runs, one file each: noise floors, links."""
+"""Measurements that the store keeps beside its runs, one file each: links."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `tfbench calibrate --links` stores and shows, and `show --parallel` predicts from it."""
+"""What `show --parallel` predicts from links."""
 
 import json
 from collections.abc import Callable
@@ -15,8 +15,7 @@ from tfbench.cli import show
 from tfbench.recipe import files
 from tfbench.records.model_table import ModelTable
 from tfbench.records.run import ModelSummary
-from tfbench.runs import links
-from tfbench.store.links import list_links, save_link
+from tfbench.store.links import save_link
 from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
@@ -41,35 +40,6 @@ def network(monkeypatch: pytest.MonkeyPatch) -> None:
         training_flops_per_sample=None,
     )
     monkeypatch.setattr(show, "_ask", lambda recipe, allows_code: table)
-
-
-def test_a_link_is_stored_and_listed(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def measure(devices: Any, num_processes: int) -> Any:
-        asked.append((devices, num_processes))
-        return build_link(2, devices=CPUS, hardware="a processor", factors=(0.99, 1.0, 1.01))
-
-    monkeypatch.setattr(links, "measure_link", measure)
-    done = tfbench("calibrate", "--links", "--devices", "cpu:0,cpu:1", "--rounds", "3")
-    assert (done.exit_code, done.stderr, asked) == (0, "", [(list(CPUS), 3)])
-    lines = done.stdout.splitlines()
-    assert lines[0] == "Adding up over cpu:0, cpu:1 (a processor), JAX"
-    assert lines[1].split() == ["array", "time", "through", "a", "device", "fitted"]
-    assert lines[5].split() == ["16.8", "MB", "1.69", "ms", "9.94", "GB/s", "1.69", "ms"]
-    assert "latency 10 us [9.75 us, 10.2 us], bandwidth 10 GB/s [9.76 GB/s, 10.3 GB/s]" in done.stdout
-    assert "no statement about\nhardware" in done.stdout
-    assert len(list_links(Store(Path("mlruns")))) == 1
-    assert "2 x cpu" in tfbench("calibrate", "--list").stdout
-    (shown,) = json.loads(tfbench("calibrate", "--list", "--format", "json").stdout)
-    assert shown["is_statement_about_hardware"] is False
-
-
-def test_links_are_measured_of_no_recipe(tfbench: Cli) -> None:
-    done = tfbench("calibrate", "mnist_mlp", "--links")
-    assert done.exit_code == 2
-    assert done.stderr.splitlines()[-1].startswith("Error: --links runs no recipe: it takes --devices")
-    assert "--rounds: must be from 3" in tfbench("calibrate", "--links", "--rounds", "2").stderr
 
 
 def test_nothing_is_predicted_from_logical_devices(tfbench: Cli, network: None) -> None:

@@ -10,7 +10,6 @@ from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.commands import (
-    calibrate_command,
     find_overrides,
     fold_command,
     run_command,
@@ -174,14 +173,6 @@ def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
     assert vary_command(request, {"model.width": [3, 4]}, "my store") == (
         "tfbench sweep test.toml --vary model.width=2,3,4 --arm default --data synthetic --data-dir /data "
         "--allow-code --store 'my store'"
-    )
-
-
-def test_a_noise_floor_is_measured_with_the_options_of_the_runs() -> None:
-    recipe = shipped_recipe(dataset__data="synthetic", distribution__strategy="mirrored", measurement__seconds=0.5)
-    assert calibrate_command(build_request(recipe=recipe), "my store") == (
-        "tfbench calibrate mnist_mlp --strategy mirrored --data synthetic --set measurement.seconds=0.5 "
-        "--store 'my store'"
     )
 
 
