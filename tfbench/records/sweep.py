@@ -29,6 +29,7 @@ BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
+AGAIN = "again"  # behind the label of a setup that is held against itself
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
 
 Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
@@ -39,13 +40,14 @@ class Arm:
     """Where and how a setting is measured: a strategy, the devices that it gets, and values of the recipe of its own.
 
     No devices named: those that the strategy chooses itself. The values are under dotted keys. A machine is named where
-    a scheduler is to take one of that kind; without, it takes any.
+    a scheduler is to take one of that kind; without, it takes any. `again`: the same once more, for an A/A test.
     """
 
     strategy: Text
     devices: tuple[Text, ...] = ()
     values: tuple[tuple[Text, Any], ...] = ()
     machine: MachineName = ""
+    again: bool = False
 
     @property
     def num_devices(self) -> int:
@@ -60,7 +62,8 @@ class Arm:
             for key, value in self.values
         )
         machine = f"@{self.machine}" if self.machine else ""
-        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values, machine) if part)
+        again = AGAIN if self.again else ""
+        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values, machine, again) if part)
 
 
 def label_arm(strategy: str, devices: Sequence[str], backend: str) -> str:

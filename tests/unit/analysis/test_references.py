@@ -46,7 +46,7 @@ def brief(speed: float = 100.0, **fields: Any) -> Any:
 
 
 def compared(*briefs: Any, own: dict[str, Any] | None = OWN, **options: Any) -> Comparison:
-    return dataclasses.replace(compare(briefs, lambda brief: None, **options), own_settings=own)
+    return dataclasses.replace(compare(briefs, **options), own_settings=own)
 
 
 def said(*briefs: Any, own: dict[str, Any] | None = OWN) -> str:

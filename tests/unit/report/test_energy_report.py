@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 
 from builders import build_placement, build_recipe, build_request, build_result, build_settings
-from floors import no_floor
 from journals import write_journal
 from powered import CARD, GPU, PACKAGE, build_powered_run, show_counters
 from sweeps import TWO_ARMS, build_brief
@@ -152,7 +151,7 @@ def compared(*figures: tuple[float | None, tuple[str, ...]]) -> Comparison:
         powered(build_brief(100.0, arm=arm, round_number=number), *of_run[:1], *of_run[1])
         for (arm, number), of_run in zip(((arm, number) for arm in TWO_ARMS for number in (1, 2)), figures, strict=True)
     ]
-    return compare(briefs, no_floor, keys=KEYS)
+    return compare(briefs, keys=KEYS)
 
 
 PACKAGES, BOTH = ("package",), ("gpu", "package")
@@ -188,6 +187,6 @@ def test_estimates_are_in_no_comparison() -> None:
     found = compared(*[(None, ())] * 4)
     estimated = {"estimate/samples_per_joule": 50.0}
     runs = [dataclasses.replace(run, metrics=run.metrics | estimated) for run in found.runs]
-    again = compare(runs, no_floor, keys=KEYS)
+    again = compare(runs, keys=KEYS)
     assert comparison_lines(again, 250) == comparison_lines(found, 250)
     assert comparison_json(again, []) == comparison_json(found, [])

@@ -2,21 +2,20 @@
 
 import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from tfbench.analysis.comparison.equality import BUILT, DIGESTS, UNNAMED, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, judge_session
 from tfbench.analysis.comparison.judging import judge as judge_runs
-from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey, noise_key
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.errors import ComparisonError
 from tfbench.recipe.jit_compile import read_settings
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.schema import PositiveNumber, Text, read_by, schema
 
-FORMAT_VERSION: Literal[2] = 2  # 2: settings and length of the runs in noise_key
+FORMAT_VERSION: Literal[1] = 1
 
 # The level of a quiet machine differs by about 2 % from one session to the next: 5 % is beyond what that explains.
 DEFAULT_FAIL_ABOVE = 0.05
@@ -29,7 +28,6 @@ _CUDA = ("tensorflow_cuda", "tensorflow_cudnn", "jax_cuda", "torch_cuda")
 _VERSIONS = ("tfbench", "tensorflow", "jax", "torch", "keras", "numpy", "python", "os", *_CUDA)
 _CODE = ("git_commit", "git_dirty")
 _LENGTHS = ("measurement.warmup_steps", "measurement.steps", "measurement.seconds")
-_TOO_FEW = "one run says nothing of chance, unless the noise floor is known: `tfbench calibrate {}` measures it."
 
 
 @schema
@@ -40,7 +38,7 @@ class SpeedSample:
     may differ, and is said: versions, the commit of the working tree, the length of the runs.
     """
 
-    format_version: Literal[2] = FORMAT_VERSION
+    format_version: Literal[1] = FORMAT_VERSION
     recipe: Text
     created: float  # of the first run, seconds since 1970, UTC
     group: str  # of the runs
@@ -48,7 +46,6 @@ class SpeedSample:
     samples_per_second: tuple[PositiveNumber, ...]
     equals: Annotated[dict[str, Any], read_by(read_settings)]
     circumstances: dict[str, Any]
-    noise_key: NoiseKey
 
     def __post_init__(self) -> None:
         if not self.samples_per_second or len(self.samples_per_second) != len(self.run_ids):
@@ -126,9 +123,6 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     unlike = sorted({one.name for other in samples[1:] for one in _find_differences(samples[0], other)})
     if unlike:
         raise ComparisonError(f"the runs of group {group} are not alike: they differ in {', '.join(unlike)}.")
-    key = noise_key(results[0])
-    if key is None:
-        raise ComparisonError(f"run {results[0].request.run_id}: its machine and its devices are not known.")
     return SpeedSample(
         recipe=results[0].request.recipe.name,
         created=min(result.request.created for result in results),
@@ -137,7 +131,6 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
         samples_per_second=tuple(speed for _, speed in runs),
         equals={name: value for name, value in samples[0].items() if name not in DIGESTS},
         circumstances=_list_circumstances(results[0]),
-        noise_key=key,
     )
 
 
@@ -181,26 +174,20 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
         )
 
 
-def require_enough(nums: Collection[int], has_floor: bool, recipe: str, source: str) -> None:
-    """Refuses to judge a single run whose scatter no noise floor tells.
-
-    Args:
-        nums: Runs of each side.
-        has_floor: Whether the noise floor of both is known.
-        recipe: Which one, for the message.
-        source: What has so few runs, for the message.
+def require_enough(baseline: SpeedSample, num: int) -> None:
+    """Refuses to judge a single run.
 
     Raises:
-        ComparisonError: Either side is one run, and the noise floor is not known.
+        ComparisonError: There is one run then, or now.
     """
-    if min(nums) < 2 and not has_floor:
-        raise ComparisonError(f"{source}: {_TOO_FEW.format(recipe)}")
+    if min(baseline.num, num) < 2:
+        when = "the baseline" if baseline.num < 2 else "the check"
+        raise ComparisonError(f"{when} has one run, which does not show what chance does. Make two runs or more.")
 
 
 def judge(
     baseline: SpeedSample,
     current: SpeedSample,
-    floors: tuple[NoiseFloor | None, NoiseFloor | None],
     fail_above: float = DEFAULT_FAIL_ABOVE,
     earlier: Sequence[SpeedSample] = (),
 ) -> RegressionCheck:
@@ -211,22 +198,16 @@ def judge(
     Args:
         baseline: Speeds then.
         current: Speeds now.
-        floors: The noise floors of runs like those of either; None: not known.
         fail_above: The share of the speed whose loss is no regression yet.
         earlier: Sessions of the baseline before it, two or more.
 
     Raises:
-        ComparisonError: Either is a single run, and the noise floor is not known.
+        ComparisonError: Either is a single run.
     """
-    nums = (baseline.num, current.num)
-    require_enough(nums, None not in floors, current.recipe, "a comparison with a single run")
+    require_enough(baseline, current.num)
     sessions = (*earlier, baseline)
     speeds = tuple(speed for sample in sessions for speed in sample.samples_per_second)
-    then, now = (
-        Runs(arm=name, speeds=own, floor=floor)
-        for name, own, floor in zip(("then", "now"), (speeds, current.samples_per_second), floors, strict=True)
-    )
-    found = [judge_runs(then, now)]
+    found = [judge_runs(Runs(arm="then", speeds=speeds), Runs(arm="now", speeds=current.samples_per_second))]
     if earlier:
         found.append(judge_session([sample.speed for sample in sessions], current.speed))
     return RegressionCheck(

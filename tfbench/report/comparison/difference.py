@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.difference import JUDGED_METRIC, ResultDifference, RunDifference, Side
+from tfbench.analysis.comparison.difference import SPEED_METRIC, ResultDifference, RunDifference, Side
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.metrics import METRICS
 from tfbench.recipe.abilities import title_of
-from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json
+from tfbench.report.comparison.speeds import change_text
 from tfbench.report.formats import format_bytes, format_flops, format_number, format_time, wrap
 from tfbench.report.run.tables import caution_lines
 from tfbench.report.text_table import table_lines
@@ -51,26 +51,18 @@ def difference_lines(difference: RunDifference, width: int) -> list[str]:
 
 
 def describe_speed(difference: RunDifference) -> str:
-    """Says whether two runs differ in speed by more than noise explains; "" where one has none, or both the same."""
-    speedup = difference.speedup
-    if speedup is None or speedup.ratio == 1:
+    """Says by how much two runs differ in speed; "" where one has none, or both the same."""
+    speed = difference.speed
+    if speed is None or speed.ratio is None:
         return ""
-    change = f"B is {change_text(speedup.ratio, 'A')}"
-    if speedup.judgement == "not judged":
-        recipes = dict.fromkeys(side.recipe for side in (difference.a, difference.b))
-        commands = " and ".join(f"`tfbench calibrate {recipe}`" for recipe in recipes)
-        return (
-            f"{JUDGED_METRIC}: {change}, which may be noise: its floor is not known. {commands}, with the options of "
-            "the runs, measures it."
-        )
-    if speedup.judgement == "no measurable difference":
-        was = f"B was {change_text(speedup.ratio, 'A')}"
-        return f"{JUDGED_METRIC}: within noise: {was}{interval_text(speedup)}."
-    return f"{JUDGED_METRIC}: {change}{interval_text(speedup)}."
+    return (
+        f"{SPEED_METRIC}: B is {change_text(speed.ratio, 'A')}. Not judged: two single runs do not show what chance "
+        "does. Measure both in a sweep, in two rounds or more."
+    )
 
 
 def difference_json(difference: RunDifference) -> dict[str, Any]:
-    """Returns the same as plain tables; "speedup" is B's speed over A's, judged."""
+    """Returns the same as plain tables."""
     sides = {"a": difference.a, "b": difference.b}
     return {
         "format_version": FORMAT_VERSION,
@@ -97,7 +89,6 @@ def difference_json(difference: RunDifference) -> dict[str, Any]:
             }
             for entry in difference.results
         ],
-        "speedup": speedup_json(difference.speedup) if difference.speedup else None,
         "causes": {group: [_plain(entry) for entry in entries] for group, entries in difference.causes.items()},
         "num_compared": difference.num_compared,
     }
