@@ -118,9 +118,6 @@ METRICS: dict[str, Metric] = {
     "cost/machine": Metric("currency", _LOWER, "hours x price an hour"),
     "cost/epoch": Metric("currency", _LOWER, "machine for an epoch: its mean training and validation time"),
     "cost/to_accuracy": Metric("currency", _LOWER, "machine from the request to the end of the epoch on target"),
-    "cost/storage": Metric("currency", _LOWER, "storage for the hours of the run, a month being 30 days"),
-    "cost/total": Metric("currency", _LOWER, "machine and storage"),
-    "cost/total_per_hour": Metric("currency/h", _LOWER, "total / hours"),
     # Sizes: numbers to filter and plot by
     "num_parameters": Metric("", _NEITHER, "weights of the model, trainable or not"),
     "num_trainable_parameters": Metric("", _NEITHER, "weights that training changes"),

@@ -89,14 +89,11 @@ COMMON = {
     "estimate/energy_joules_per_epoch": 240.0,
     "estimate/energy_to_accuracy_joules": 480.0,
     # 36 an hour is 0.01 a second. Ten seconds in all, five to the accuracy of 0.75; the epochs take 4.8 and 2.4 s with
-    # their validation. 720 GiB at 3.6 a month cost 3.6 for each of the month's 720 hours, so 0.01 for ten seconds.
+    # their validation.
     "cost/hours": 10 / 3600,
     "cost/machine": 0.1,
     "cost/epoch": 0.036,
     "cost/to_accuracy": 0.05,
-    "cost/storage": 0.01,
-    "cost/total": 0.11,
-    "cost/total_per_hour": 39.6,
     # 20 s in all; the entries add up to 18.5, half a second from the last record to the end, one second in between.
     "ledger/startup_seconds": 4.0,
     "ledger/data_seconds": 1.0,
@@ -215,8 +212,6 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
         measurement={"clock": "step", "warmup_steps": 2},
         cost={
             "price_per_hour": 36.0,
-            "storage_gib": 720.0,
-            "storage_price_per_gib_month": 3.6,
             "estimated_watts": 100.0,
         },
         expect={"target_accuracy": 0.75},
