@@ -237,9 +237,6 @@ class CostConfig:
     """Name of this machine, as the bill has it."""
     currency: Currency = "USD"
     """Currency of the price."""
-    estimated_watts: Annotated[PositiveNumber, pydantic.Field(le=1e6)] | None = None
-    """What the whole machine is taken to draw while it trains: adds figures of energy that are marked as estimates, of
-    which only time is measured. Not set: there are none."""
 
 
 @schema
