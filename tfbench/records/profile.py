@@ -1,10 +1,9 @@
 """What is recorded of a profile: the readings of a step's phases, layers and variants, before any statistics."""
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from tfbench.recipe.jit_compile import read_values
-from tfbench.schema import read_by, schema
+from tfbench.schema import schema
 
 # Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
 PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
@@ -21,7 +20,7 @@ class Variant:
     """The same step with some values of the recipe, by their keys, changed."""
 
     name: str  # as it was asked for: "compiler=xla"
-    values: Annotated[dict[str, Any], read_by(read_values)] = dataclasses.field(default_factory=dict)
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @schema
@@ -34,7 +33,7 @@ class ProfileRequest:
     kind: Literal["step", "trace", "variants"] = "step"
     seconds: float = 20.0  # after which no more rounds are begun, once there are enough
     variants: tuple[Variant, ...] = ()
-    builds: int = 1  # of each variant, and of the step without changes, one after another; 1: as older profiles have
+    builds: int = 1  # of each variant, and of the step without changes, one after another
 
 
 @schema
@@ -54,7 +53,7 @@ class ProfiledLayer:
     backward_bytes: int | None
     has_input_gradient: bool = True
     is_trained: bool = True  # False: no gradient goes through it
-    gradient_flops_per_sample: int | None = None  # also None in records that are older than this count
+    gradient_flops_per_sample: int | None = None
 
 
 @schema
@@ -79,7 +78,7 @@ class TracedCall:
     that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
 
     `active_seconds`: for how long anything was at work, an operation that the trace names or not: TensorFlow's executor
-    on the host, any kernel or copy on a GPU. None: not told, as in older profiles. `on_device`: parts ran on a GPU, and
+    on the host, any kernel or copy on a GPU. None: not told. `on_device`: parts ran on a GPU, and
     took their own time; on the host a trace makes them longer.
     """
 

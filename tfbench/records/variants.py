@@ -7,7 +7,7 @@ from typing import Any
 
 from tfbench.errors import RecipeError, did_you_mean
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import COMPILER_KEY, JIT_COMPILE, compiler_of
+from tfbench.recipe.abilities import COMPILER_KEY
 from tfbench.recipe.sections import Recipe, TrainingConfig
 from tfbench.records.profile import Variant
 
@@ -111,10 +111,6 @@ def _parse_item(item: str, recipe: Recipe) -> Variant:
 
 def _parse_change(item: str, change: str, recipe: Recipe) -> tuple[str, Any]:
     name, equals, text = (part.strip() for part in change.partition("="))
-    if name.rpartition(".")[2] == JIT_COMPILE:
-        if (switch := text if equals else "on") not in _SWITCHES:
-            raise RecipeError(f"--try {item}: {name} is on or off; compiler has other values. Received: '{text}'.")
-        return COMPILER_KEY, compiler_of(_SWITCHES[switch])
     if name == _MIXED_PRECISION:
         if equals and text != "on":
             raise RecipeError(

@@ -9,7 +9,7 @@ from typing import Any
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import COMPILER_KEY
+from tfbench.recipe.abilities import COMPILER_KEY
 from tfbench.recipe.tables import list_values
 from tfbench.recipe.toml_text import describe_values
 from tfbench.records.run import RunRequest

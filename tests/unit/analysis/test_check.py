@@ -290,7 +290,7 @@ def test_a_check_can_be_made_against_runs_of_the_store(tfbench: Cli, fake: Fake)
     [
         (None, "baseline b.json: cannot be read: No such file or directory."),
         ("{", "baseline b.json: is no baseline of this version of tfbench: "),
-        ('{"format_version": 9}', "tfbench: its format_version must be 2."),
+        ('{"format_version": 9}', "tfbench: its format_version must be 1."),
         ("[]", "b.json: must be a table."),
         ("[" * 100_000, "baseline b.json: is no baseline of this version of tfbench: "),
     ],

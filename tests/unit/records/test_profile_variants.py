@@ -24,32 +24,29 @@ def refused(text: str, recipe: Recipe | None = None) -> str:
 
 
 def test_items_stand_between_commas_and_the_option_can_be_repeated() -> None:
-    assert parse("jit_compile=on, steps_per_execution=10", "mixed_precision") == {
-        "jit_compile=on": {"training.compiler": "xla"},
+    assert parse("compiler=xla, steps_per_execution=10", "mixed_precision") == {
+        "compiler=xla": {"training.compiler": "xla"},
         "steps_per_execution=10": {"training.steps_per_execution": 10},
         "mixed_precision": {"training.precision": "mixed_bfloat16"},
     }
 
 
 def test_an_item_holds_several_changes_between_plus_signs() -> None:
-    assert parse("jit_compile+steps_per_execution=10+mixed_precision,jit_compile") == {
-        "jit_compile+steps_per_execution=10+mixed_precision": {
+    assert parse("compiler=xla+steps_per_execution=10+mixed_precision,compiler=xla") == {
+        "compiler=xla+steps_per_execution=10+mixed_precision": {
             "training.compiler": "xla",
             "training.steps_per_execution": 10,
             "training.precision": "mixed_bfloat16",
         },
-        "jit_compile": {"training.compiler": "xla"},
+        "compiler=xla": {"training.compiler": "xla"},
     }
 
 
 @pytest.mark.parametrize(
     ("text", "key", "value"),
     [
-        ("jit_compile", "training.compiler", "xla"),
-        ("jit_compile=true", "training.compiler", "xla"),
         ("compiler=xla", "training.compiler", "xla"),
         ("training.compiler=eager", "training.compiler", "eager"),
-        ("training.jit_compile=on", "training.compiler", "xla"),
         ("precision=mixed_float16", "training.precision", "mixed_float16"),
         ("mixed_precision=on", "training.precision", "mixed_bfloat16"),
         ("head=double_softmax", "training.head", "double_softmax"),
@@ -67,7 +64,7 @@ def test_keys_are_whole_or_short(text: str, key: str, value: Any) -> None:
 
 def test_a_switch_that_is_on_can_be_tried_off() -> None:
     recipe = build_recipe(training={"compiler": "xla"})
-    assert parse("jit_compile=off", recipe=recipe) == {"jit_compile=off": {"training.compiler": "graph"}}
+    assert parse("compiler=graph", recipe=recipe) == {"compiler=graph": {"training.compiler": "graph"}}
 
 
 def test_a_models_own_options_may_go_without_their_section() -> None:
@@ -136,14 +133,11 @@ def test_another_optimizer_does_without_the_options_of_the_first() -> None:
         ("compiler=graph", ("that is what the recipe has",)),
         ("compiler", ("is no switch, and needs a value: compiler=VALUE.",)),
         ("compiler=inductor", ("must be graph or xla or eager on backend tensorflow. Received: inductor.",)),
-        ("jit_compile=yes", ("jit_compile is on or off; compiler has other values. Received: 'yes'.",)),
-        ("compiler=xla,jit_compile", ("is the same variant as compiler=xla. Leave one of them out.",)),
-        ("jit_compile=off", ("that is what the recipe has",)),
-        ("jit_compile,training.jit_compile=on", ("is the same variant as jit_compile. Leave one of them out.",)),
-        ("jit_compile+jit_compile=off", ("changes training.compiler twice.",)),
-        ("jit_compile,,head=logits", ("--try ...: is empty where a change should be. Write KEY=VALUE",)),
+        ("compiler=xla,training.compiler=xla", ("is the same variant as compiler=xla. Leave one of them out.",)),
+        ("compiler=xla+compiler=graph", ("changes training.compiler twice.",)),
+        ("compiler=xla,,head=logits", ("--try ...: is empty where a change should be. Write KEY=VALUE",)),
         ("", ("is empty",)),
-        ("jit_compile+", ("--try jit_compile+: is empty",)),
+        ("compiler=xla+", ("--try compiler=xla+: is empty",)),
     ],
 )
 def test_says_why_there_is_no_such_variant(text: str, parts: tuple[str, ...]) -> None:
@@ -153,8 +147,8 @@ def test_says_why_there_is_no_such_variant(text: str, parts: tuple[str, ...]) ->
 
 
 def test_the_recipes_own_checks_are_heard() -> None:
-    message = refused("jit_compile", build_recipe(training={"deterministic": True}))
-    assert message.startswith('--try jit_compile: training: compiler cannot be "xla" with deterministic = true')
+    message = refused("compiler=xla", build_recipe(training={"deterministic": True}))
+    assert message.startswith('--try compiler=xla: training: compiler cannot be "xla" with deterministic = true')
 
 
 def test_a_name_that_could_be_two_keys_is_refused() -> None:

@@ -10,7 +10,7 @@ from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import COMPILER_KEY
+from tfbench.recipe.abilities import COMPILER_KEY
 from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
@@ -18,10 +18,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import Timestamp, read_by, table_of, to_plain
 
-# 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler; 5: num_workers;
-# 6: energy_parts; 7: environment, prices and target; 8: energy_parts of runs without energy of the steady part, too;
-# 9: equals hold what was built
-FORMAT_VERSION = 9
+FORMAT_VERSION = 1
 
 
 def _require_tables(equals: dict[str, Any]) -> dict[str, Any]:

@@ -4,15 +4,14 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from tfbench.analysis.comparison.equality import UNNAMED, VERSIONS, equal_values
+from tfbench.analysis.comparison.equality import VERSIONS, equal_values
 from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
 from tfbench.analysis.comparison.spread_estimate import Estimate, estimate, estimate_about_zero
-from tfbench.recipe.jit_compile import read_described_settings
 from tfbench.recipe.sections import Recipe
 from tfbench.records.run import RunResult
-from tfbench.schema import Count, PositiveNumber, read_by, schema
+from tfbench.schema import Count, PositiveNumber, schema
 
 MIN_ROUNDS = 3
 
@@ -37,14 +36,14 @@ class NoiseKey:
     recipe: str
     workload_sha256: str  # of all of the recipe that must be equal in runs that are compared
     global_batch_size: Count
-    settings: Annotated[tuple[str, ...], read_by(read_described_settings)]  # "compiler=graph", ...
+    settings: tuple[str, ...]  # "compiler=graph", ...
     length: tuple[str, ...]  # "seconds=5.0", ...
 
     @property
     def backend(self) -> str:
         """The framework that trained."""
         values = dict(text.partition("=")[::2] for text in self.settings)
-        return values.get("backend", UNNAMED["backend"])
+        return values["backend"]
 
 
 @schema

@@ -149,7 +149,7 @@ def _used(result: RunResult) -> Values:
         # Counters of the machine and of the process are not read at the same instant.
         "other_busy_cores": max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds,
     }
-    if usage.memory_before_model_bytes is not None:  # older records have none
+    if usage.memory_before_model_bytes is not None:
         values["memory_before_model_bytes"] = usage.memory_before_model_bytes
     if usage.peak_gpu_memory_bytes:
         values["peak_gpu_memory_bytes"] = max(usage.peak_gpu_memory_bytes)
@@ -163,7 +163,7 @@ def _work_and_limit(result: RunResult, speed: float | None) -> Values:
     training_flops = result.model.training_flops_per_sample if result.model else None
     if flops is not None:
         values["flops_per_sample"] = flops
-    if training_flops is not None:  # older records have none: a caution says so
+    if training_flops is not None:
         values["training_flops_per_sample"] = training_flops
         values["flops_per_second"] = None if speed is None else training_flops * speed
     if result.peak_checks:
