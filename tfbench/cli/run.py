@@ -62,12 +62,6 @@ if TYPE_CHECKING:
     help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
 )
 @click.option(
-    "--estimate-energy",
-    metavar="WATTS",
-    type=Number(),
-    help="Take the machine to draw so much while it trains: adds figures of energy, marked as estimates.",
-)
-@click.option(
     "--fast",
     is_flag=True,
     help="First find the fastest settings in short runs (samples on the device, many steps a call, compilers); take "

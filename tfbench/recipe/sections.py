@@ -228,36 +228,15 @@ class OutputConfig:
 
 
 @schema
-class InstancePrice:
-    """What an hour of another machine costs, and how fast that machine is beside this one."""
-
-    instance: Text
-    """Name of the other machine."""
-    price_per_hour: NonNegativeNumber
-    """What an hour of it costs."""
-    relative_speed: Annotated[PositiveNumber, pydantic.Field(le=1e6)] = 1.0
-    """Speed of that machine beside this one; it scales the hours, and nothing measures it."""
-
-
-@schema
 class CostConfig:
-    """What the machine costs; prices in `currency`."""
+    """What the machine costs."""
 
     price_per_hour: NonNegativeNumber | None = None
     """What an hour of this machine costs; not set: no cost is shown."""
     instance: str = ""
     """Name of this machine, as the bill has it."""
     currency: Currency = "USD"
-    """Currency of all prices."""
-    storage_gib: NonNegativeNumber = 0.0
-    """Storage that is paid for, in GiB."""
-    storage_price_per_gib_month: NonNegativeNumber = 0.0
-    """What a GiB of storage costs a month, a month being 30 days."""
-    estimated_watts: Annotated[PositiveNumber, pydantic.Field(le=1e6)] | None = None
-    """What the whole machine is taken to draw while it trains: adds figures of energy that are marked as estimates, of
-    which only time is measured. Not set: there are none."""
-    alternatives: tuple[InstancePrice, ...] = ()
-    """Other machines, to show what the same run would cost there."""
+    """Currency of the price."""
 
 
 @schema

@@ -43,7 +43,7 @@ class ProfiledLayer:
     backward_bytes: int | None
     has_input_gradient: bool = True
     is_trained: bool = True  # False: no gradient goes through it
-    gradient_flops_per_sample: int | None = None  # also None in records that are older than this count
+    gradient_flops_per_sample: int | None = None
 
 
 @schema
@@ -68,7 +68,7 @@ class TracedCall:
     that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
 
     `active_seconds`: for how long anything was at work, an operation that the trace names or not: TensorFlow's executor
-    on the host, any kernel or copy on a GPU. None: not told, as in older profiles. `on_device`: parts ran on a GPU, and
+    on the host, any kernel or copy on a GPU. None: not told. `on_device`: parts ran on a GPU, and
     took their own time; on the host a trace makes them longer.
     """
 

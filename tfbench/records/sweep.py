@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import RecipeKeys, read_variation
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
@@ -79,11 +78,6 @@ class Variation:
     key: Text
     values: tuple[Any, ...]
 
-    def __post_init__(self) -> None:
-        key, values = read_variation(self.key, self.values)
-        object.__setattr__(self, "key", key)
-        object.__setattr__(self, "values", values)
-
 
 @schema
 class SweepPlan:
@@ -97,7 +91,7 @@ class SweepPlan:
     created: Timestamp
     recipe_name: str
     tables: dict[str, Any]
-    overrides: RecipeKeys  # keys that the command line set
+    overrides: tuple[str, ...]  # keys that the command line set
     variations: tuple[Variation, ...]
     arms: tuple[Arm, ...]
     num_rounds: RoundCount
@@ -110,7 +104,7 @@ class SweepPlan:
 
 
 def read_plan(plain: Any) -> SweepPlan:
-    """Builds a plan that was written as plain values, maybe by somebody else or an earlier version.
+    """Builds a plan that was written as plain values, maybe by somebody else.
 
     Raises:
         RecipeError: It is none.

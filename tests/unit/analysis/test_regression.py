@@ -190,14 +190,6 @@ def test_what_must_be_equal_is_named(fields: dict[str, Any], names: list[str]) -
     require_equal(base, (), "baseline.json")
 
 
-def test_another_version_may_know_of_more_that_must_be_equal() -> None:
-    base, now = build_sample(*BASE), build_sample(*BASE, group="now")
-    fewer = dataclasses.replace(base, equals={key: base.equals[key] for key in base.equals if key != "head"})
-    assert [one.name for one in find_unequal(fewer, now)] == ["head"]
-    older = dataclasses.replace(fewer, circumstances=base.circumstances | {"tfbench": "0.0.9"})
-    assert find_unequal(older, now) == ()
-
-
 def test_an_unequal_recipe_is_seen_before_anything_is_run() -> None:
     base = build_sample(*BASE)
     assert find_unequal_request(base, build_request(recipe=build_recipe(distribution={"strategy": "one_device"}))) == ()

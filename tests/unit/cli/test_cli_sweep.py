@@ -152,7 +152,7 @@ def test_without_arms_what_is_there_is_compared(
         assert "One arm" not in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [("--vary", f"{KEY}=1,8"), ("--set", "training.jit_compile=true")])
+@pytest.mark.parametrize("arguments", [("--vary", f"{KEY}=1,8"), ("--set", "training.compiler=xla")])
 def test_what_several_replicas_cannot_do_is_measured_on_one(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:

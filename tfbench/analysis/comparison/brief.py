@@ -9,7 +9,7 @@ from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import COMPILER_KEY
+from tfbench.recipe.abilities import COMPILER_KEY
 from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
@@ -17,8 +17,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import Timestamp, read_by, table_of, to_plain
 
-# 10: no key of a noise floor
-FORMAT_VERSION = 10
+FORMAT_VERSION = 1
 
 
 def _require_tables(equals: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_cautions
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.energy_estimate import estimate_energy
 from tfbench.analysis.run.exchange import exchange_values
 from tfbench.analysis.run.learning import time_to_accuracy_seconds
 from tfbench.analysis.run.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
@@ -54,7 +53,7 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     values["log10_samples_per_second"] = _log(values["samples_per_second"], math.log10)
     cost, energy = compute_cost(result), find_energy(result)
     values |= cost.metrics() if cost else {}
-    values |= (energy.metrics() if energy else {}) | estimate_energy(result)
+    values |= energy.metrics() if energy else {}
     metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
     cautions = find_cautions(result, warmup_steps=warmup_steps)
     explained = {"model_flops_utilization", "peak_flops_per_second"}  # cautions of their own say why
@@ -150,7 +149,7 @@ def _used(result: RunResult) -> Values:
         # Counters of the machine and of the process are not read at the same instant.
         "other_busy_cores": max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds,
     }
-    if usage.memory_before_model_bytes is not None:  # older records have none
+    if usage.memory_before_model_bytes is not None:
         values["memory_before_model_bytes"] = usage.memory_before_model_bytes
     if usage.peak_gpu_memory_bytes:
         values["peak_gpu_memory_bytes"] = max(usage.peak_gpu_memory_bytes)
@@ -164,7 +163,7 @@ def _work_and_limit(result: RunResult, speed: float | None) -> Values:
     training_flops = result.model.training_flops_per_sample if result.model else None
     if flops is not None:
         values["flops_per_sample"] = flops
-    if training_flops is not None:  # older records have none: a caution says so
+    if training_flops is not None:
         values["training_flops_per_sample"] = training_flops
         values["flops_per_second"] = None if speed is None else training_flops * speed
     if result.peak_checks:
