@@ -96,7 +96,7 @@ def _calibrate(request: "RunRequest", num_rounds: int, measuring: Measuring) -> 
     from tfbench.report.comparison.noise import noise_lines, to_json
     from tfbench.report.run.console import RunConsole
     from tfbench.report.run.run_json import to_json as run_to_json
-    from tfbench.report.run.tables import caution_lines
+    from tfbench.report.table import warnings
     from tfbench.runs.calibration import calibrate
     from tfbench.store.noise_floors import save_noise_floor
 
@@ -105,7 +105,7 @@ def _calibrate(request: "RunRequest", num_rounds: int, measuring: Measuring) -> 
     console.show(noise_lines(done.floor, done.series.num_failed, console.width))
     if done.series.was_interrupted:
         console.show([f"Interrupted: the noise floor rests on {done.floor.num_rounds} rounds, those done by then."])
-    console.show(caution_lines(done.cautions, console.width), style="yellow")
+    console.show_sections([warnings(done.cautions)] if done.cautions else [])
     path = save_noise_floor(measuring.store, done.floor)  # what was measured is on the screen, should this fail
     console.show([f"  stored as {path}"])
     if measuring.as_json:

@@ -19,10 +19,10 @@ from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_json, comparison_lines, comparison_markdown
-from tfbench.report.run.answer import answer_lines
 from tfbench.report.run.energy import energy_json, source_lines
 from tfbench.report.run.run_json import to_json
-from tfbench.report.run.tables import summary_lines
+from tfbench.report.run.sections import run_sections
+from tfbench.report.table import text as text_of
 from tfbench.store.store import Store
 from tfbench.tracking import fields
 
@@ -52,17 +52,21 @@ def shown(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
+def run_text(result: RunResult, *, is_full: bool = True) -> str:
+    return shown(text_of(run_sections(result, summarize_run(result), None, "j", is_full=is_full), 120))
+
+
 def test_the_figures_are_shown_with_what_they_are_of() -> None:
-    result = on_gpu()
-    for lines in (summary_lines, answer_lines):
-        text = shown(lines(result, summarize_run(result), 120))
-        assert "energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in text
+    for is_full in (True, False):
+        assert "Energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in run_text(
+            on_gpu(), is_full=is_full
+        )
 
 
 def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_why() -> None:
     result = build_result(energy=EnergySources(problems=(REASON,)))
     summary = summarize_run(result)
-    assert "energy" not in shown(summary_lines(result, summary, 120))
+    assert "Energy" not in run_text(result)
     document = to_json(result, summary, None)
     assert document["energy"] == {
         "parts": [],
@@ -95,8 +99,7 @@ def test_an_estimate_is_called_one_wherever_it_stands() -> None:
     recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 1}, cost={"estimated_watts": 65.0})
     result = build_result(request=build_request(recipe=recipe), energy=EnergySources(problems=(REASON,)))
     summary = summarize_run(result)
-    text = shown(summary_lines(result, summary, 120))
-    assert "energy ESTIMATE, at 65 W as given, not measured: " in text
+    assert "Energy ESTIMATE, at 65 W as given, not measured: " in run_text(result)
     estimated = {name for name in summary.metrics if "joule" in name}
     assert estimated
     assert all(name.startswith("estimate/") for name in estimated)

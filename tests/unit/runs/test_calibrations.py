@@ -251,7 +251,7 @@ def test_what_disturbed_a_calibration_is_said(
 
     monkeypatch.setattr(session, "execute_run", execute)
     done = tfbench("calibrate", "sine_lstm", "--rounds", "3", "--format", "json")
-    assert "\nCautions\n- in " in done.stderr and "- in 3 of 6 runs: other processes kept 1.0 of 8" in done.stderr
+    assert "\nWarnings\n- in " in done.stderr and "- in 3 of 6 runs: other processes kept 1.0 of 8" in done.stderr
     noticed, load = sorted(json.loads(done.stdout)["cautions"])
     assert noticed == "in 1 of 6 runs: not alone"
     assert load.startswith("in 3 of 6 runs: other processes kept 1.0 of 8 ")
@@ -303,7 +303,7 @@ def test_a_run_of_a_series_is_a_line_and_a_warning_is_given_once(capsys: pytest.
     assert capsys.readouterr().out.splitlines() == [
         "warning: two replicas share the cores",
         f"round 1, a: 1,234 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
-        f"round 1, b: FAILED: out of memory; not in MLflow; `tfbench recover` brings it there; cautions: 2 ({run_id})",
+        f"round 1, b: FAILED: out of memory; not in MLflow; `tfbench recover` brings it there; 2 warnings ({run_id})",
         f"round 2, a: 1,234 samples/s; not in MLflow; `tfbench recover` brings it there ({run_id})",
-        f"round 2, b: 1,234 samples/s; not in MLflow; `tfbench recover` brings it there; cautions: 1 ({run_id})",
+        f"round 2, b: 1,234 samples/s; not in MLflow; `tfbench recover` brings it there; 1 warning ({run_id})",
     ]
