@@ -22,7 +22,8 @@ from tfbench.analysis.comparison.equality import find_unequal, flatten
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.machine import Gpu
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary
-from tfbench.report.comparison.difference import describe_speed, difference_json, difference_lines
+from tfbench.report.comparison.difference import describe_speed, difference_json, difference_sections
+from tfbench.report.table import text as lines_of
 
 Golden = Callable[[str, str], None]
 
@@ -294,13 +295,13 @@ def test_only_cautions_of_one_run_are_named() -> None:
 def test_a_run_equal_to_another_differs_in_nothing() -> None:
     difference = compare(*build_pair())
     assert (difference.unequal, difference.results, difference.causes) == ((), (), {})
-    assert difference_lines(difference, 80) == [
-        f"A  test ({'a' * 32})",
-        f"B  test ({'b' * 32})",
+    assert lines_of(difference_sections(difference), 80) == [
+        f"  A           test ({'a' * 32})",
+        f"  B           test ({'b' * 32})",
         "",
         "Comparable: all that must be equal is equal.",
         "",
-        f"{difference.num_compared} values were compared, of which 0 differ; equal ones are not listed.",
+        f"0 of {difference.num_compared} compared values differ.",
     ]
 
 
@@ -341,7 +342,7 @@ def mixed_recipe() -> Any:
 
 
 def test_the_text_is_as_agreed(golden: Golden) -> None:
-    text = "\n".join(difference_lines(build_unlike(), 80)) + "\n"
+    text = "\n".join(lines_of(difference_sections(build_unlike()), 80)) + "\n"
     golden("diff_80.txt", text)
     assert max(map(len, text.splitlines())) <= 80
 
@@ -349,6 +350,7 @@ def test_the_text_is_as_agreed(golden: Golden) -> None:
 def test_json_has_units_and_directions() -> None:
     written = json.loads(json.dumps(difference_json(build_unlike()), allow_nan=False))
     assert written["b"] == {
+        "id": "b" * 12,
         "run_id": "b" * 12,
         "name": "test-mixed",
         "status": "FAILED",
@@ -375,7 +377,9 @@ def test_runs_of_two_back_ends_are_compared_as_these() -> None:
     training = {"epochs": 1, "backend": "jax"}
     found = compare(*build_pair(recipe=recipe_with(training=training), **jax))
     assert found.unequal == ()
-    assert difference_lines(found, 200)[3].startswith("Comparable, as TensorFlow against JAX: all that must be equal")
+    assert lines_of(difference_sections(found), 200)[3].startswith(
+        "Comparable, as TensorFlow against JAX: all that must be equal"
+    )
     assert difference_json(found)["backends"] == ["tensorflow", "jax"]
     other = compare(
         *build_pair(recipe=recipe_with(training={"epochs": 1, "backend": "jax", "global_batch_size": 64}), **jax)

@@ -102,7 +102,7 @@ def test_what_chance_explains_is_no_difference() -> None:
 def test_what_disturbed_the_runs_of_a_check_stands_below_its_judgement() -> None:
     lines = check_lines(check(1.0), "baseline.json", 0, 200, ["in 2 of 5 runs: the machine swapped."])
     assert lines[-4].startswith("no measurable difference: ")
-    assert lines[-3:] == ["", "Cautions", "- in 2 of 5 runs: the machine swapped."]
+    assert lines[-3:] == ["", "Warnings", "- in 2 of 5 runs: the machine swapped."]
 
 
 def test_what_scatters_too_widely_is_not_told_as_no_difference() -> None:

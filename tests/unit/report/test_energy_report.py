@@ -18,10 +18,10 @@ from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_json, comparison_lines, comparison_markdown
-from tfbench.report.run.answer import answer_lines
 from tfbench.report.run.energy import energy_json, source_lines
 from tfbench.report.run.run_json import to_json
-from tfbench.report.run.tables import summary_lines
+from tfbench.report.run.sections import run_sections
+from tfbench.report.table import text as text_of
 from tfbench.store.store import Store
 
 REASON = "processors: /sys/class/powercap has no counters of energy (RAPL): a virtual machine"
@@ -50,17 +50,21 @@ def shown(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
+def run_text(result: RunResult, *, is_full: bool = True) -> str:
+    return shown(text_of(run_sections(result, summarize_run(result), None, "j", is_full=is_full), 120))
+
+
 def test_the_figures_are_shown_with_what_they_are_of() -> None:
-    result = on_gpu()
-    for lines in (summary_lines, answer_lines):
-        text = shown(lines(result, summarize_run(result), 120))
-        assert "energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in text
+    for is_full in (True, False):
+        assert "Energy 0.249351 samples/J, 5133.33 J an epoch, 200 W (GPUs alone) " in run_text(
+            on_gpu(), is_full=is_full
+        )
 
 
 def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_why() -> None:
     result = build_result(energy=EnergySources(problems=(REASON,)))
     summary = summarize_run(result)
-    assert "energy" not in shown(summary_lines(result, summary, 120))
+    assert "Energy" not in run_text(result)
     document = to_json(result, summary, None)
     assert document["energy"] == {
         "parts": [],

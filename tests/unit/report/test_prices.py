@@ -71,7 +71,7 @@ def test_without_a_price_nothing_is_shown_or_tracked() -> None:
     ("detail", "lines"),
     [
         ("full", cost_lines(PRICED, 80)),
-        ("short", ["  cost          7.695 USD for 45 h at 0.171 USD an hour (p2.xlarge)"]),
+        ("short", ["  Cost        7.695 USD for 45 h at 0.171 USD an hour (p2.xlarge)"]),
     ],
 )
 def test_the_console_shows_the_cost(detail: Detail, lines: list[str]) -> None:

@@ -6,12 +6,12 @@ from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.document import to_plain
 from tfbench.report.formats import wrap
 from tfbench.report.profile import lines
 from tfbench.report.profile import plot as profile_plot
 from tfbench.report.profile.profile_json import profile_to_json
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
-from tfbench.report.run.run_json import describe_tracked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
     """
     document = profile_to_json(result, summarize_profile(result))
     return document | {
-        "mlflow": describe_tracked(tracked) if tracked else None,
+        "mlflow": to_plain(tracked),
         "cautions": list_cautions(result, summary),
     }
 
