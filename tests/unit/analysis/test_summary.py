@@ -25,6 +25,8 @@ from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, M
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
 from tfbench.records.spread import Collective, Exchange, ExchangeCheck, Spread, StepParts
+from tfbench.report.run.tables import learning_pairs
+from tfbench.tracking.fields import epoch_metrics
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #
@@ -439,6 +441,16 @@ def test_a_regression_has_no_accuracies() -> None:
     summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
     assert not [name for name in summary.metrics if "accuracy" in name]
     assert summary.cautions == ()
+
+
+def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -> None:
+    own = {"top2": 0.25, "val_top2": 0.5, "f1@0.5": 0.75, "loss": 9.0}
+    result = build_result(epochs=(build_epoch(metrics=own),), placement=build_placement())
+    metrics = summarize(result, warmup_steps=0).metrics
+    assert (metrics["top2"], metrics["val_top2"], metrics["loss"]) == (0.25, 0.5, 0.5)
+    assert ("top2", "training 0.25, validation 0.5") in learning_pairs(result, metrics)
+    tracked = epoch_metrics(result.epochs[0])
+    assert (tracked["val_top2"], tracked["f1_0_5"], tracked["loss"]) == (0.5, 0.75, 0.5)
 
 
 def test_a_sound_run_has_no_cautions() -> None:

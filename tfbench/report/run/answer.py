@@ -41,7 +41,7 @@ def answer_lines(result: RunResult, summary: Summary, width: int) -> list[str]:
             text += f", first step {format_time(first)}"
         pairs.append(("speed", text))
     pairs += [*fast_pairs(result.request, metrics), *energy_pairs(result, metrics)]
-    pairs += reversed(learning_pairs(result, metrics))
+    pairs += learning_pairs(result, metrics)
     if result.status == "FINISHED":
         pairs += [("published", text) for text in _describe_published(result, summary)]
     if cost := compute_cost(result):

@@ -193,16 +193,17 @@ def _describe_spans(result: RunResult) -> str:
 
 
 def learning_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
-    """Returns what is known of the loss and of the accuracy, each in words."""
+    """Returns what is known of the loss, the accuracy and a compiled network's own metrics, each in words."""
     pairs = []
     mark = f"{SYNTHETIC} " if result.is_synthetic else ""
-    for name, best in (("loss", None), ("accuracy", "best_val_accuracy")):
+    own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
+    for name, best in (("accuracy", "best_val_accuracy"), ("loss", None), *((name, None) for name in own)):
         texts = []
         for key, label in ((name, "training"), (f"val_{name}", "validation"), (best, "best validation")):
             if key and (value := metrics.get(key)) is not None:
                 texts.append(f"{label} {format_number(value)}")
         if texts:
-            pairs.append((name, (mark if name == "accuracy" else "") + ", ".join(texts)))
+            pairs.append((name, ("" if name == "loss" else mark) + ", ".join(texts)))
     return pairs
 
 
