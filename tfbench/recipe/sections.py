@@ -73,7 +73,7 @@ class TrainingConfig:
     """How the model is trained; everything that could differ between two arms is explicit here, never "auto"."""
 
     backend: BackendName = "tensorflow"
-    """The framework that Keras trains with; `jax` and `torch` have to be installed, as by `tfbench[jax]`."""
+    """The framework that Keras trains with. `pip install jax` or `pip install torch` installs another one."""
     global_batch_size: BatchSize
     """Samples of a step, over all replicas."""
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
@@ -220,7 +220,7 @@ class OutputConfig:
     saves_model: Flag = False
     """The trained model as `model.keras`."""
     draws_model: Flag = False
-    """The model's graph as `model.png`; needs `tfbench[draw]` and Graphviz."""
+    """The model's graph as `model.png`; needs `pip install pydot` and Graphviz."""
     num_predictions: Annotated[NaturalNumber, pydantic.Field(le=10_000)] = 0
     """So many labels of the validation set, and what the model takes them for."""
     per_class_accuracy: Flag = False

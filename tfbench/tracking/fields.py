@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from tfbench.wording import cut, format_share, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
+MAX_METRIC_CHARACTERS = 250  # of its name
 MAX_CAUTION_CHARACTERS = 5000
 COLOR_TAG = "mlflow.runColor"
 
@@ -72,8 +74,9 @@ def params(result: RunResult) -> dict[str, str]:
 
 
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
-    """Returns the metrics of one epoch that exist."""
-    values = {f"by_epoch/{name}": getattr(epoch, name) for name in EPOCH_SERIES}
+    """Returns the metrics of one epoch that exist; a compiled network's own with the characters that MLflow takes."""
+    values = {re.sub(r"[^\w -]", "_", name)[:MAX_METRIC_CHARACTERS]: value for name, value in epoch.metrics.items()}
+    values |= {f"by_epoch/{name}": getattr(epoch, name) for name in EPOCH_SERIES}
     return _existing(values | {name: getattr(epoch, name) for name in LEARNING_METRICS})
 
 

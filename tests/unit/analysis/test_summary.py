@@ -25,6 +25,9 @@ from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, M
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
 from tfbench.records.spread import Collective, ExchangeCheck, Spread, StepParts
+from tfbench.report.run.sections import run_sections
+from tfbench.report.table import text
+from tfbench.tracking.fields import epoch_metrics
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #
@@ -416,6 +419,18 @@ def test_a_regression_has_no_accuracies() -> None:
     summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
     assert not [name for name in summary.metrics if "accuracy" in name]
     assert summary.cautions == ()
+
+
+def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -> None:
+    own = {"top2": 0.25, "val_top2": 0.5, "f1@0.5": 0.75, "loss": 9.0}
+    result = build_result(epochs=(build_epoch(metrics=own),), placement=build_placement())
+    summary = summarize(result, warmup_steps=0)
+    metrics = summary.metrics
+    assert (metrics["top2"], metrics["val_top2"], metrics["loss"]) == (0.25, 0.5, 0.5)
+    shown = " ".join("\n".join(text(run_sections(result, summary, None, "", is_full=True), 80)).split())
+    assert "top2 validation 0.5, training 0.25" in shown
+    tracked = epoch_metrics(result.epochs[0])
+    assert (tracked["val_top2"], tracked["f1_0_5"], tracked["loss"]) == (0.5, 0.75, 0.5)
 
 
 def test_a_sound_run_has_no_cautions() -> None:

@@ -38,7 +38,8 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
         warmup_steps: Number of leading steps to leave out (steps, not epochs).
 
     Returns:
-        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those.
+        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those. A
+        compiled network's own metrics follow under their names.
         Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
         measures (costs, energy, work and limit, ledger) only where it was. Times in seconds; `samples_per_second`
         counts the samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and
@@ -55,6 +56,8 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     values |= cost.metrics() if cost else {}
     values |= energy.metrics() if energy else {}
     metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
+    if result.epochs:
+        metrics |= {name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics}
     cautions = find_cautions(result, warmup_steps=warmup_steps)
     explained = {"model_flops_utilization", "peak_flops_per_second"}  # cautions of their own say why
     if result.request.recipe.measurement.is_limited:

@@ -103,10 +103,12 @@ def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, st
     for _, text in energy_pairs(result, metrics):
         yield "Energy", text
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
-    for name, best in (("accuracy", "best_val_accuracy"), ("loss", "")):
-        values = {"validation": f"val_{name}", "best": best, "training": name}
+    own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
+    named = {"accuracy": "Accuracy", "loss": "Loss"} | {name: name for name in own if name not in ("accuracy", "loss")}
+    for name, title in named.items():
+        values = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
         found = [f"{label} {metrics[key]:.4g}" for label, key in values.items() if metrics.get(key) is not None]
-        yield name.capitalize(), ", ".join(found) + (mark if found and name == "accuracy" else "")
+        yield title, ", ".join(found) + (mark if found and name != "loss" else "")
     for one in result.evaluations:
         accuracy = "" if one.accuracy is None else f"accuracy {format_number(one.accuracy)}, "
         tail = f"loss {format_number(one.loss)} ({one.num_samples:,} samples in {format_time(one.seconds)})"
@@ -192,7 +194,7 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     """Returns every figure that exists, by the name that it has in JSON."""
     known = METRICS | PROFILE_METRICS
     rows = [
-        {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning}
+        {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning if name in known else ""}
         for name, value in summary.metrics.items()
         if value is not None and not name.startswith("log") and (value or not name.startswith("ledger/"))
     ]
