@@ -241,7 +241,7 @@ class _Run:
                 case events.SpansMeasured():
                     epoch, _, last_step, _ = event.spans[-1]
                     self._progress.advance(self._observer, epoch, last_step, time_=event.time)
-                case events.RoundProfiled() | events.VariantsTimed():
+                case events.RoundProfiled():
                     self._progress.advance_profile(self._observer, time_=event.time)
                 case events.EpochEnded():
                     has_new_epochs = True

@@ -233,7 +233,7 @@ def _read_record(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
             raise ValueError("it does not begin with a plan")
         version = records[0].get("format_version")
         if version != FORMAT_VERSION:
-            raise ValueError(f"format {version} is not known to this version of tfbench")
+            raise ValueError(f"its format is {version}; this version of tfbench reads format {FORMAT_VERSION}")
         plan = read_plan(records[0].get("plan"))
         if plan.sweep_id != path.stem:
             raise ValueError(f"it is of sweep {plan.sweep_id}")

@@ -53,7 +53,7 @@ def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
         DeviceError: Ray is not installed, nobody answers, or there is no machine for a task.
     """
     if importlib.util.find_spec("ray") is None:
-        raise DeviceError('--ray: Ray is not installed. On every machine: pip install "tfbench[ray]"')
+        raise DeviceError("--ray: Ray is not installed. On every machine: pip install ray")
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # read as Ray is imported; 20 of 40 s each without
     import ray
 

@@ -20,7 +20,7 @@ from tfbench.analysis.profile.phases import KeptRounds
 from tfbench.analysis.profile.step_profile import PIPELINE, StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import EpochCheck, Profile, ProfiledLayer, ProfileRound
+from tfbench.records.profile import EpochCheck, Profile, ProfileRound
 
 
 def summarize(**fields: object) -> StepProfile:
@@ -267,17 +267,6 @@ def test_what_is_faster_than_a_peak_has_no_share_of_it() -> None:
 def test_the_backward_pass_has_the_gradients_that_were_counted() -> None:
     layer = dataclasses.replace(CONV, gradient_flops_per_sample=2_500_000)
     assert summarize(layers=(layer, POOL)).layers[0].backward.flops == 8 * 2_500_000
-
-
-@pytest.mark.parametrize(
-    ("changes", "flops"),
-    [({"has_input_gradient": True}, 32_000_000), ({"is_trained": False}, 0), ({"flops_per_sample": None}, None)],
-)
-def test_an_older_record_s_backward_pass_has_a_product_for_each_gradient(
-    changes: dict[str, object], flops: int | None
-) -> None:
-    layer: ProfiledLayer = dataclasses.replace(CONV, **changes)
-    assert summarize(layers=(layer, POOL)).layers[0].backward.flops == flops
 
 
 def test_nothing_is_bound_by_what_was_not_measured() -> None:

@@ -435,7 +435,7 @@ def test_times_of_a_gpu_are_said_to_be_its_own() -> None:
         ),
         # Of 32 million operations two products: 64 MFLOP, 0.64 ms at 100 GFLOP/s.
         (
-            {"flops_per_sample": 4_000_000},
+            {"gradient_flops_per_sample": 8_000_000},
             "It is bound by arithmetic, and reaches 36 % of what this machine computes in a matrix product.",
         ),
         (
@@ -444,11 +444,11 @@ def test_times_of_a_gpu_are_said_to_be_its_own() -> None:
             "part of its bytes stays in the processor's caches, or the peak was measured too low.",
         ),
         (
-            {"flops_per_sample": 33_750_000},
+            {"gradient_flops_per_sample": 67_500_000},
             "It is bound by arithmetic, and faster than this machine's matrix product, which is no peak for it: there "
             "are shorter ways to compute it, or the peak was measured too low.",
         ),
-        ({"flops_per_sample": None}, "1.8 ms of a step's 6 ms, 30 %."),
+        ({"gradient_flops_per_sample": None}, "1.8 ms of a step's 6 ms, 30 %."),
     ],
 )
 def test_the_sentence_says_what_limits_a_layer(fields: dict[str, Any], end: str) -> None:
@@ -460,7 +460,9 @@ def test_the_sentence_says_what_limits_a_layer(fields: dict[str, Any], end: str)
 
 def test_no_share_of_a_peak_is_more_than_all_of_it() -> None:
     base = build_profile()
-    fast = dataclasses.replace(base.layers[1], flops_per_sample=33_750_000)  # backward 3 times what the peak allows
+    fast = dataclasses.replace(
+        base.layers[1], flops_per_sample=33_750_000, gradient_flops_per_sample=67_500_000
+    )  # 3 times what the peak allows
     result = build_profiled(build_profile(layers=(base.layers[0], fast)))
     lines = limit_lines(summarize(result), 80)
     assert [line for line in lines if line.endswith("  arithmetic over 100 %")]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.profile.step_profile import DIRECTIONS, LEAST_ROOF_SHARE, LayerTime, Phase, PhaseCheck, Work
-from tfbench.records.profile import CALLS, PHASES, Profile, ProfiledLayer, ProfileRound
+from tfbench.records.profile import CALLS, PHASES, Profile, ProfileRound
 
 
 def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
@@ -70,7 +70,7 @@ def time_layers(
     for layer in profile.layers:
         forward_flops, gradient_flops = (
             flops * batch if flops is not None and batch else None
-            for flops in (layer.flops_per_sample, count_gradients(layer))
+            for flops in (layer.flops_per_sample, layer.gradient_flops_per_sample)
         )
         work = {
             "forward": _judge(
@@ -86,17 +86,6 @@ def time_layers(
         }
         seconds = work["forward"].seconds + work["backward"].seconds
         yield LayerTime(layer=layer, **work, share=seconds / full_seconds)
-
-
-def count_gradients(layer: ProfiledLayer) -> int | None:
-    """Returns what the gradients of a layer cost for one sample.
-
-    In a record that is older than the count of gradients, those of the weights are taken to cost as much as the forward
-    pass, and those of the input as much again.
-    """
-    if layer.gradient_flops_per_sample is not None or layer.flops_per_sample is None:
-        return layer.gradient_flops_per_sample
-    return layer.flops_per_sample * (0 if not layer.is_trained else 2 if layer.has_input_gradient else 1)
 
 
 def _judge(

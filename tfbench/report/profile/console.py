@@ -12,9 +12,10 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.profile import profiles
-from tfbench.report.run import tables
 from tfbench.report.run.console import RunConsole
-from tfbench.wording import one_line, store_of
+from tfbench.report.run.sections import status_line, stored_section
+from tfbench.report.table import warnings
+from tfbench.wording import one_line
 
 
 class ProfileConsole(RunConsole):
@@ -72,12 +73,13 @@ class ProfileConsole(RunConsole):
         self.close()
         width = self._console.width
         if result.status != "FINISHED":
-            self._print([tables.status_line(result), ""], style="bold red")
+            self._print([status_line(result), ""], style="bold red")
         if answer := profiles.bottleneck_lines(result, width):
             self._print([*answer, ""], style="bold")
-        self._print(profiles.profile_lines(result, width, store_of(store_hint)))
-        self._print_block(tables.caution_lines(profiles.list_cautions(result, summary), width), style="yellow")
-        self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))
+        self._print(profiles.profile_lines(result, width))
+        cautions = profiles.list_cautions(result, summary)
+        stored = stored_section(result, tracked, store_hint, files, self._server)
+        self.show_sections([*([warnings(cautions)] if cautions else []), stored])
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         if trace.is_dir():
             backend = result.request.recipe.training.backend

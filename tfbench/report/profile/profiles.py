@@ -1,47 +1,39 @@
 """What is shown of a profile, whichever kind it is of; nothing here prints."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.document import to_plain
 from tfbench.report.formats import wrap
 from tfbench.report.profile import lines
 from tfbench.report.profile import plot as profile_plot
 from tfbench.report.profile.profile_json import profile_to_json
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
-from tfbench.report.profile.variants import variant_lines, variants_to_json
-from tfbench.report.run.run_json import describe_tracked
-from tfbench.wording import DEFAULT_STORE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NOTHING = "Nothing of it was timed: the run ended before its first round was done."
+_NO_TRACE = "No trace was taken: the run ended before its last step."
 
 
-def profile_lines(result: RunResult, width: int, store: Path | str = DEFAULT_STORE) -> list[str]:
+def profile_lines(result: RunResult, width: int) -> list[str]:
     """Returns what a profile found, but for its bottleneck, as lines of text; nothing for a run that trained.
 
     Args:
         result: The run.
         width: Characters of a line.
-        store: For what is to be measured next.
     """
     if result.profile is None or result.request.profile is None:
         return []
-    match result.request.profile.kind:
-        case "step":
-            step = summarize_profile(result)
-            return lines.profile_lines(result, step, width) if step else [_NOTHING]
-        case "trace":
-            has_ended = result.profile.traced_step_seconds is not None
-            nothing = "No trace was taken: the run ended before its last step."
-            return lines.operation_lines(result.profile, width) if has_ended else [nothing]
-        case "variants":
-            return variant_lines(result, width, store) if result.profile.variant_rounds else [_NOTHING]
+    if result.request.profile.kind == "step":
+        step = summarize_profile(result)
+        return lines.profile_lines(result, step, width) if step else [_NOTHING]
+    has_ended = result.profile.traced_step_seconds is not None
+    return lines.operation_lines(result.profile, width) if has_ended else [_NO_TRACE]
 
 
 def bottleneck_lines(result: RunResult, width: int) -> list[str]:
@@ -66,8 +58,7 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
     """
     document = profile_to_json(result, summarize_profile(result))
     return document | {
-        "variants": variants_to_json(result) or None,
-        "mlflow": describe_tracked(tracked) if tracked else None,
+        "mlflow": to_plain(tracked),
         "cautions": list_cautions(result, summary),
     }
 
