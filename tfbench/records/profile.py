@@ -31,7 +31,7 @@ class ProfiledLayer:
     """One use of a layer. Bytes are those of a step's batch that must move at least: each tensor once, in its dtype.
 
     `flops_per_sample` counts the forward pass, `gradient_flops_per_sample` the gradients of its products that training
-    needs, None where they are not known. `has_input_gradient` is False where nothing before the layer is trained.
+    needs, None where they are not known.
     """
 
     index: int
@@ -41,9 +41,8 @@ class ProfiledLayer:
     flops_per_sample: int | None
     forward_bytes: int | None
     backward_bytes: int | None
-    has_input_gradient: bool = True
     is_trained: bool = True  # False: no gradient goes through it
-    gradient_flops_per_sample: int | None = None  # also None in records that are older than this count
+    gradient_flops_per_sample: int | None = None
 
 
 @schema
@@ -68,7 +67,7 @@ class TracedCall:
     that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
 
     `active_seconds`: for how long anything was at work, an operation that the trace names or not: TensorFlow's executor
-    on the host, any kernel or copy on a GPU. None: not told, as in older profiles. `on_device`: parts ran on a GPU, and
+    on the host, any kernel or copy on a GPU. None: not told. `on_device`: parts ran on a GPU, and
     took their own time; on the host a trace makes them longer.
     """
 

@@ -307,10 +307,7 @@ def test_a_command_that_measures_says_then_where_its_result_is_too(tmp_path: Pat
     command = [sys.executable, "-m", "tfbench", "calibrate", "--list", "--format", "json", "--store", str(tmp_path)]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
-    message = (
-        b"Error: stdout cannot be written: No space left on device. The noise floors are still in the "
-        b"store.\n"
-    )
+    message = b"Error: stdout cannot be written: No space left on device. The noise floors are still in the store.\n"
     assert (done.returncode, done.stderr) == (2, message)
 
 
