@@ -34,7 +34,6 @@ CONV = ProfiledLayer(
     gradient_flops_per_sample=2_000_000,
     forward_bytes=1_000_000,
     backward_bytes=3_200_000,
-    has_input_gradient=False,
 )
 POOL = ProfiledLayer(
     index=1,

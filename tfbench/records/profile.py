@@ -31,7 +31,7 @@ class ProfiledLayer:
     """One use of a layer. Bytes are those of a step's batch that must move at least: each tensor once, in its dtype.
 
     `flops_per_sample` counts the forward pass, `gradient_flops_per_sample` the gradients of its products that training
-    needs, None where they are not known. `has_input_gradient` is False where nothing before the layer is trained.
+    needs, None where they are not known.
     """
 
     index: int
@@ -41,7 +41,6 @@ class ProfiledLayer:
     flops_per_sample: int | None
     forward_bytes: int | None
     backward_bytes: int | None
-    has_input_gradient: bool = True
     is_trained: bool = True  # False: no gradient goes through it
     gradient_flops_per_sample: int | None = None
 

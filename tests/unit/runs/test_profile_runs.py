@@ -312,7 +312,7 @@ def test_elsewhere_than_on_a_terminal_each_stage_is_a_line_and_no_round_is() -> 
     assert "round 1," not in text
     assert "\x1b" not in text
     assert "FINISHED" not in text
-    assert "A step of 8 samples, by phase: means of 3 rounds" in text
+    assert "A step of 8 samples: 6 ms" in text
     assert "File        /mlruns/journals/x.files/profile.png" in text
 
 
@@ -327,7 +327,7 @@ def test_a_profile_that_did_not_finish_shows_how_it_ended_and_what_it_found() ->
     text = show(build_profile_run(exit=KILLED))
     assert "KILLED" in text
     assert "interrupted by SIGINT" in text
-    assert "means of 3 rounds" in text
+    assert "(3 rounds)" in text
     nothing = show(build_profile_run(profile=Profile(), exit=KILLED))
     assert "Nothing of it was timed: the run ended before its first round was done." in nothing
     untraced = show(build_profile_run(build_profile_request("trace"), profile=Profile(), exit=KILLED))
@@ -337,17 +337,15 @@ def test_a_profile_that_did_not_finish_shows_how_it_ended_and_what_it_found() ->
 def test_the_bottleneck_is_the_first_of_what_was_found_and_there_is_one_list_of_cautions() -> None:
     profile = build_profile(rounds=(build_round(full=10.0),))
     lines = show(build_profile_run(profile=profile, notes=("data was scarce",))).splitlines()
-    start = lines.index("Warnings")
-    assert lines.count("Warnings") == 1
-    assert lines[start + 1 : start + 5] == [
-        "- data was scarce",
-        "- the phases' sum is 41 % less than the full step.",
-        "- Measure for longer (--seconds 60) on a quiet machine, to see whether that stays.",
+    start = next(number for number, line in enumerate(lines) if line.startswith("! "))
+    assert [line[:23] for line in lines[start : start + 3]] == [
+        "! Data was scarce",
+        "! The phases add up to ",
         "",
     ]
-    begin = lines.index("A step of 8 samples, by phase: means of 1 round")
+    begin = next(number for number, line in enumerate(lines) if line.startswith("A step of 8 samples: 10 ms"))
     assert lines[begin - 2 : begin] == [
-        "Bottleneck: not clear, the phases do not add up (59 % of a step); measure for longer (--seconds 60).",
+        "Bottleneck: not clear, the phases add up to 59 % of a step. Measure for longer: --seconds 60.",
         "",
     ]
     assert sum("Bottleneck: " in line for line in lines) == 1
@@ -360,7 +358,7 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     console = ProfileConsole(quiet_stdout=False, console=Console(file=stream, width=200))
     console.finish(result, summary_of(result), None, str(tmp_path / "a b.jsonl"))
     text = stream.getvalue()
-    assert "\n  dense                 MatMul " in text
+    assert "\n  dense " in text
     assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
     assert "pip install xprof" in text
 
