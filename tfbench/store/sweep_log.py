@@ -5,7 +5,7 @@ A machine of several that makes a task of it keeps a record of that task, which 
 
 import contextlib
 import fcntl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from tfbench.records.lines import UNREADABLE, Record, read_file
 from tfbench.records.plain_files import open_plain, require_plain
 from tfbench.records.sweep import CellResult, SweepPlan, read_plan
 from tfbench.records.tasks import choose_results, is_complete, list_tasks
-from tfbench.records.whole_files import replacing
 from tfbench.schema import build, build_fields, to_plain
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -69,6 +68,11 @@ class SweepLog:
         self.found.append(result)
         self._chosen = None
 
+    def extend(self, plan: SweepPlan) -> None:
+        """Goes on by a plan with more runs, in which those that were known have the same numbers."""
+        begin_record(self._journal, plan)
+        self.plan, self._chosen = plan, None
+
     def lose(self, task: int, machine: str, reason: str) -> None:
         """Notes that a machine was lost while it made a task."""
         _append(self._journal, "lost", task=task, machine=machine, reason=reason)
@@ -112,38 +116,6 @@ def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
     path = _path(store, sweep_id)
     with opened_record(path) as journal:
         yield SweepLog(journal, *read_record(path))
-
-
-@contextlib.contextmanager
-def replaced_log(store: Store, sweep_id: str) -> Iterator[Callable[[SweepPlan, Mapping[int, CellResult]], None]]:
-    """Keeps the record of a sweep whose values are not known beforehand.
-
-    What is yielded replaces the record by one of a plan and what is known of its runs; whoever reads it, or finds it
-    after a crash, sees the one or the other. A sweep without any run in the end leaves no record.
-
-    Raises:
-        TrackingError: The store cannot be written to, here or when the record is replaced.
-    """
-    path = _path(store, sweep_id)
-    num_known = 0
-
-    def replace(plan: SweepPlan, results: Mapping[int, CellResult]) -> None:
-        nonlocal num_known
-        try:
-            with replacing(path, synced=True) as part, contextlib.closing(Journal(part)) as journal:
-                journal.append("plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
-                for number in sorted(results):
-                    journal.append("ended", result=to_plain(results[number]))
-        except OSError as error:
-            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-        num_known = len(results)
-
-    with _locked(path):
-        try:
-            yield replace
-        finally:
-            if not num_known:
-                path.unlink(missing_ok=True)
 
 
 def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellResult]]:
@@ -263,7 +235,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def begin_record(journal: Journal, plan: SweepPlan, **more: Any) -> None:
-    """Writes the first line of a record.
+    """Writes the first line of a record, or one that replaces it.
 
     Raises:
         TrackingError: It cannot be written.
@@ -302,7 +274,7 @@ def read_record(path: Path) -> tuple[SweepPlan, list[CellResult]]:
         version = records[0].get("format_version")
         if version != FORMAT_VERSION:
             raise ValueError(f"format {version} is not known to this version of tfbench")
-        plan = read_plan(records[0].get("plan"))
+        plan = read_plan([record.get("plan") for record in records if record["kind"] == "plan"][-1])
         if plan.sweep_id != path.name.partition(".")[0]:  # of a task's record, the number of the task comes next
             raise ValueError(f"it is of sweep {plan.sweep_id}")
         ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]

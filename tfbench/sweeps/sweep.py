@@ -61,6 +61,7 @@ def run_sweep(
     observer: SweepObserver,
     start_seconds: float | None = None,
     *,
+    refine: Callable[[SweepLog], bool] = lambda log: False,
     of: Sequence[Cell] | None = None,
     machine: str = "",
 ) -> SweepEnd:
@@ -75,6 +76,7 @@ def run_sweep(
         execute: Makes one run within limits, as `execute_run` does.
         observer: Told what happens.
         start_seconds: As of `estimate_seconds`.
+        refine: Called when all runs are made; extends the record by more, and says whether it did.
         of: The runs that are to be there in the end; None: all.
         machine: What this one of several machines is called: a task that others left incomplete is made as a whole.
 
@@ -82,21 +84,18 @@ def run_sweep(
         DatasetError: There is no data for the first run, so that none would have any; of several machines, another may.
     """
     plan, start = log.plan, time.monotonic()
-    every = list_cells(plan)
-    cells = every if of is None else of
+    cells = list_cells(plan) if of is None else of
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     was_interrupted, known = False, log.made_by(machine)
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
-        for cell in cells:
-            if cell.number in known:
-                continue
-            left = [one for one in cells if one.number not in known]
+        while left := [cell for cell in cells if cell.number not in known] or _add_cells(log, refine, observer):
+            cells, cell = list_cells(log.plan) if of is None else of, left[0]
             seconds = estimate_seconds(
                 plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
             )
             if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
                 break
-            if earlier := _find_failure(cell, every, known):
+            if earlier := _find_failure(cell, list_cells(log.plan), known):
                 result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier, machine=machine)
                 log.end(result)
                 known[cell.number] = result
@@ -114,6 +113,14 @@ def run_sweep(
         was_interrupted=was_interrupted,
         results=dict(log.results),
     )
+
+
+def _add_cells(log: SweepLog, refine: Callable[[SweepLog], bool], observer: SweepObserver) -> list[Cell]:
+    num_known = len(list_cells(log.plan))
+    if not refine(log):
+        return []
+    observer.extend(log.plan)
+    return list_cells(log.plan)[num_known:]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
