@@ -68,9 +68,3 @@ def read_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings in effect, by their names and in their order."""
     pairs = ((name, value, name == JIT_COMPILE and isinstance(value, bool)) for name, value in settings.items())
     return {"compiler" if is_old else name: compiler_of(value) if is_old else value for name, value, is_old in pairs}
-
-
-def read_described_settings(settings: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns settings in effect, each a text "NAME=VALUE"."""
-    old = {f"{JIT_COMPILE}={value}": f"compiler={compiler_of(value)}" for value in (False, True)}
-    return tuple(old.get(text, text) for text in settings)

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, RecipeError, TfbenchError
+from tfbench.errors import DatasetError, DeviceError, RecipeError, TfbenchError
 from tfbench.recipe.devices import require_usable
 from tfbench.recipe.tables import require_code_allowed
-from tfbench.records.run import RunRequest
+from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
     BATCH_KEY,
@@ -28,7 +28,7 @@ from tfbench.records.sweep import (
 )
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.requests import new_request
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.observer import SweepObserver
 
@@ -84,87 +84,65 @@ def run_sweep(
         DatasetError: There is no data for the first run, so that none would have any; of several machines, another may.
     """
     plan, start = log.plan, time.monotonic()
-    cells = list_cells(plan) if of is None else of
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
-    was_interrupted, known = False, log.made_by(machine)
-    with StopSignals() as stop:  # between two runs; a run under way hears them itself
-        while left := [cell for cell in cells if cell.number not in known] or _add_cells(log, refine, observer):
-            cells, cell = list_cells(log.plan) if of is None else of, left[0]
+    varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
+    cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
+
+    def find_left(known: Mapping[int, CellResult]) -> list[Cell]:
+        return [one for one in cells if one.number not in known]
+
+    def end(result: CellResult, summary: Summary | None = None) -> None:
+        log.end(result)
+        observer.end(cell, result, summary)
+
+    def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
+        nonlocal cells, cell
+        while True:
+            known = log.made_by(machine)
+            left = find_left(known)
+            if not left and refine(log):
+                observer.extend(log.plan)
+                cells = list_cells(log.plan)
+                left = find_left(known)
             seconds = estimate_seconds(
                 plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
             )
-            if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
-                break
+            is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
+            if not left or is_late:
+                return None
+            cell = left[0]
             if earlier := _find_failure(cell, list_cells(log.plan), known):
-                result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier, machine=machine)
-                log.end(result)
-                known[cell.number] = result
-                observer.end(cell, result, None)
+                end(CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier, machine=machine))
                 continue
             observer.begin(cell, len(cells) - len(left), seconds * len(left))
-            outcome = _make_run(log, cell, execute, limits, observer, machine)
-            known = log.made_by(machine)
-            if outcome is None or outcome.was_interrupted or stop.received:
-                was_interrupted = True
-                break
+            request = cell_request(log.plan, cell)
+            log.begin(cell.number, request.run_id)
+            return request, ""
+
+    def tell(run: SeriesRun) -> None:
+        result = CellResult(
+            cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds, machine=machine
+        )
+        if run.outcome is None:
+            end(result)
+        elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
+            found = run.outcome.result.exit
+            status = found.status if found and found.status != "RUNNING" else "FAILED"
+            reason = found.reason if found else ""
+            result = dataclasses.replace(result, outcome=status, run_id=run.request.run_id, reason=reason)
+            end(result, run.outcome.summary)
+
+    def ends_all(error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
+        is_first = not machine and not any(result.run_id for result in log.results.values())
+        return isinstance(error, DatasetError) and is_first and not varies_data
+
+    made = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
     return SweepEnd(
         num_cells=len(cells),
-        num_left=sum(cell.number not in known for cell in cells),
-        was_interrupted=was_interrupted,
+        num_left=len(find_left(log.made_by(machine))),
+        was_interrupted=made.was_interrupted,
         results=dict(log.results),
     )
-
-
-def _add_cells(log: SweepLog, refine: Callable[[SweepLog], bool], observer: SweepObserver) -> list[Cell]:
-    num_known = len(list_cells(log.plan))
-    if not refine(log):
-        return []
-    observer.extend(log.plan)
-    return list_cells(log.plan)[num_known:]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Refused:
-    """Stands for the outcome of a run that was refused."""
-
-    was_interrupted: bool = False
-
-
-def _make_run(
-    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, observer: SweepObserver, machine: str
-) -> RunOutcome | _Refused | None:
-    """Makes one run and notes what came of it; None: it was stopped before there was anything to keep."""
-    request = cell_request(log.plan, cell)
-    log.begin(cell.number, request.run_id)
-    start = time.monotonic()
-    try:
-        outcome = execute(request, limits)
-    except InterruptedRunError:
-        return None
-    except TfbenchError as error:
-        is_first = not machine and not any(result.run_id for result in log.results.values())
-        varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(log.plan))
-        if isinstance(error, DatasetError) and is_first and not varies_data:
-            raise
-        seconds = time.monotonic() - start
-        result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=seconds, machine=machine)
-        log.end(result)
-        observer.end(cell, result, None)
-        return _Refused()
-    if outcome.was_interrupted and outcome.result.status != "FINISHED":
-        return outcome  # half a run is none: it is made again when the sweep goes on
-    end = outcome.result.exit
-    result = CellResult(
-        cell=cell.number,
-        outcome=end.status if end and end.status != "RUNNING" else "FAILED",
-        run_id=request.run_id,
-        reason=end.reason if end else "",
-        seconds=time.monotonic() - start,
-        machine=machine,
-    )
-    log.end(result)
-    observer.end(cell, result, outcome.summary)
-    return outcome
 
 
 def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
