@@ -51,7 +51,9 @@ def _by_chance(comparison: Comparison) -> str:
     where = f" ({_list([row])})" if row.setting else ""
     text = f"By chance alone, speeds differ by up to {most.ratio:.2f}x [{most.low:.2f}, {most.high:.2f}]{where}"
     wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
-    return f"{text}; judged different from itself: {_list(wrong) if wrong else 'nothing'}."
+    text += f"; judged different from itself: {_list(wrong) if wrong else 'nothing'}."
+    is_noisy = any(one.is_too_noisy for _, one in known)
+    return f"{text} Too noisy: use more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
 def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str]) -> Iterator[str]:

@@ -49,6 +49,8 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float 
     for variation in plan.variations:
         values = ", ".join(map(format_value, variation.values))
         lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
+    if plan.refinement:
+        lines.append(f"  refine    up to {plan.refinement.most} more where the faster setup changes")
     scaling = find_scaling_arms(plan)
     if plan.per_replica_batch_size is not None:
         each = count(plan.per_replica_batch_size, "sample")
