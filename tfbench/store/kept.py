@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfbench.errors import RecipeError, TrackingError
-from tfbench.records.plain_files import read_plain, require_plain
+from tfbench.records.plain_files import require_plain
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import build, read_json, to_plain
 from tfbench.store.store import Store
@@ -35,6 +35,6 @@ def read_kept(store: Store, folder: str, kind: type[T]) -> dict[Path, T | None]:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        return build(kind, read_json(read_plain(path)), path.name)
+        return build(kind, read_json(path.read_bytes()), path.name)
     except (OSError, ValueError, RecipeError):
         return None

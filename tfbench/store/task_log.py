@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tfbench.errors import InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.lines import read_file
-from tfbench.records.plain_files import open_plain, require_plain
+from tfbench.records.plain_files import require_plain
 from tfbench.records.sweep import CellResult, SweepPlan
 from tfbench.schema import Id, Integer, MachineName, build_fields
 from tfbench.store.store import Store
@@ -120,7 +120,7 @@ def alone(store: Store, machine: str, is_stopped: Callable[[], bool], tell: Call
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(path, "ab", opener=open_plain))
+            lock = stack.enter_context(path.open("ab"))
         except OSError as error:
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         has_told = False
