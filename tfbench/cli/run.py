@@ -40,17 +40,9 @@ if TYPE_CHECKING:
 @click.option("--epochs", metavar="N", type=Number(), help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=Number(), help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=Number(), help="Stop after the warm-up and S more seconds.")
-@click.option(
-    "--clock",
-    metavar="MODE",
-    help="What is timed: span, some steps at a time (default); step, each one, which tells percentiles but slows.",
-)
 @click.option("--seed", metavar="N", type=Number(), help="Of weights, data order and synthetic data.")
 @click.option("--snapshot-every", metavar="N", type=Number(), help="Keep a snapshot to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
-@click.option("--draw-model", is_flag=True, default=None, help="Draw the model's graph (needs pydot and Graphviz).")
-@click.option("--predictions", metavar="N", type=Number(), help="Show N validation labels and their predictions.")
-@click.option("--per-class", is_flag=True, default=None, help="Show the validation accuracy of each class.")
 @click.option(
     "--price-per-hour",
     metavar="PRICE",

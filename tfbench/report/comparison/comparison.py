@@ -18,7 +18,7 @@ from tfbench.report.comparison.scaling import scaling_json
 from tfbench.report.comparison.speeds import speed_text, speedup_json, speedup_text
 from tfbench.report.formats import format_number, wrap
 from tfbench.report.text_table import fits, table_lines
-from tfbench.wording import count, csv_cell, markdown_text
+from tfbench.wording import count, markdown_text, one_line
 
 FORMAT_VERSION = 1
 _ARM = "arm"
@@ -70,7 +70,9 @@ def comparison_csv(comparison: Comparison) -> str:
             figures["suggested"] = str(figures["suggested"]).lower()
         rows.append([*(format_value(line[key]) for key in comparison.keys), *figures.values()])
     rows += _published_rows(comparison)
-    csv.writer(file, lineterminator="\n").writerows([csv_cell(value) for value in row] for row in rows)
+    csv.writer(file, lineterminator="\n").writerows(
+        [one_line(v) if isinstance(v, str) else v for v in row] for row in rows
+    )
     return file.getvalue()
 
 
