@@ -23,7 +23,6 @@ from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.crossover import ValueRange, find_crossover
 from tfbench.analysis.comparison.judging import Runs, judge, judge_family
-from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
 from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE, SpeedSample, make_sample
 from tfbench.analysis.comparison.regression import judge as judge_check
 from tfbench.analysis.comparison.step_model import StepWork
@@ -39,19 +38,6 @@ LEAST_POWER = 0.95
 LEAST_TABLE_POWER = 0.85
 OUTLIER = 0.7  # of the speed of a disturbed run
 EFFECT = 1.2
-KEY = NoiseKey(
-    hostname="bench",
-    cpu_model="CPU",
-    usable_cores=2,
-    gpus=(),
-    strategy="default",
-    devices=("cpu:0",),
-    recipe="test",
-    workload_sha256="0",
-    global_batch_size=32,
-    settings=(),
-    length=(),
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +83,7 @@ def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: flo
                 factor = effect if place and not index else 1.0
                 speed = 1000 * factor * math.exp(logs[place])
                 briefs.append(build_brief(speed, arm=arm, batch=batch, round_number=number))
-    return compare(briefs, lambda brief: None, keys=["training.global_batch_size"])
+    return compare(briefs, keys=["training.global_batch_size"])
 
 
 def says_anything(comparison: Comparison) -> bool:
@@ -215,14 +201,14 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
         return dataclasses.replace(sample, run_ids=("x",) * num_runs, samples_per_second=tuple(speeds.tolist()))
 
     def share(num_runs: int, factor: float, limit: float) -> float:
-        checks = (judge_check(draw(num_runs, 1.0), draw(num_runs, factor), (None, None), limit) for _ in range(num))
+        checks = (judge_check(draw(num_runs, 1.0), draw(num_runs, factor), limit) for _ in range(num))
         return float(np.mean([check.judgement == "regression" for check in checks]))
 
     def share_of_sessions(factor: float) -> float:
         found = 0
         for _ in range(num):
             *earlier, newest = (draw(5, 1.0) for _ in range(5))
-            check = judge_check(newest, draw(5, factor), (None, None), 0.0, earlier)
+            check = judge_check(newest, draw(5, factor), 0.0, earlier)
             found += check.judgement == "regression"
         return found / num
 
@@ -235,66 +221,6 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
     name = "check of 5 repeats, baseline of 5 sessions, no limit: fails"
     yield at_most(name, "", share_of_sessions(1.0), num)
     yield at_least(f"  {1 - slower:.0%} slower: fails", "", share_of_sessions(slower), num)
-
-
-def plant_floor(generator: np.random.Generator, spread: float, num_rounds: int = 6) -> NoiseFloor:
-    """Returns the noise floor of runs of some spread."""
-    first, second = (tuple(np.exp(generator.normal(0, spread, num_rounds))) for _ in range(2))
-    return NoiseFloor(group="x", created=0.0, tfbench="0", key=KEY, first=first, second=second)
-
-
-def simulate_floors(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Comparisons of one setting, with a noise floor of six rounds of two runs.
-
-    Runs spread by 6/7 of what they do in the sweeps, so that five runs against five find a difference of 5 % about as
-    often as before.
-    """
-    spread *= 6 / 7
-
-    def share(num_runs: int, effect: float, *, paired: bool, has_floor: bool, day: float = 1.0) -> float:
-        found = 0
-        for _ in range(num):
-            floor = plant_floor(generator, spread) if has_floor else None
-            arms = [
-                Runs(
-                    arm=name,
-                    speeds=tuple(factor * np.exp(generator.normal(0, day * spread, num_runs))),
-                    rounds=tuple(range(num_runs)) if paired else (),
-                    floor=floor,
-                )
-                for name, factor in (("a", 1.0), ("b", effect))
-            ]
-            speedup = judge(*arms)
-            found += speedup.judgement in ("faster", "slower") and (effect == 1 or speedup.ratio > 1)
-        return found / num
-
-    yield at_most("single runs and a floor: alarms", "", share(1, 1.0, paired=False, has_floor=True), num)
-    yield at_most("5 against 5 runs, no floor: alarms", "", share(5, 1.0, paired=False, has_floor=False), num)
-    yield at_most("5 against 5 runs and a floor: alarms", "0.9 %", share(5, 1.0, paired=False, has_floor=True), num)
-    yield Figure(
-        name="  a 5 % effect is found, no floor",
-        before="61 %",
-        share=share(5, 1.05, paired=False, has_floor=False),
-        num=num,
-    )
-    yield Figure(
-        name="  a 5 % effect is found, with a floor",
-        before="5.7 %",
-        share=share(5, 1.05, paired=False, has_floor=True),
-        num=num,
-    )
-    yield at_most("3 rounds and a floor: alarms", "0.9 %", share(3, 1.0, paired=True, has_floor=True), num)
-    yield Figure(
-        name="  a 5 % effect is found, no floor", before="", share=share(3, 1.05, paired=True, has_floor=False), num=num
-    )
-    yield Figure(
-        name="  a 5 % effect is found, with a floor",
-        before="14 %",
-        share=share(3, 1.05, paired=True, has_floor=True),
-        num=num,
-    )
-    noisy = share(3, 1.0, paired=True, has_floor=True, day=1.5)
-    yield at_most("3 rounds on a day 1.5 times as noisy as the floor's: alarms", "", noisy, num, bound=0.10)
 
 
 def plant_search(generator: np.random.Generator, spread: float, second: Callable[[int], float]) -> tuple[Any, Any]:
@@ -345,7 +271,6 @@ SIMULATIONS = (
     simulate_tables,
     simulate_single_runs,
     simulate_gates,
-    simulate_floors,
     simulate_searches,
 )
 

@@ -100,5 +100,5 @@ def describe_recorded(error: Mapping[str, Any]) -> str:
     Args:
         error: As the journal has it: type, message.
     """
-    kind = OUT_OF_MEMORY if error["type"] == "ResourceExhaustedError" else error["type"]  # as older records have it
+    kind = OUT_OF_MEMORY if error["type"] == "ResourceExhaustedError" else error["type"]
     return f"{kind}: {error['message']}"

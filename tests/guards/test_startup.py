@@ -37,7 +37,7 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "import tfbench.cli.show, tfbench.records.model_table, tfbench.report.run.layer_table",
         "import tfbench.cli.check, tfbench.runs.baseline, tfbench.report.comparison.regression",
         "import tfbench.cli.crossover, tfbench.sweeps.crossover, tfbench.report.sweep.crossover",
-        "import tfbench.cli.diff, tfbench.runs.calibration, tfbench.report.comparison.difference",
+        "import tfbench.cli.diff, tfbench.report.comparison.difference",
         "import tfbench.cli.show, tfbench.report.run.effective",
         "import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs",
         "import tfbench.cli.report, tfbench.sweeps.report_contents",

@@ -97,7 +97,6 @@ def build_brief(
                 "environment": {"hostname": "bench"},
                 "device_kinds": ["cpu"],
             },
-            "noise_key": {"arm": arm.label},
             "references": [],
         }
         | fields

@@ -70,7 +70,7 @@ def make_sweep(
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     """Returns the commands that show a sweep again, or bring it to where it is shown, each with what it is for."""
-    from tfbench.report.run.tables import bring_it_there
+    from tfbench.report.run.sections import bring_it_there
 
     store, is_tracked = maker.store, maker.tracker is not None
     commands = [store.command(name, "--sweep", sweep_id) for name in ("compare", "report")]

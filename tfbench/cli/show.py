@@ -97,17 +97,21 @@ def _require_run_alone(recipe: str | None, given: dict[str, bool]) -> None:
 
 def _show_effective(run: str, store_root: Path, output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
-    from tfbench.report.run.effective import effective_json, effective_lines
+    from tfbench.report.document import FORMAT_VERSION, to_plain
+    from tfbench.report.run.effective import effective_section
     from tfbench.report.run.energy import energy_json, source_lines
+    from tfbench.report.table import text
 
     result = load_run(open_store(store_root), run)
     values = list_effective(result)
     if output_format == "json":
         import json
 
-        click.echo(json.dumps(effective_json(result, values) | {"energy": energy_json(result)}, indent=2))
+        document = {"format_version": FORMAT_VERSION, "id": result.request.run_id, "name": result.request.name}
+        document |= {"settings": {value.name: to_plain(value) for value in values}, "energy": energy_json(result)}
+        click.echo(json.dumps(document, indent=2))
         return
-    echo_lines(effective_lines(result, values))
+    echo_lines(text([effective_section(result, values)], terminal_width()))
     if lines := source_lines(result, terminal_width()):
         echo_lines(["", *lines])
 
@@ -136,11 +140,12 @@ def _show_layers(recipe: "Recipe", table: "ModelTable", output_format: str) -> N
 
         click.echo(json.dumps(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)}, indent=2))
         return
-    from tfbench.report.run.layer_table import describe_model
+    from tfbench.report.run.layer_table import model_sections
+    from tfbench.report.table import text
 
     data = registry.load("datasets", recipe.dataset.name)
     spec = data.describe(data.Config(**recipe.dataset.options))
-    echo_lines(describe_model(recipe, spec, table, terminal_width()))
+    echo_lines(text(model_sections(recipe, spec, table), terminal_width()))
 
 
 def _ask(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":

@@ -23,7 +23,7 @@ _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
 # Parameters that plan a sweep, and those that ask for another than a planned one.
 _PLANNING = (
-    *("variations", "arms", "repeats", "seconds", "full", "quick", "time_budget"),
+    *("variations", "arms", "aa", "repeats", "seconds", "full", "quick", "time_budget"),
     *("backend", "data", "data_dir", "overrides", *Limits._fields),
 )
 _OF_OTHER_SWEEPS = ("resume", "dry_run")
@@ -48,6 +48,7 @@ _OF_OTHER_SWEEPS = ("resume", "dry_run")
     "the first is the baseline. "
     "[default: the recipe's own, else the CPU, one GPU and all GPUs; without a GPU one logical CPU and two]",
 )
+@click.option("--aa", is_flag=True, help="Run each arm against itself: what differs by chance alone?")
 @click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 5]")
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
@@ -70,6 +71,7 @@ def command(
     words: tuple[str, ...],
     variations: tuple[str, ...],
     arms: tuple[str, ...],
+    aa: bool,
     repeats: int | None,
     seconds: float | None,
     full: bool,
@@ -102,6 +104,7 @@ def command(
         --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" \\
         --repeats 5 --time-budget 10m
+    tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
 
     Over the machines of a cluster, all rounds of a setting on one machine, one run at a time on each:
@@ -156,7 +159,7 @@ def command(
         request = measuring.make_request(recipe, steady_seconds=seconds)
         if cluster.finds_machines:
             _require_plannable(arms, time_budget)
-        plan, results = _make_plan(request, variations, arms, repeats, limits, time_budget, cluster), {}
+        plan, results = _make_plan(request, variations, arms, aa, repeats, limits, time_budget, cluster), {}
         opened = new_log(store, plan)
     if cluster.plan_path and not dry_run:
         context.exit(write_plan(plan, opened, cluster.plan_path, measuring, replaces=cluster.replaces))
@@ -184,11 +187,14 @@ def _make_plan(
     request: "RunRequest",
     variations: tuple[str, ...],
     arms: tuple[str, ...],
+    aa: bool,
     repeats: int | None,
     limits: Limits,
     time_budget: float | None,
     cluster: Cluster,
 ) -> "SweepPlan":
+    import dataclasses
+
     from tfbench.sweeps.making import choose_arms, plan_sweep
     from tfbench.sweeps.plan import own_variations, parse_arm, parse_variation
 
@@ -200,6 +206,8 @@ def _make_plan(
         named, left_out = choose_arms(request, varied)
         for label, why in left_out.items():
             click.echo(f"Left out: {label}: {why}", err=True)
+    if aa:
+        named = [one for arm in dict.fromkeys(named) for one in (arm, dataclasses.replace(arm, again=True))]
     return plan_sweep(
         request,
         named,

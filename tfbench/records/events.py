@@ -4,7 +4,6 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench.recipe.jit_compile import read_settings
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.lines import UNREADABLE, Record
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
@@ -231,7 +230,7 @@ class OperationsTraced(Recorded):
     """The longest operations of a trace."""
 
     operations: tuple[ProfiledOperation, ...]
-    host_waits: tuple[ProfiledOperation, ...] | None  # None: an older profile, which did not look for any
+    host_waits: tuple[ProfiledOperation, ...]
     num_steps: NaturalNumber
     step_seconds: float | None
 
@@ -264,7 +263,7 @@ class Unreadable(Recorded):
 
 @event_of("")
 class Unknown(Recorded):
-    """A record of a kind that this version passes over: a newer one wrote it, or nothing comes of it."""
+    """A record of a kind that is passed over: nothing comes of it."""
 
 
 # fmt: off
@@ -294,8 +293,5 @@ def read_event(record: Record) -> Event:
 
 
 def read_fields(record: Record, *, strict: bool = False) -> dict[str, Any]:
-    """Returns the fields of a record, an earlier version's too, as its class has them; see `build_fields`."""
-    cls = class_of(record)
-    if cls is Ready and isinstance(record.get("settings"), Mapping):
-        record = record | {"settings": read_settings(record["settings"])}
-    return build_fields(field_types(cls), record, record["kind"], strict=strict)
+    """Returns the fields of a record as its class has them; see `build_fields`."""
+    return build_fields(field_types(class_of(record)), record, record["kind"], strict=strict)

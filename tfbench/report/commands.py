@@ -11,7 +11,6 @@ from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.tables import list_values
 from tfbench.recipe.toml_text import describe_values
-from tfbench.records.run import RunRequest
 from tfbench.records.scaling import find_scaling_arms
 from tfbench.records.sweep import SweepPlan, describe_variation
 from tfbench.wording import DEFAULT_STORE, command_line
@@ -77,7 +76,7 @@ def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
         for variation in plan.variations:
             words += ["--vary", describe_variation(variation)]
         for arm in plan.arms:
-            words += ["--arm", arm.label]
+            words += ["--aa"] * (arm is plan.arms[1]) if arm.again else ["--arm", arm.label]
         words += ["--plan", "plan.json"] if any(arm.machine for arm in plan.arms) else []  # whatever makes it then
     words += ["--repeats", str(plan.num_rounds)]
     values.pop(_MEASURED_SECONDS, None)
@@ -114,13 +113,6 @@ def run_command(
     if repeats > 1:
         words += ["--repeats", str(repeats)]
     return command_line(*words, *_describe_rest(data_dir, allows_code=allows_code))
-
-
-def calibrate_command(request: RunRequest, store: Path | str) -> str:
-    """Returns the command that measures the noise floor of such runs; a recipe that is not shipped is NAME.toml."""
-    name, values = _name_and_values(request.recipe.name, recipe_tables.to_tables(request.recipe), request.overrides)
-    words = ["calibrate", name, *_take_placement(values), *_describe_values(values)]
-    return command_line(*words, *_describe_rest(request.data_dir, allows_code=request.allows_code), store=store)
 
 
 def fold_command(command: str) -> str:

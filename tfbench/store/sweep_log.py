@@ -301,7 +301,7 @@ def read_record(path: Path) -> tuple[SweepPlan, list[CellResult]]:
             raise ValueError("it does not begin with a plan")
         version = records[0].get("format_version")
         if version != FORMAT_VERSION:
-            raise ValueError(f"format {version} is not known to this version of tfbench")
+            raise ValueError(f"its format is {version}; this version of tfbench reads format {FORMAT_VERSION}")
         plan = read_plan(records[0].get("plan"))
         if plan.sweep_id != path.name.partition(".")[0]:  # of a task's record, the number of the task comes next
             raise ValueError(f"it is of sweep {plan.sweep_id}")

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from scipy.special import stdtr
 
-from floors import build_floor, floor_of_spread
 from tfbench.analysis.comparison.holm import holm
 from tfbench.analysis.comparison.intervals import compare_paired, compare_unpaired
 from tfbench.analysis.comparison.judging import LEAST, MOST_BORROWED, Runs, judge, judge_family
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import EQUAL_WITHIN
 from tfbench.errors import MeasurementError
 
 
-def runs(*speeds: float, arm: str = "a", paired: bool = False, floor: NoiseFloor | None = None) -> Runs:
-    return Runs(arm=arm, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else (), floor=floor)
+def runs(*speeds: float, arm: str = "a", paired: bool = False) -> Runs:
+    return Runs(arm=arm, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else ())
 
 
 def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
@@ -57,54 +55,12 @@ def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> No
     # Other settings of its arm tell: variance 0.0001 of three degrees of freedom at most, t = 3.182.
     other = by_logs(100, -0.01, 0.0, 0.01)
     assert judge_family([(single, many), (other, many)])[0].judgement == "faster"
-    floor = floor_of_spread(0.01)
-    assert judge(runs(50.0, floor=floor), dataclasses.replace(many, floor=floor)).judgement == "faster"
 
 
-def test_single_runs_are_judged_by_a_floor_alone_or_not_at_all() -> None:
-    floor = build_floor()  # t 2.570582 of five degrees of freedom; standard deviation log(2) sqrt(0.3)
-    limit = math.exp(2.570582 * math.log(2) * math.sqrt(0.6))
-    assert judge(runs(1.0, floor=floor), runs(limit * 1.001, floor=floor)).judgement == "faster"
-    hidden = judge(runs(1.0, floor=floor), runs(limit * 0.999, floor=floor))
-    assert (hidden.judgement, hidden.uses_floor) == ("no measurable difference", True)
-    assert hidden.noise_limit == pytest.approx(floor.unpaired_limit())
-    alone = judge(runs(1.0, floor=floor), runs(9.0))
-    assert (alone.judgement, alone.low, alone.noise_limit, alone.p_value) == ("not judged", None, None, None)
-
-
-def test_one_round_is_judged_by_what_the_floor_says_of_rounds() -> None:
-    floor = build_floor()
-    one, other = runs(1.0, paired=True, floor=floor), runs(5.0, arm="b", paired=True, floor=floor)
-    assert judge(one, other).noise_limit == pytest.approx(floor.paired_limit())
-
-
-def test_rounds_and_floor_are_two_estimates_of_one_variance() -> None:
-    # The rounds: variance 0.0001, two degrees of freedom. The floor: ratios of exp(-0.04), six: 0.0016. Together
-    # 0.001225 with eight, t = 2.306: 2.306 * 0.035 / sqrt(3) = 0.0466.
-    floor = floor_of_spread(0.02)
-    base = runs(100.0, 100.0, 100.0, paired=True, floor=floor)
-    found = judge(base, by_logs(100, 0.035, 0.045, 0.055, arm="b", paired=True, floor=floor))
-    assert (found.judgement, found.degrees_of_freedom) == ("no measurable difference", 8)
-    assert found.noise_limit == pytest.approx(math.expm1(0.0466), rel=1e-3)
-    assert found.method.startswith("Student's t on the logarithms of the rounds' ratios, the noise floor; 8 ")
-    assert judge(base, by_logs(100, 0.04, 0.05, 0.06, arm="b", paired=True, floor=floor)).judgement == "faster"
-
-
-def test_rounds_that_scatter_more_than_the_floor_count_by_themselves() -> None:
-    # Variance 0.0025 of the rounds, against 0.0004 of the floor: it is 0.0025, t of eight: 2.306 * 0.05 / sqrt(3).
-    quiet = floor_of_spread(0.01)
-    base = runs(100.0, 100.0, 100.0, paired=True, floor=quiet)
-    found = judge(base, by_logs(100, -0.01, 0.04, 0.09, arm="b", paired=True, floor=quiet))
-    assert found.noise_limit == pytest.approx(math.expm1(2.306 * 0.05 / math.sqrt(3)), rel=1e-3)
-
-
-def test_the_floors_of_two_arms_count_half_each() -> None:
-    # Ratios of exp(-0.02) and exp(-0.06): (0.0004 + 0.0036) / 2 = 0.002, with 0.004**2 / (0.0004**2 + 0.0036**2) * 6 =
-    # 7.317 degrees of freedom, t = 2.343.
-    floors = floor_of_spread(0.01), floor_of_spread(0.03)
-    found = judge(runs(1.0, paired=True, floor=floors[0]), runs(1.0, arm="b", paired=True, floor=floors[1]))
-    assert found.degrees_of_freedom == pytest.approx(7.317, abs=1e-3)
-    assert found.noise_limit == pytest.approx(math.expm1(2.3436 * math.sqrt(0.002)), rel=1e-3)
+def test_two_single_runs_are_not_judged() -> None:
+    for paired in (False, True):
+        found = judge(runs(1.0, paired=paired), runs(9.0, arm="b", paired=paired))
+        assert (found.judgement, found.low, found.noise_limit, found.p_value) == ("not judged", None, None, None)
 
 
 def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:

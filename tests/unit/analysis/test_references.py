@@ -26,7 +26,8 @@ from tfbench.report.comparison.references import (
     list_figures,
     reference_lines,
 )
-from tfbench.report.run.answer import answer_lines
+from tfbench.report.run.sections import run_sections
+from tfbench.report.table import text
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_stored, compare_sweep
@@ -46,7 +47,7 @@ def brief(speed: float = 100.0, **fields: Any) -> Any:
 
 
 def compared(*briefs: Any, own: dict[str, Any] | None = OWN, **options: Any) -> Comparison:
-    return dataclasses.replace(compare(briefs, lambda brief: None, **options), own_settings=own)
+    return dataclasses.replace(compare(briefs, **options), own_settings=own)
 
 
 def said(*briefs: Any, own: dict[str, Any] | None = OWN) -> str:
@@ -81,11 +82,11 @@ def test_a_run_alone_and_in_a_comparison_is_held_against_the_same_figures(tmp_pa
     own = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]})
     other = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 128})
     keys = (BATCH, "model.hidden_units")  # set on the command line: one run to what they are anyway
-    for recipe, says in ((own, "x the speed of"), (other, "not comparable: other batch size: 128")):
+    for recipe, says in ((own, "x Intel i7-6850K"), (other, "not comparable: other batch size: 128")):
         request = build_request(recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}")
         result = build_result(request=request)
         write_journal(store, result)
-        assert says in " ".join(answer_lines(result, summarize(result, warmup_steps=1), 200))
+        assert says in " ".join(text(run_sections(result, summarize(result, warmup_steps=1), None, "j"), 200))
         pairs = match_references(compare_stored(store, [request.run_id]))[0].pairs
         assert bool(pairs) == (recipe is own)
 

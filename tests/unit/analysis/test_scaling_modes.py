@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from floors import no_floor
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.fastest import find_standings
@@ -54,7 +53,7 @@ def by_modes(
                     brief, metrics=brief.metrics | metrics, settings=brief.settings | {"training.backend": "jax"}
                 )
             )
-    return compare(briefs, no_floor, **{"keys": [], "settings": [{}], "compared": ("backend",)} | options)
+    return compare(briefs, **{"keys": [], "settings": [{}], "compared": ("backend",)} | options)
 
 
 def test_each_mode_is_a_line_over_the_devices_that_are_hardware() -> None:

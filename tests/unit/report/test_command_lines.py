@@ -3,14 +3,13 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe, build_request
+from builders import build_recipe
 from sweeps import BATCHES, build_limited_plan, build_plan
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.commands import (
-    calibrate_command,
     find_overrides,
     fold_command,
     run_command,
@@ -138,14 +137,6 @@ def test_the_command_of_a_run_sets_what_its_recipe_has_not() -> None:
         "tfbench run mnist_mlp --strategy mirrored --devices cpu:0,cpu:1 --set 'model.hidden_units=[50,50]' --repeats 3"
     )
     assert run_command("mine", tables, repeats=1, data_dir=None, allows_code=False) is None
-
-
-def test_a_noise_floor_is_measured_with_the_options_of_the_runs() -> None:
-    recipe = shipped_recipe(dataset__data="synthetic", distribution__strategy="mirrored", measurement__seconds=0.5)
-    assert calibrate_command(build_request(recipe=recipe), "my store") == (
-        "tfbench calibrate mnist_mlp --strategy mirrored --data synthetic --set measurement.seconds=0.5 "
-        "--store 'my store'"
-    )
 
 
 def test_a_long_command_is_folded_before_its_options_and_stays_the_same_to_a_shell() -> None:

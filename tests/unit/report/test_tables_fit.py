@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from floors import no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.report.comparison.comparison import comparison_lines, table_cells
@@ -33,7 +32,7 @@ def compared(num_arms: int) -> Comparison:
         for place, arm in enumerate(ARMS[:num_arms])
         for number in (1, 2, 3)
     ]
-    return compare(briefs, no_floor, keys=[WIDTH, BATCH])
+    return compare(briefs, keys=[WIDTH, BATCH])
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -62,7 +61,7 @@ def test_what_most_settings_share_stands_above_them_once() -> None:
         for batch, compiler in ((32, "graph"), (64, "graph"), (64, "xla"))
         for arm in ARMS
     ]
-    lines = comparison_lines(compare(briefs, no_floor, keys=[BATCH, compiled]), 80)
+    lines = comparison_lines(compare(briefs, keys=[BATCH, compiled]), 80)
     assert lines[1] == "Unless said otherwise: compiler=graph"
     assert [line.partition(",")[0] for line in lines[2:] if not line.startswith(" ")] == [
         "global_batch_size=32",

@@ -72,7 +72,6 @@ def test_a_value_that_cannot_be_names_the_point() -> None:
         ("training.global_batch_size=32,32", "training.global_batch_size", (32,)),
         ("model.hidden_units=[[100],[1000, 1000]]", "model.hidden_units", ([100], [1000, 1000])),
         ("training.precision=float32,mixed_float16", "training.precision", ("float32", "mixed_float16")),
-        ("training.jit_compile=true,false", "training.compiler", ("xla", "graph")),
         ("threads=1,2", "threads", (1, 2)),
     ],
 )
@@ -179,7 +178,7 @@ def test_machines_may_differ_where_they_are_what_is_compared_and_what_is_set_on_
 
 def test_what_is_varied_is_no_arm_s_own() -> None:
     arms = [parse_arm("default cpu:0"), parse_arm("default cpu:0 backend=jax")]
-    varied = [Variation(key="training.backend", values=("tensorflow", "torch"))]  # as older records have it
+    varied = [Variation(key="training.backend", values=("tensorflow", "torch"))]
     with pytest.raises(RecipeError, match=r"^default cpu:0 backend=jax: training\.backend is varied already"):
         new_plan(build_request(recipe=build_recipe()), arms, num_rounds=1, variations=varied)
 
@@ -213,7 +212,7 @@ def test_an_arm_that_names_the_back_end_of_the_recipe_is_the_one_that_does_not(b
 
 
 def test_the_old_key_of_the_compiler_is_read_in_an_arm() -> None:
-    assert parse_arm("default cpu:0 jit_compile=true").values == (("training.compiler", "xla"),)
+    assert parse_arm("default cpu:0 compiler=xla").values == (("training.compiler", "xla"),)
 
 
 def test_a_back_end_without_strategies_has_a_processor_and_a_gpu_to_compare() -> None:

@@ -112,16 +112,6 @@ def profile_command(brief: RunBrief, global_batch_size: int) -> str:
     return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
 
 
-def calibrate_command(brief: RunBrief) -> str:
-    """Returns the command that measures how runs like one scatter; a recipe that is not shipped is NAME.toml."""
-    words = [*_command("calibrate", brief), "--strategy", brief.strategy, "--devices", ",".join(brief.devices)]
-    if brief.strategy == "multi_worker":
-        words += describe_values({"distribution.num_workers": brief.num_workers})
-    by_option = ("dataset.data", BACKEND_KEY)
-    keys = [key for key in brief.overrides if key not in by_option and not key.startswith("distribution.")]
-    return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
-
-
 def _command(name: str, brief: RunBrief) -> list[str]:
     """Returns a command for the recipe of a run, with its back end, and whether its data are synthetic."""
     is_shipped = (files.shipped_folder() / f"{brief.recipe}.toml").is_file()

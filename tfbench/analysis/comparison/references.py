@@ -81,7 +81,7 @@ def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
 def match_run(result: RunResult, summary: Summary) -> tuple[ReferenceMatch, ...]:
     """Says the same of a run alone."""
     brief = make_brief(result, summary, journal_bytes=0)
-    alone = compare([brief], lambda brief: None)
+    alone = compare([brief])
     return match_references(dataclasses.replace(alone, own_settings=find_own_settings([brief])))
 
 

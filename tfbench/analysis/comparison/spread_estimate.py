@@ -23,11 +23,6 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(statistics.variance(values), len(values) - 1)
 
 
-def estimate_about_zero(values: Sequence[float]) -> Estimate:
-    """Returns the variance of values whose true mean is 0, so that none is spent on it."""
-    return Estimate(statistics.fmean(value**2 for value in values), len(values))
-
-
 def merge_estimates(estimates: Sequence[Estimate]) -> Estimate:
     """Returns several estimates of one variance as one: their mean, weighed by degrees of freedom."""
     degrees = sum(one.degrees_of_freedom for one in estimates)

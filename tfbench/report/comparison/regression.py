@@ -10,7 +10,7 @@ from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
 from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json, with_interval
 from tfbench.report.formats import format_speed, wrap
-from tfbench.report.run.tables import caution_lines
+from tfbench.report.table import text, warnings
 from tfbench.schema import to_plain
 from tfbench.wording import format_share
 
@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 
 def check_lines(
-    check: RegressionCheck, source: str, num_failed: int, width: int, calibrate: str, cautions: Sequence[str] = ()
+    check: RegressionCheck, source: str, num_failed: int, width: int, cautions: Sequence[str] = ()
 ) -> list[str]:
     """Returns the speeds then and now, what else has changed, the judgement in a sentence, and what speaks against it.
 
@@ -29,7 +29,6 @@ def check_lines(
         source: The baseline, as the user named it.
         num_failed: Runs that failed now, and are left out.
         width: Characters of a line.
-        calibrate: The command that measures the noise floor of such runs.
         cautions: What disturbed the runs.
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
@@ -46,8 +45,6 @@ def check_lines(
     if num_failed:
         remarks.append(f"Runs that failed: {num_failed}; they are left out.")
     lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
-    if not check.speedup.uses_floor:
-        lines += [*wrap("No noise floor is stored for this. This measures one:", width, first="  "), f"    {calibrate}"]
     fails = (
         f"Fails from {format_share(check.smallest_detectable)} slower on (--fail-above {100 * check.fail_above:g}%)."
     )
@@ -55,7 +52,7 @@ def check_lines(
     if check.changed_lengths:
         caution = f"The runs differ in length ({_describe(check.changed_lengths)}), which alone can change their speed."
         lines += wrap(caution, width)
-    below = ["", *caution_lines(cautions, width)] if cautions else []
+    below = ["", *text([warnings(cautions)], width)] if cautions else []
     return [*lines, *wrap(judgement_sentence(check), width), *below]
 
 
