@@ -35,7 +35,7 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
         return f"{1e3 * seconds:.{digits}f}"
 
     return [
-        _phases(result, step, show, is_whole=is_whole),
+        _phases(result, step, show),
         _layers(result, step, show, is_whole=is_whole),
         *([_limits(step, show)] if is_whole and step.layers else []),
         Section("", tables=(facts(_describe_epoch(result, step)),)),
@@ -87,14 +87,13 @@ def shorten_name(name: str, width: int) -> str:
     return name if len(name) <= width else f"...{name[len(name) - width + 3 :]}"
 
 
-def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str], *, is_whole: bool) -> Section:
+def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str]) -> Section:
     longest = max(phase.seconds for phase in step.phases)
     rows: list[Row] = [
         {
             "name": phase.name,
             "seconds": phase.seconds,
             "half": None if phase.high is None else phase.high - phase.seconds,
-            "best": phase.best_seconds if is_whole and phase.best_seconds >= 0 else None,
             "share": phase.share,
             "bar": "#" * round(_BAR * max(0.0, phase.seconds) / longest) if longest > 0 else "",
         }
@@ -106,7 +105,6 @@ def _phases(result: RunResult, step: StepProfile, show: Callable[[float], str], 
         Column("name", "phase", align="left"),
         Column("seconds", "ms", show),
         Column("half", "±", show),
-        Column("best", "fastest", show, rank=1),
         Column("share", "share", percent),
         Column("bar", "", align="left"),
     )
