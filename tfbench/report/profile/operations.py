@@ -9,7 +9,7 @@ from tfbench.report.table import Column, Section, Table
 from tfbench.wording import count
 
 _IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
-_NAME = 30  # characters of an operation, for a table of 80
+_NAME, _KIND = 27, 22  # characters of an operation, for a table of 80
 
 
 def operation_section(profile: Profile, limit: int = 15) -> Section:
@@ -25,7 +25,12 @@ def operation_section(profile: Profile, limit: int = 15) -> Section:
     if not operations or step_seconds <= 0:
         return Section("The trace holds no operation.")
     rows: list[dict[str, Any]] = [
-        {"name": _shorten_end(_place(one)), "kind": one.kind, "num": one.occurrences, "seconds": one.own_seconds}
+        {
+            "name": _shorten(_place(one), _NAME),
+            "kind": _shorten(one.kind, _KIND),
+            "num": one.occurrences,
+            "seconds": one.own_seconds,
+        }
         for one in operations[:limit]
     ]
     if rest := operations[limit:]:
@@ -68,5 +73,5 @@ def _place(one: ProfiledOperation) -> str:
     return ("grad " if is_gradient else "") + "/".join(scopes)
 
 
-def _shorten_end(text: str) -> str:
-    return text if len(text) <= _NAME else f"{text[: _NAME - 3]}..."
+def _shorten(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
