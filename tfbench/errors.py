@@ -44,10 +44,6 @@ class DeviceError(TfbenchError):
     """The devices that were asked for are not there, or cannot be used together."""
 
 
-class NothingBegunError(DeviceError):
-    """A cluster cannot be used, or refuses the tasks of a sweep, before any of them was begun."""
-
-
 class StillRunningError(DeviceError):
     """A run was to be gone on with, or put aside, that has not ended."""
 

@@ -27,6 +27,7 @@ from tfbench.wording import shorten
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
+POINT_TAG = "tfbench.point"  # the number of the setting
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 AGAIN = "again"  # behind the label of a setup that is held against itself
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
@@ -270,8 +271,7 @@ class CellResult:
     outcome: Outcome
     run_id: Id | None = None
     reason: str = ""
-    seconds: float = 0.0  # that the whole run took
-    machine: MachineName = ""  # that made it, of several; "": the one where the sweep is made
+    seconds: float = 0.0  # that the whole run took; 0 where another machine made it
 
 
 def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:

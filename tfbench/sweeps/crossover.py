@@ -11,13 +11,13 @@ from tfbench.analysis.comparison.judging import Runs, judge
 from tfbench.analysis.comparison.step_model import StepModel, StepWork, describe_work, fit_step_model
 from tfbench.analysis.comparison.step_prediction import PredictedCrossing, bound_crossings
 from tfbench.errors import InterruptedRunError, TfbenchError
-from tfbench.records.sweep import BATCH_KEY, Cell, CellResult, SweepPlan, list_cells, round_of
+from tfbench.records.sweep import BATCH_KEY, POINT_TAG, Cell, CellResult, SweepPlan, list_cells, round_of
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.sweeps.comparison import list_compared
 from tfbench.sweeps.observer import SearchObserver
 from tfbench.sweeps.search_plan import SearchPlan, at_value
-from tfbench.sweeps.sweep import POINT_TAG, Execute, cell_request
+from tfbench.sweeps.sweep import Execute, cell_request
 
 # Given the values that were tried as a sweep, and what is known of its runs, keeps both.
 Keep = Callable[[SweepPlan, Mapping[int, CellResult]], None]

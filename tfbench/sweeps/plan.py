@@ -82,7 +82,7 @@ def require_machine_found(arms: Iterable[Arm], *, names_machines: bool) -> None:
     if named := [arm for arm in arms if arm.machine and not names_machines]:
         raise RecipeError(
             f'arm "{shorten(named[0].label)}": names a machine, and all runs are made on this one. `tfbench sweep '
-            "--engine ray` or `--engine slurm` finds it in a cluster, `--plan FILE` leaves it to another scheduler."
+            "--plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds it in a Ray cluster."
         )
 
 

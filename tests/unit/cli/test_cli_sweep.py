@@ -197,6 +197,7 @@ def test_a_sweep_that_was_interrupted_goes_on(
     assert done.exit_code == 130
     assert "6 of 8 runs were not made: interrupted.\nThis makes them:\n  tfbench sweep --resume " in done.stdout
     runs = fake()
+    monkeypatch.setattr("platform.node", lambda: "bench")  # of which these runs are
     monkeypatch.setenv("TFBENCH_DATA_DIR", "/data")  # the user's own setting, which plans nothing anew
     done = tfbench("sweep", "--resume", "@last")
     assert done.exit_code == 0, done.stderr

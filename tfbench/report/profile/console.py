@@ -89,7 +89,8 @@ class ProfileConsole(RunConsole):
             sections += [warnings(told.cautions)] if told.cautions else []
             sections.append(stored_section(result, tracked, store_hint, files, self._server))
         else:
-            sections += [*short_warnings(result, told), next_section(result, tracked, store_hint, self._server)]
+            following = next_section(result, tracked, store_hint, files, self._server)
+            sections += [*short_warnings(result, told.cautions), following]
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         self.show_sections([*sections, *([trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else [])])
 
