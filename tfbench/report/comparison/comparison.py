@@ -8,7 +8,6 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.energy import energy_parts, energy_per_epoch, has_energy, samples_per_joule
 from tfbench.analysis.comparison.hosts import machine_of
-from tfbench.analysis.comparison.machine_ranking import compare_machines
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
@@ -133,7 +132,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
 
     "estimator" says what the speed of an entry is of those of its runs.
     """
-    scaling, machines = find_scaling(comparison), compare_machines(comparison)
+    scaling = find_scaling(comparison)
     return {
         "format_version": FORMAT_VERSION,
         "recipes": list(comparison.recipes),
@@ -152,7 +151,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
             for row in comparison.rows
         ],
         "scaling": scaling_json(scaling) if scaling else None,
-        "machines": machines_json(machines) if machines else None,  # of several
+        "machines": machines_json(comparison),  # of several
         "reference": references_json(comparison),
         "verdict": list(verdict),
         "unreadable": dict(comparison.unreadable),  # runs that are left out: id to why
