@@ -41,11 +41,12 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
         _require_batch_size(model, spec, where)
         return model
     if spec.is_structured:
-        hint = f" Or give it labels that the recipe's loss takes: {spec.labels_hint}." if spec.labels_hint else ""
+        other = f"name a recipe that has data: tfbench run mnist_mlp --set {where.replace(': ', '=', 1)}"
+        if spec.labels_hint:
+            other = f"use labels that the recipe's loss takes: {spec.labels_hint}"
         raise RecipeError(
-            f"{where}: must come compiled, as by model.compile(optimizer, loss). The recipe has no loss for data of "
-            "several arrays, with weights or several labels per sample, or made for the network's own inputs and "
-            f"outputs.{hint}"
+            f"{where}: is not compiled, and the recipe has no loss for this data. Call model.compile(optimizer, loss) "
+            f"{'before model.save' if where.startswith('model.file') else 'in it'}, or {other}."
         )
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
