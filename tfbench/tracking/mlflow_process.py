@@ -240,6 +240,10 @@ def _answer(
     from tfbench.tracking.mlflow_tracker import MlflowTracker
     from tfbench.wording import without_secrets
 
+    def tell(text: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # in another thread, when whoever asked was killed
+            _send(answers, ("tell", text))
+
     try:
         if place not in trackers:
             uri, experiment, root, patience = place
@@ -248,7 +252,7 @@ def _answer(
                 experiment,
                 Store(root),
                 patience_seconds=patience,
-                tell=lambda text: _send(answers, ("tell", text)),
+                tell=tell,
             )
         return "return", getattr(trackers[place], method)(*arguments, **named)
     except (TfbenchError, OSError) as error:
