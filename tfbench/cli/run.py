@@ -134,7 +134,9 @@ def command(
         document = to_json(outcome.result, outcome.summary, outcome.tracked)
         echo_json(document, f"The run is stored as {outcome.result.request.run_id}")
     has_failed = outcome.result.status != "FINISHED"
-    context.exit(exit_code(has_failed=has_failed, was_interrupted=has_failed and outcome.was_interrupted))
+    is_kept = outcome.tracked or runs.maker.tracker is None
+    was_interrupted = outcome.was_interrupted and (has_failed or not is_kept)
+    context.exit(exit_code(has_failed=has_failed, was_interrupted=was_interrupted))
 
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "RunOutcome":

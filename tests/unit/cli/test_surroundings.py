@@ -57,6 +57,20 @@ def test_every_request_to_stop_ends_a_command_alike(
     assert (done.exit_code, done.stdout, done.stderr.strip()) == (130, "", "Interrupted.")
 
 
+def test_a_request_to_stop_after_a_command_is_done_is_one_line_and_no_death_by_a_signal() -> None:
+    ending = """
+import atexit, os, signal
+from tfbench import cli
+atexit.register(lambda: print(signal.getsignal(signal.SIGINT).name))
+cli.cli.main = lambda **options: None
+"""
+    stopping = "cli.cli.main = lambda **options: atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+    done = python(ending + stopping + START)
+    assert (done.returncode, done.stderr.strip()) == (130, b"Interrupted.")
+    done = python(ending + START)
+    assert (done.returncode, done.stdout) == (0, b"SIG_IGN\n")  # where Python would have the default put back
+
+
 def test_a_command_that_is_interrupted_ends_although_a_thread_of_it_waits() -> None:
     waiting = """
 import sys, threading
