@@ -225,7 +225,7 @@ def test_titles_and_reasons_keep_to_their_lines(tfbench: Cli, evil_store: Store)
     done = tfbench("compare", "--sweep", "@last", "--format", "csv")
     rows = list(csv.reader(io.StringIO(done.stdout)))
     assert {len(row) for row in rows} == {len(rows[0])}
-    assert any(row[0].startswith("'=1+1|") for row in rows)
+    assert any(row[0].startswith("=1+1|") for row in rows)
     done = tfbench("compare", "--sweep", "@last", "--format", "markdown")
     table = [line for line in done.stdout.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {len(re.findall(r"\|", table[1]))}

@@ -12,7 +12,6 @@ import pytest
 from journals import build_sized_result, write_journal
 from tfbench.errors import TrackingError
 from tfbench.runs.maker import choose_place, open_tracker
-from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import mlflow_process
@@ -49,24 +48,6 @@ def test_a_store_notes_where_to_and_no_password(store: Store, uri: str) -> None:
     assert state and "***" in state.tracking_uri
     assert not [path for path in store.journals.iterdir() if b"s3cret" in path.read_bytes()]
     assert find_named(state.tracking_uri, ("https://other", None, uri)) == uri
-
-
-def test_recover_takes_the_password_out_of_an_earlier_version_s_note(store: Store) -> None:
-    (run_id,) = store.run_ids()
-    store.write_state(run_id, TrackingState(tracking_uri=SERVER, experiment="x"))
-    note = store.journals / f"{run_id}.tracked.json"
-    note.write_text(note.read_text().replace("***", "s3cret"))
-    asked = []
-
-    def refuse(uri: str, experiment: str) -> MlflowTracker:
-        asked.append(uri)
-        raise TrackingError("down")
-
-    recover(store, refuse)
-    assert asked == [SERVER.replace("s3cret", "***")]
-    assert json.loads(note.read_text())["tracking_uri"] == asked[0]
-    note.write_text(note.read_text().replace("***", "s3cret"))
-    assert b"s3cret" not in (store.drop(run_id) / note.name).read_bytes()
 
 
 def address_of(tracker: MlflowTracker | RemoteTracker) -> str:
