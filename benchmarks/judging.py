@@ -1,12 +1,14 @@
 """What the rule that all commands judge by costs and finds, on speeds whose truth is planted.
 
-    python benchmarks/judging.py            # three to five minutes; ends with 1 and says so where a bound is broken
+    python benchmarks/judging.py            # ten minutes; ends with 1 and says so where a bound is broken
+    python benchmarks/judging.py --shares   # the table of `estimate_without_farthest`, simulated
 
 Planted speeds are log-normal: `--spread` is the standard deviation of the logarithm of one run's speed. They go through
 `compare`, `find_verdict`, `judge` and `refine`, as they do in the commands.
 """
 
 import dataclasses
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -43,9 +45,9 @@ class Figure:
     """A share of simulations, and what it must be."""
 
     name: str
-    before: str  # by the rules that this one replaced
     share: float
     num: int
+    before: str = ""  # by the rules that this one replaced
     bound: str = ""
     is_met: bool = True
 
@@ -143,30 +145,39 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         ("a quarter three times as noisy", 2, "14 %", "87 %", lambda: few),
         ("from 20 % falling to 2 %", 2, "13 %", "85 %", lambda: np.geomspace(0.2, 0.02, size)),
         ("6 arms x 20 settings, unlike by 1.6 times", 6, "21 %", "85 %", lambda: unlike(20)),
+        ("4 settings, one three times as noisy", 2, "", "", lambda: few[:4]),
     )
-    for name, num_arms, before, held_before, draw in patterns:
+    for (name, num_arms, before, held_before, draw), num_rounds in itertools.product(patterns, (NUM_ROUNDS, 2)):
         wrong = held = 0
         for _ in range(num):
             spreads = draw()
-            found = plant_table(generator, spreads, num_arms)
+            found = plant_table(generator, spreads, num_arms, num_rounds=num_rounds)
             wrong += any(one.judgement in ("faster", "slower") for one in found)
             held += not found[int(spreads.argmax()) * (num_arms - 1)].excludes_one
+        if num_rounds < NUM_ROUNDS:
+            yield Figure(name=f"  {num_rounds} rounds: a false + or -", share=wrong / num, num=num)
+            yield Figure(name="  the noisiest setting's interval holds", share=held / num, num=num)
+            continue
         yield at_most(f"A/A table, {name}: a false + or -", before, wrong / num, num, bound=LARGEST_TABLE_ALARM)
         yield at_least("  the noisiest setting's interval holds", held_before, held / num, num, bound=LEAST_HELD)
+    alike = np.full(size, spread)
     effects: tuple[tuple[str, str, float, int, float, Callable[[], np.ndarray]], ...] = (
-        ("", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: np.full(size, spread)),
-        (", 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: np.full(size, spread)),
-        (", settings unlike by 1.6 times", "86 %", 0.0, NUM_ROUNDS, 0.0, lambda: unlike(size)),
-        (", one of ten runs 30 % slow", "23 %", 0.1, NUM_ROUNDS, 0.0, lambda: np.full(size, spread)),
-        (", one of ten runs 30 % slow, 5 rounds", "47 %", 0.1, 5, 0.0, lambda: np.full(size, spread)),
-        (", one of ten runs 30 % slow, 10 rounds", "71 %", 0.1, 10, 0.0, lambda: np.full(size, spread)),
+        ("16 settings is found", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: alike),
+        ("16 settings is found, 2 rounds", "", 0.0, 2, 0.0, lambda: alike),
+        ("16 settings is found, 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: alike),
+        ("16 settings is found, which are unlike by 1.6 times", "86 %", 0.0, NUM_ROUNDS, 0.0, lambda: unlike(size)),
+        ("4 settings is found", "", 0.0, NUM_ROUNDS, 0.0, lambda: alike[:4]),
+        ("16 settings is found, one of ten runs 30 % slow", "23 %", 0.1, NUM_ROUNDS, 0.0, lambda: alike),
+        ("16 settings is found, one of ten runs 30 % slow, 5 rounds", "47 %", 0.1, 5, 0.0, lambda: alike),
+        ("16 settings is found, one of ten runs 30 % slow, 10 rounds", "71 %", 0.1, 10, 0.0, lambda: alike),
+        ("4 settings is found, one of ten runs 30 % slow", "", 0.1, NUM_ROUNDS, 0.0, lambda: alike[:4]),
     )
     for name, before, outliers, num_rounds, bound, draw in effects:
         tables = (
             plant_table(generator, draw(), effect=EFFECT, outliers=outliers, num_rounds=num_rounds) for _ in range(num)
         )
         share = float(np.mean([table[0].judgement == "faster" for table in tables]))
-        what = f"{EFFECT - 1:.0%} at one of 16 settings is found{name}"
+        what = f"{EFFECT - 1:.0%} at one of {name}"
         if bound:
             yield at_least(what, before, share, num, bound=bound)
         else:
@@ -253,6 +264,14 @@ def simulate_searches(generator: np.random.Generator, num: int, spread: float) -
     yield at_least("  and lies between the two sizes that are named", "", np.mean(within), num)
 
 
+def print_shares(generator: np.random.Generator, num: int) -> None:
+    """Prints what is left of the variance of normal values without the farthest, and its degrees of freedom."""
+    for size in range(3, 11):
+        values = np.sort(generator.normal(size=(num, size)))
+        left = np.minimum(values[:, 1:].var(axis=1, ddof=1), values[:, :-1].var(axis=1, ddof=1))
+        click.echo(f"{size}: ({left.mean():.3f}, {2 * left.mean() ** 2 / left.var():.2f}),")
+
+
 SIMULATIONS = (
     simulate_sweeps,
     simulate_tables,
@@ -266,9 +285,12 @@ SIMULATIONS = (
 @click.option("--num", default=1000, show_default=True, help="Simulations of each kind.")
 @click.option("--spread", default=0.035, show_default=True, help="Of the logarithm of one run's speed.")
 @click.option("--seed", default=0, show_default=True)
-def main(num: int, spread: float, seed: int) -> None:
+@click.option("--shares", is_flag=True, help="Print the table of `estimate_without_farthest` instead.")
+def main(num: int, spread: float, seed: int, shares: bool) -> None:
     """Prints a Markdown table; ends with 1 if a share is beyond its bound."""
     generator = np.random.default_rng(seed)
+    if shares:
+        return print_shares(generator, 1000 * num)
     click.echo(f"{num:,} simulations each, speeds of single runs spread by {spread:.1%}, seed {seed}.\n")
     click.echo("| what | before | now | standard error | must be | |\n| --- | --- | --- | --- | --- | --- |")
     broken = 0

@@ -42,7 +42,7 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs",
         "import tfbench.cli.report, tfbench.sweeps.report_contents",
         "import tfbench.cli._sweeping, tfbench.report.sweep.console, tfbench.sweeps.sweep",
-        "import tfbench.cli.profile, tfbench.records.variants, tfbench.report.profile.console",
+        "import tfbench.cli.profile, tfbench.report.profile.console",
         "import tfbench.cli.scale, tfbench.sweeps.scale, tfbench.report.comparison.scaling_plot",
     ],
 )

@@ -54,7 +54,7 @@ SESSION = (
     (0, "scale", "mnist_mlp", *QUICKLY, "--replicas", "1,2", *STORE),
     (0, "check", "mnist_mlp", *QUICKLY, "--save", "base line.json", *STORE),
     (0, "check", "mnist_mlp", *QUICKLY, "--baseline", "base line.json", *STORE),
-    (0, "profile", "mnist_mlp", "--data", "synthetic", "--try", "steps_per_execution=10", *STORE),
+    (0, "profile", "mnist_mlp", "--data", "synthetic", "--seconds", "1", *STORE),
     (0, "runs", *STORE),
     (0, "runs", "@last", *STORE),
     (0, "compare", "--all", *STORE),

@@ -93,7 +93,7 @@ def read_plan(
 
 def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "ShownRuns") -> "ExitCode":
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
-    from tfbench.report.run.repeats import repeats_lines, to_json
+    from tfbench.report.run.repeats import repeats_section, to_json
     from tfbench.report.run.run_json import to_json as run_to_json
     from tfbench.runs.repeats import repeat_run
 
@@ -102,7 +102,7 @@ def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "ShownRuns") -
     if done.series.outcomes and runs.detail != "quiet":
         console.show(["The last of them", ""], style="bold")
         runs.show(done.series.outcomes[-1])
-    console.show(repeats_lines(done.summary, console.width))
+    console.show_sections([repeats_section(done.summary)])
     if runs.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in done.series.outcomes]
         echo_json(to_json(done.summary, documents), f"The runs are stored as group {done.summary.group}")

@@ -11,8 +11,7 @@ from tfbench.cli._settings import read_machines
 from tfbench.cli._store import describe_unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from tfbench.cli._measuring import Limits, Measuring
     from tfbench.errors import ExitCode
@@ -140,7 +139,7 @@ def make_sweep(
 
 def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     """Returns the commands that show a sweep again, or bring it to where it is shown, each with what it is for."""
-    from tfbench.report.run.tables import bring_it_there
+    from tfbench.report.run.sections import bring_it_there
 
     store, is_tracked = maker.store, maker.tracker is not None
     commands = [store.command(name, "--sweep", sweep_id) for name in ("compare", "report")]
@@ -160,9 +159,7 @@ def show_swept(
     made: "Swept",
     maker: "RunMaker",
     measuring: "Measuring",
-    lines_of_machines: "Sequence[str]" = (),
-    of_machines: "Mapping[str, Any] | None" = None,
-    again: "Sequence[str]" = (),
+    where: tuple[str, ...] = (),
     *,
     is_crossover: bool = False,
 ) -> None:
@@ -172,9 +169,7 @@ def show_swept(
         made: The sweep.
         maker: Of its runs.
         measuring: What the command was given.
-        lines_of_machines: What is to be said of several machines.
-        of_machines: The same for the JSON document.
-        again: What makes the runs that are missing, if `tfbench sweep --resume` alone does not.
+        where: Words of the command that says on which machines the runs are made.
         is_crossover: As of `make_sweep`.
     """
     import dataclasses
@@ -197,11 +192,10 @@ def show_swept(
         lines = result_lines(comparison, terminal_width())
     if taste := taste_lines(plan, text_width(), measuring.store_root):
         lines += ["", *taste]
-    lines += ["", *lines_of_machines] if lines_of_machines else []
     if end.num_left:
         why = "interrupted" if end.was_interrupted else end.why_left
         lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
-        lines += again or ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id)}"]
+        lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     lines += ["", *look_again_lines(maker, plan.sweep_id)]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
@@ -211,7 +205,6 @@ def show_swept(
             "num_left": end.num_left,
             "num_failed": end.num_failed,
         }
-        document |= of_machines or {}
         found = comparison_json(comparison, find_verdict(comparison))
         document |= found
         if crossover and is_crossover:

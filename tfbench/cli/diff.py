@@ -42,6 +42,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
 
         click.echo(json.dumps(difference_json(difference), indent=2, allow_nan=False))
         return
-    from tfbench.report.comparison.difference import difference_lines
+    from tfbench.report.comparison.difference import difference_sections
+    from tfbench.report.table import text
 
-    echo_lines(difference_lines(difference, text_width()))
+    echo_lines(text(difference_sections(difference), text_width()))

@@ -93,7 +93,7 @@ def _show(store: "Store", token: str, output_format: str) -> None:
         return
     server = server_of(store.read_state(found.run_id), store)
     if found.result.request.profile:
-        show_run(found, ProfileConsole(quiet_stdout=False, server=server))
+        show_run(found, ProfileConsole(quiet_stdout=False, detail="full", server=server))
     else:
         show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server))
 

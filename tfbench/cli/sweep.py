@@ -2,7 +2,7 @@
 
 import click
 
-from tfbench.cli._cluster import Cluster, cluster_options, collect, make_on_cluster, make_task, write_plan
+from tfbench.cli._cluster import Cluster, cluster_options, make_on_ray, make_task, write_plan
 from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Limits, Measuring, Number, limit_options, measuring_options
 from tfbench.cli._options import is_given
@@ -24,7 +24,7 @@ _OF_OTHER_SWEEPS = ("resume", "dry_run")
 
 
 @click.command(short_help="Run a recipe over sizes and devices: which is faster?")
-@click.argument("words", nargs=-1, metavar="[RECIPE]", shell_complete=complete_recipe)
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
     "--vary",
     "variations",
@@ -69,7 +69,7 @@ _OF_OTHER_SWEEPS = ("resume", "dry_run")
 def command(
     context: click.Context,
     /,
-    words: tuple[str, ...],
+    recipe: str | None,
     variations: tuple[str, ...],
     arms: tuple[str, ...],
     aa: bool,
@@ -113,28 +113,22 @@ def command(
     Over the machines of a cluster, all rounds of a setting on one machine, one run at a time on each:
 
     \b
-    tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
-        --engine ray
     tfbench sweep mnist_mlp --arm "default gpu:0 @a100" \\
-        --arm "default gpu:0 @h100" --engine slurm
-    tfbench sweep mnist_mlp --arm "default gpu:0" --plan plan.json
-    tfbench sweep --plan plan.json --task 0 --store mine
-    tfbench sweep --collect ID mine
+        --arm "default gpu:0 @h100" --plan plan.json
+    tfbench sweep --plan plan.json --task 0 --store nodes
+    tfbench import nodes/journals/*.jsonl
+    tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
+        --ray HOST:6379
     """
     from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
     from tfbench.sweeps.sweep import check_points
+    from tfbench.sweeps.tasks import find_standing
 
-    cluster.require_sense(is_named=bool(words))
+    cluster.require_sense(is_named=bool(recipe))
     if cluster.plan_path and cluster.task is not None:
         _require_no_plan(context, "--task", *_OF_OTHER_SWEEPS, "tracking_uri", "experiment", allows=("data_dir",))
         wins = is_given(context, "data_dir")  # over the plan's, which wins over the machine's own setting
-        context.exit(make_task(cluster.plan_path, cluster.task, cluster, measuring, has_own_data=wins))
-    if cluster.collect:
-        _require_no_plan(context, "--collect", *_OF_OTHER_SWEEPS)
-        context.exit(collect(cluster.collect, words, measuring))
-    if len(words) > 1:
-        raise click.UsageError(f"One RECIPE is swept. Received: {' '.join(words)}.")
-    recipe = next(iter(words), None)
+        context.exit(make_task(cluster.plan_path, cluster.task, measuring, has_own_data=wins))
     store, before = measuring.store, None
     if resume:
         if recipe:
@@ -145,7 +139,7 @@ def command(
         warn_of_unreadable_lines(store, sweep_id)
         if plan.allows_code and not measuring.allows_code:
             raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
-        if cluster.engine and plan.time_budget_seconds is not None:
+        if cluster.ray and plan.time_budget_seconds is not None:
             raise click.UsageError("the sweep has a --time-budget, which is of one machine: go on with it here.")
         check_points(plan)  # its record may be someone else's
         opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)
@@ -177,10 +171,10 @@ def command(
         opened = new_log(store, plan)
     if cluster.plan_path and not dry_run:
         context.exit(write_plan(plan, opened, cluster.plan_path, measuring, replaces=cluster.replaces))
-    if cluster.engine:
-        made = len(results)
-        context.exit(make_on_cluster(plan, opened, made, cluster, measuring, is_dry=dry_run, before=before))
-    context.exit(make_sweep(plan, opened, len(results), measuring, is_dry=dry_run, before=before))
+    if cluster.ray:
+        context.exit(make_on_ray(plan, opened, results, cluster.ray, measuring, is_dry=dry_run, before=before))
+    num_made = len(find_standing(plan, results, store))
+    context.exit(make_sweep(plan, opened, num_made, measuring, is_dry=dry_run, before=before))
 
 
 def _require_no_plan(context: click.Context, way: str, *also: str, allows: tuple[str, ...] = ()) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import RecipeKeys, read_variation
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
@@ -30,6 +29,7 @@ from tfbench.wording import shorten
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
+POINT_TAG = "tfbench.point"  # the number of the setting
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
 AGAIN = "again"  # behind the label of a setup that is held against itself
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
@@ -81,11 +81,6 @@ class Variation:
     key: Text
     values: tuple[Any, ...]
 
-    def __post_init__(self) -> None:
-        key, values = read_variation(self.key, self.values)
-        object.__setattr__(self, "key", key)
-        object.__setattr__(self, "values", values)
-
 
 @schema
 class Refinement:
@@ -108,7 +103,7 @@ class SweepPlan:
     created: Timestamp
     recipe_name: str
     tables: dict[str, Any]
-    overrides: RecipeKeys  # keys that the command line set
+    overrides: tuple[str, ...]  # keys that the command line set
     variations: tuple[Variation, ...]
     arms: tuple[Arm, ...]
     num_rounds: RoundCount
@@ -122,7 +117,7 @@ class SweepPlan:
 
 
 def read_plan(plain: Any) -> SweepPlan:
-    """Builds a plan that was written as plain values, maybe by somebody else or an earlier version.
+    """Builds a plan that was written as plain values, maybe by somebody else.
 
     Raises:
         RecipeError: It is none.
@@ -299,8 +294,7 @@ class CellResult:
     outcome: Outcome
     run_id: Id | None = None
     reason: str = ""
-    seconds: float = 0.0  # that the whole run took
-    machine: MachineName = ""  # that made it, of several; "": the one where the sweep is made
+    seconds: float = 0.0  # that the whole run took; 0 where another machine made it
 
 
 def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:

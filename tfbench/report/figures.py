@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -94,6 +94,11 @@ def ledger_style(name: str) -> dict[str, Any]:
     """Returns how an entry of the ledger is drawn in every plot: told apart by hatching as well as by colour."""
     place = [*LEDGER_ENTRIES, "unaccounted"].index(name)
     return {"color": _LEDGER_COLORS[place], "edgecolor": "white", "hatch": _HATCHES[place]}
+
+
+def ledger_shares(metrics: Mapping[str, float | None]) -> list[tuple[str, float]]:
+    """Returns the entries of the ledger in seconds, in the order in which they come, "unaccounted" last."""
+    return [(name, metrics.get(f"ledger/{name}_seconds") or 0.0) for name in (*LEDGER_ENTRIES, "unaccounted")]
 
 
 def add_legend(figure: "Figure", panels: "Sequence[Axes]", *, columns: int = 2) -> None:

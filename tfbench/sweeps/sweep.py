@@ -14,6 +14,7 @@ from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
     BATCH_KEY,
+    POINT_TAG,
     ROUND_TAG,
     SWEEP_TAG,
     Arm,
@@ -31,8 +32,6 @@ from tfbench.runs.requests import new_request
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.observer import SweepObserver
-
-POINT_TAG = "tfbench.point"
 
 Execute = Callable[[RunRequest, RunLimits], RunOutcome]
 
@@ -63,7 +62,7 @@ def run_sweep(
     *,
     refine: Callable[[SweepLog], bool] = lambda log: False,
     of: Sequence[Cell] | None = None,
-    machine: str = "",
+    made: Mapping[int, CellResult] | None = None,
 ) -> SweepEnd:
     """Makes the runs of a sweep that its record does not have yet.
 
@@ -78,51 +77,45 @@ def run_sweep(
         start_seconds: As of `estimate_seconds`.
         refine: Called when all runs are made; extends the record by more, and says whether it did.
         of: The runs that are to be there in the end; None: all.
-        machine: What this one of several machines is called: a task that others left incomplete is made as a whole.
+        made: The results that stand, by the numbers of their cells; None: all that the record has.
 
     Raises:
-        DatasetError: There is no data for the first run, so that none would have any; of several machines, another may.
+        DatasetError: There is no data for the first run, so that none would have any.
     """
     plan, start = log.plan, time.monotonic()
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
+    known = dict(log.results if made is None else made)
     cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
-
-    def find_left(known: Mapping[int, CellResult]) -> list[Cell]:
-        return [one for one in cells if one.number not in known]
 
     def end(result: CellResult, summary: Summary | None = None) -> None:
         log.end(result)
+        known[result.cell] = result
         observer.end(cell, result, summary)
+
+    def find_left() -> list[Cell]:
+        return [one for one in cells if one.number not in known]
 
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
         nonlocal cells, cell
-        while True:
-            known = log.made_by(machine)
-            left = find_left(known)
-            if not left and refine(log):
-                observer.extend(log.plan)
-                cells = list_cells(log.plan)
-                left = find_left(known)
+        while left := find_left() or _add_cells(log, refine, observer):
+            cells, cell = (list_cells(log.plan) if log.plan is not plan else cells), left[0]
             seconds = estimate_seconds(
                 plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
             )
-            is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
-            if not left or is_late:
-                return None
-            cell = left[0]
+            if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
+                break
             if earlier := _find_failure(cell, list_cells(log.plan), known):
-                end(CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier, machine=machine))
+                end(CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier))
                 continue
             observer.begin(cell, len(cells) - len(left), seconds * len(left))
             request = cell_request(log.plan, cell)
             log.begin(cell.number, request.run_id)
             return request, ""
+        return None
 
     def tell(run: SeriesRun) -> None:
-        result = CellResult(
-            cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds, machine=machine
-        )
+        result = CellResult(cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds)
         if run.outcome is None:
             end(result)
         elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
@@ -133,16 +126,24 @@ def run_sweep(
             end(result, run.outcome.summary)
 
     def ends_all(error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
-        is_first = not machine and not any(result.run_id for result in log.results.values())
+        is_first = not any(result.run_id for result in log.results.values())
         return isinstance(error, DatasetError) and is_first and not varies_data
 
-    made = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
+    series = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
     return SweepEnd(
         num_cells=len(cells),
-        num_left=len(find_left(log.made_by(machine))),
-        was_interrupted=made.was_interrupted,
+        num_left=len(find_left()),
+        was_interrupted=series.was_interrupted,
         results=dict(log.results),
     )
+
+
+def _add_cells(log: SweepLog, refine: Callable[[SweepLog], bool], observer: SweepObserver) -> list[Cell]:
+    num_known = len(list_cells(log.plan))
+    if not refine(log):
+        return []
+    observer.extend(log.plan)
+    return list_cells(log.plan)[num_known:]
 
 
 def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
@@ -214,6 +215,6 @@ def _find_failure(cell: Cell, cells: Sequence[Cell], known: Mapping[int, CellRes
 
 
 def _typical_seconds(results: Iterable[CellResult]) -> float | None:
-    """Returns what a run took, once one was made."""
-    seconds = [result.seconds for result in results if result.outcome == "FINISHED"]
+    """Returns what a run took, once one was made here."""
+    seconds = [result.seconds for result in results if result.outcome == "FINISHED" and result.seconds]
     return statistics.median(seconds) if seconds else None

@@ -199,7 +199,7 @@ def test_a_machine_without_a_price_is_not_among_the_cheap_ones_and_that_is_said(
         ({"currency": "EUR", "instance": "other", "price_per_hour": 2.0}, {}, {}),
         ({"currency": "EUR", "price_per_hour": 2.0}, {}, {}),  # of this machine, whichever that was
         (
-            {"currency": "EUR", "alternatives": [{"instance": "small", "price_per_hour": 0.25}]},
+            {"currency": "EUR", "instance": "small", "price_per_hour": 0.25},
             {"big": 4.0},
             {"big": (4.0, "EUR"), "small": (0.25, "EUR")},
         ),

@@ -13,10 +13,9 @@ from builders import build_recipe, build_request, build_result
 from journals import write_journal
 from sweeps import TWO_ARMS, build_brief, build_plan, write_sweep
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.references import find_published_layers, match_references, published_epoch_seconds
+from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.run.summary import summarize
 from tfbench.recipe.files import load_recipe, shipped_folder
-from tfbench.recipe.sections import Reference
 from tfbench.recipe.tables import to_tables
 from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_markdown
 from tfbench.report.comparison.references import (
@@ -27,7 +26,8 @@ from tfbench.report.comparison.references import (
     list_figures,
     reference_lines,
 )
-from tfbench.report.run.answer import answer_lines
+from tfbench.report.run.sections import run_sections
+from tfbench.report.table import text
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
 from tfbench.sweeps.comparison import compare_stored, compare_sweep
@@ -82,11 +82,11 @@ def test_a_run_alone_and_in_a_comparison_is_held_against_the_same_figures(tmp_pa
     own = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 100, "model.hidden_units": [1000, 1000]})
     other = load_recipe(shipped_folder() / "mnist_mlp.toml", {BATCH: 128})
     keys = (BATCH, "model.hidden_units")  # set on the command line: one run to what they are anyway
-    for recipe, says in ((own, "x the speed of"), (other, "not comparable: other batch size: 128")):
+    for recipe, says in ((own, "x Intel i7-6850K"), (other, "not comparable: other batch size: 128")):
         request = build_request(recipe=recipe, overrides=keys, run_id=f"{recipe.training.global_batch_size:032}")
         result = build_result(request=request)
         write_journal(store, result)
-        assert says in " ".join(answer_lines(result, summarize(result, warmup_steps=1), 200))
+        assert says in " ".join(text(run_sections(result, summarize(result, warmup_steps=1), None, "j"), 200))
         pairs = match_references(compare_stored(store, [request.run_id]))[0].pairs
         assert bool(pairs) == (recipe is own)
 
@@ -239,17 +239,6 @@ def test_a_reference_that_says_why_it_is_not_comparable_is_believed() -> None:
     assert said(brief(references=[reference], batch=64)) == (
         "not comparable: other batch size: 64; its network computes something else"
     )
-
-
-def test_published_layers_are_found_by_direction_and_layer() -> None:
-    first, last = (
-        Reference(hardware=name, devices="cpu", source="x", figures={}, layer_seconds=seconds)
-        for name, seconds in (("a", {"backward/pool": 3.0, "forward/pool": 1.0}), ("b", {"backward/pool": 2.0}))
-    )
-    assert find_published_layers([first, last]) == {
-        "backward/pool": [(first, 3.0), (last, 2.0)],
-        "forward/pool": [(first, 1.0)],
-    }
 
 
 def test_nothing_is_called_a_fair_comparison_where_nothing_is_compared() -> None:

@@ -307,7 +307,6 @@ def test_json_and_csv_have_what_the_table_has() -> None:
         "ideal_step_seconds": pytest.approx(0.1),
         "lost_seconds": pytest.approx(0.025),
         "exchanged_bytes": 2**20,
-        "collective_bytes": None,
         "state_bytes": None,
         "transfer_share": None,
         "waiting_share": None,

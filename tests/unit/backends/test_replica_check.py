@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from builders import build_request, build_result
+from builders import build_placement, build_request, build_result
 from tfbench.records.journal import Replay, plain_fields, request_fields
 from tfbench.records.placement import ReplicaCheck
 from tfbench.records.run import Summary
+from tfbench.report.replicas import describe_replicas
 from tfbench.report.run.run_json import to_json
-from tfbench.report.run.tables import summary_lines
 
 CHECK = ReplicaCheck(
     num_replicas=3,
@@ -33,28 +33,17 @@ def test_the_check_is_read_back_from_the_journal_and_the_stage_goes_on_to_traini
     assert (replay.result().replica_check, replay.result().stage) == (CHECK, "training")
 
 
-def shown(check: ReplicaCheck | None) -> str:
-    lines = summary_lines(build_result(replica_check=check), Summary(metrics={}), 300)
-    return " ".join(" ".join(line.split()) for line in lines if "replicas" in line)
+def shown(check: ReplicaCheck) -> str:
+    return describe_replicas(check, build_placement())
 
 
-def test_a_summary_says_that_several_replicas_train_as_one() -> None:
-    assert shown(None) == ""
-    assert shown(CHECK) == (
-        "replicas 3 train as one: gradients of a first step within 1.3e-07 of its (tolerance 9.8e-04)"
-    )
-    only_sums = ReplicaCheck(
-        num_replicas=3, compared=("sums",), reason="the gradients of the first step are not finite"
-    )
-    assert shown(only_sums) == (
-        "replicas 3, each once in their sums; their gradients are not compared: the gradients of the first step are "
-        "not finite"
-    )
-
-
-def test_a_summary_says_that_nothing_was_compared_for_want_of_memory() -> None:
+def test_it_is_said_that_several_replicas_train_as_one() -> None:
+    assert shown(CHECK) == "3 train as one: gradients of a first step within 1.3e-07 of its (tolerance 9.8e-04)"
+    reason = "the gradients of the first step are not finite"
+    only_sums = ReplicaCheck(num_replicas=3, compared=("sums",), reason=reason)
+    assert shown(only_sums) == f"3, each once in their sums; their gradients are not compared: {reason}"
     nothing = ReplicaCheck(num_replicas=3, compared=(), reason="there was not enough memory for one more replica")
-    assert shown(nothing) == "replicas 3, not compared with one: there was not enough memory for one more replica"
+    assert shown(nothing) == "3, not compared with one: there was not enough memory for one more replica"
 
 
 def test_json_holds_the_check() -> None:

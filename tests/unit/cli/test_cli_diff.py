@@ -63,7 +63,7 @@ def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:
             "--effective shows a run as it was: leave --set, --allow-code out.",
         ),
         (["show"], "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."),
-        (["show", "mnist_mlp", "--store", "mlruns"], "--store is where --effective and --parallel look for runs"),
+        (["show", "mnist_mlp", "--store", "mlruns"], "--store is where --effective looks for runs"),
     ],
 )
 def test_a_mistake_gets_exit_code_2_and_one_message(tfbench: Cli, arguments: list[str], message: str) -> None:

@@ -22,8 +22,10 @@ from tfbench.analysis.run.summary import summarize
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary, TrackedRun
 from tfbench.report import formats
-from tfbench.report.run import answer, tables
 from tfbench.report.run.console import Detail, RunConsole
+from tfbench.report.run.header import epoch_header, epoch_lines, header_lines
+from tfbench.report.run.sections import run_sections
+from tfbench.report.table import text
 
 Golden = Callable[[str, str], None]
 RUN_ID = "0123456789abcdef" * 2
@@ -230,20 +232,30 @@ def test_a_run_without_a_terminal_is_shown_as_in_the_golden_file(
     golden(f"{'console' if detail == 'full' else f'console_{detail}'}_{name}", shown)
 
 
+def sections_of(result: RunResult, summary: Summary | None = None, *, width: int = 200, is_full: bool = False) -> str:
+    made = run_sections(result, summary or summarize(result, warmup_steps=1), TRACKED, JOURNAL, is_full=is_full)
+    return "\n".join(text(made, width))
+
+
 @pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
-@pytest.mark.parametrize("width", [80, 100, 120])
-def test_a_run_ends_with_twenty_lines_whatever_its_cautions(result: RunResult, width: int) -> None:
-    shown = io.StringIO()
-    console = RunConsole(quiet_stdout=False, console=Console(file=shown, width=width))
+def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(result: RunResult) -> None:
     cautions = tuple(f"caution {number}: {'said at length ' * 8}. And more of it." for number in range(12))
-    console.finish(
-        result, Summary(metrics=summarize(result, warmup_steps=1).metrics, cautions=cautions), TRACKED, JOURNAL
+    summary = Summary(metrics=summarize(result, warmup_steps=1).metrics, cautions=cautions)
+    short = sections_of(result, summary, width=80)
+    assert len(short.splitlines()) <= 24
+    assert "9 more warnings" in short and "And more of it" not in short
+    assert f"tfbench runs {RUN_ID[:12]} --store /home/u/mlruns" in short
+    assert sections_of(result, summary, is_full=True).count("And more of it") == 12
+
+
+@pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
+def test_all_there_is_of_a_run_has_every_figure_by_its_name(result: RunResult) -> None:
+    shown = sections_of(result, is_full=True)
+    found = [name for name, value in summarize(result, warmup_steps=1).metrics.items() if value is not None]
+    assert (
+        found
+        and [name for name in found if f"\n{name}  " not in shown and not name.startswith(("log", "ledger"))] == []
     )
-    lines = shown.getvalue().splitlines()
-    assert len(lines) <= answer.MAX_LINES
-    assert any(line.endswith(" more cautions") for line in lines)
-    assert "And more of it" not in shown.getvalue()
-    assert f"  all of it     tfbench runs {RUN_ID[:12]} --store /home/u/mlruns" in lines
 
 
 def test_a_run_of_the_recipe_itself_stands_beside_what_was_published() -> None:
@@ -251,15 +263,11 @@ def test_a_run_of_the_recipe_itself_stands_beside_what_was_published() -> None:
     request = dataclasses.replace(finished.request, overrides=("training.epochs",))
     data = dataclasses.replace(finished.dataset, synthetic=False) if finished.dataset else None
     result = dataclasses.replace(finished, request=request, dataset=data)
-    lines = answer.answer_lines(result, summarize(result, warmup_steps=1), 200)
     # 131.866 s of 20 epochs; ours takes 4 s for the 60,000 samples of one at its steady 15,000 a second.
-    assert [line for line in lines if line.startswith("  published")] == [
-        "  published     1.65 x the speed of Intel i7-6850K, cpu: here 4 s an epoch at this speed, without validation, "
-        "there 6.59",
-        "  published     0.43 x the speed of NVIDIA Titan X (Pascal), 1 gpu (unverified): here 4 s an epoch at this "
-        "speed, without validation, there 1.74",
-        "  published     hardware and software differ",
-    ]
+    assert (
+        "1.65x Intel i7-6850K, cpu (4 vs 6.59 s per epoch); 0.43x NVIDIA Titan X (Pascal), 1 gpu (unverified) "
+        "(4 vs 1.74 s per epoch)"
+    ) in sections_of(result)
 
 
 def shown_epochs(elapsed: list[float], *, num_epochs: int | None, detail: Detail = "short") -> list[str]:
@@ -272,8 +280,8 @@ def shown_epochs(elapsed: list[float], *, num_epochs: int | None, detail: Detail
     for number, seconds in enumerate(elapsed, start=1):
         console.epoch(build_epoch(epoch=number, num_steps=20, elapsed_seconds=seconds))
     console.finish(result, Summary(metrics={}), None, "")
-    head = file.getvalue().partition("FINISHED")[0]
-    return [line.split()[0] for line in head.splitlines() if line[:1].isdigit() or line == "..."]
+    rows = file.getvalue().partition(epoch_header())[2].partition("samples/s excludes")[0]
+    return [line.split()[0] for line in rows.splitlines() if line]
 
 
 def test_a_long_table_of_epochs_loses_its_middle() -> None:
@@ -303,10 +311,10 @@ def test_a_part_of_an_epoch_is_marked_and_is_none() -> None:
     part = build_epoch(epoch=1, num_steps=21, elapsed_seconds=6.68)
     result = dataclasses.replace(finished, epochs=(part,))
     shown = show(result, width=120)
-    assert "\n1*   " in shown
+    assert "\n   1*  " in shown
     assert "\n* 21 of the 600 steps of an epoch\n" in shown
-    (ours,) = (line for line in shown.splitlines() if line.startswith("this run: "))
-    assert ours.split(")  ")[1].split()[:2] == ["-", "-"]  # neither epochs nor the time of them
+    (row,) = (line for line in sections_of(result, is_full=True).splitlines() if "this run: " in line)
+    assert row.split()[:3] == ["0.5", "0.75", "this"]  # neither epochs nor the time of them
 
 
 @pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
@@ -319,13 +327,10 @@ def test_lines_without_a_terminal_are_plain_and_fit(result: RunResult, width: in
     assert max(map(len, shown.splitlines())) <= width
 
 
-def test_the_width_is_that_of_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_width_is_that_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     for width in (80, 120):
         monkeypatch.setenv("COLUMNS", str(width))
-        shown = RunConsole(quiet_stdout=False)
-        shown.epoch(build_epoch())
-        header = capsys.readouterr().out.splitlines()[0]
-        assert len(header) == (80 if width == 80 else 93)
+        assert RunConsole(quiet_stdout=False).width == width
 
 
 def test_everything_goes_to_stderr_when_stdout_is_kept_quiet(capsys: pytest.CaptureFixture[str]) -> None:
@@ -381,13 +386,11 @@ def test_a_title_in_square_brackets_is_shown_as_it_is() -> None:
 
 
 def test_no_accuracy_on_synthetic_data_is_shown_unmarked() -> None:
-    lines = show(build_mnist_run(), width=80).splitlines()
-    header = next(index for index, line in enumerate(lines) if line.startswith("epoch "))
-    assert lines[header + 1].startswith("(synthetic data)")
-    summary = next(index for index, line in enumerate(lines) if line.startswith("  accuracy "))
-    assert lines[summary].startswith("  accuracy      (synthetic data) training 1, validation 0.9802")
-    assert any(line.startswith("this run: ") and line.endswith("(synthetic data)") for line in lines)
-    assert "(synthetic data)" not in show(build_result(), width=80)
+    lines = show(build_mnist_run(), width=200).splitlines()
+    (accuracy,) = (line for line in lines if line.startswith("  Accuracy "))
+    assert accuracy.endswith("training 1 (synthetic data)")
+    assert any("this run: " in line and line.endswith("(synthetic data)") for line in lines)
+    assert "(synthetic data)" not in show(build_result(), width=200)
 
 
 def test_a_run_that_never_got_ready_shows_why() -> None:
@@ -403,21 +406,17 @@ def test_a_run_that_never_got_ready_shows_why() -> None:
     assert file.getvalue() == (
         "FAILED while loading data: ValueError: bad\n"
         "\n"
-        "  all of it     tfbench runs aaaaaaaaaaaa\n"
-        "  to MLflow     tfbench recover\n"
+        "  Details     tfbench runs aaaaaaaaaaaa\n"
+        "  MLflow      tfbench recover\n"
     )
 
 
-def test_a_limited_run_says_so_in_the_header() -> None:
+def test_the_header_says_how_long_it_trains_and_under_which_settings() -> None:
     recipe = build_recipe(measurement={"steps": 2000, "seconds": 1.5})
-    lines = tables.header_lines(build_result(request=build_request(recipe=recipe)), 100)
-    assert "  training      limited to 2,000 steps or 1.5 s after the warm-up; an epoch has 20 steps" in lines
-
-
-def test_effective_settings_are_shown_not_those_asked_for() -> None:
     settings = build_settings(precision="mixed_float16", compiler="xla")
-    lines = tables.header_lines(build_result(settings=settings), 80)
-    assert "  precision     mixed_float16, compiler xla" in lines
+    shown = "\n".join(header_lines(build_result(request=build_request(recipe=recipe), settings=settings), 100))
+    assert "2,000 steps or 1.5 s after the warm-up (1 epoch x 20 steps)" in shown
+    assert "mixed_float16, compiler xla" in shown
 
 
 def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
@@ -425,31 +424,30 @@ def test_a_run_on_gpus_stands_beside_the_published_ones_by_their_name() -> None:
         request=build_request(recipe=build_recipe(reference=REFERENCES)),
         placement=build_placement(devices=("gpu:0", "gpu:1"), hardware=("H100", "H100"), num_replicas=2),
     )
-    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 200)
-    assert lines[2].startswith("this run: 2 x H100, gpu:0 gpu:1")
+    assert "this run: 2 x H100, gpu:0 gpu:1" in sections_of(result, is_full=True)
 
 
 def test_what_no_run_measures_has_no_column_beside_it_and_what_is_not_comparable_says_so() -> None:
     figures = {"val_accuracy": 0.5, "forward_seconds": 1.0, "backward_seconds": 2.0, "update_seconds": 3.0}
     reference = {"hardware": "x", "devices": "cpu", "source": "y", "figures": figures, "not_comparable": "it is wrong"}
     result = build_result(request=build_request(recipe=build_recipe(reference=[reference])))
-    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 120)
-    assert lines[1].split() == ["val_accuracy"]
-    assert "Not comparable: no speed was published; it is wrong." in lines
+    shown = sections_of(result, is_full=True)
+    assert "forward_seconds" not in shown
+    assert "Not comparable: no speed was published; it is wrong." in shown
 
 
 def test_a_run_of_a_changed_recipe_is_not_set_beside_the_published_ones_without_a_word() -> None:
     recipe = build_recipe(reference=REFERENCES)
     request = build_request(recipe=recipe, overrides=("model.hidden_units", "distribution.strategy", "training.epochs"))
     result = build_result(request=request)
-    lines = tables.reference_lines(result, summarize(result, warmup_steps=1), 120)
-    assert "Not comparable: other network: hidden_units=[4]." in lines  # the number of epochs does not change a speed
+    shown = sections_of(result, is_full=True)
+    assert "Not comparable: other network: hidden_units=[4]." in shown  # the number of epochs does not change a speed
 
 
 def test_a_tracking_server_is_shown_with_the_runs_address() -> None:
     tracked = TrackedRun(tracking_uri="http://127.0.0.1:5000/", experiment_id="7", run_id="abc")
-    lines = tables.stored_lines(build_result(), tracked, "j", 80)
-    assert lines[-1] == "  look at it    http://127.0.0.1:5000/#/experiments/7/runs/abc"
+    made = run_sections(build_result(), Summary(metrics={}), tracked, "j")
+    assert made[-1].code.endswith("  http://127.0.0.1:5000/#/experiments/7/runs/abc")
 
 
 @pytest.mark.parametrize(
@@ -481,8 +479,8 @@ def test_times_are_shown_in_the_unit_of_their_size(seconds: float, text: str) ->
     assert formats.format_time(seconds) == text
 
 
-def test_a_long_cell_takes_room_from_the_padding_after_it() -> None:
-    record = build_epoch(loss=0.000392997, val_loss=0.0953411, accuracy=1.0, val_accuracy=0.9802)
-    assert tables.epoch_lines(record, 80, None) == [
-        "1      0.000392997  0.0953411  1     0.9802        1        320        1.5"
-    ]
+def test_the_rows_of_epochs_stand_below_their_names() -> None:
+    record = build_epoch(loss=0.000392997, val_loss=1.2345e-05, accuracy=1.0, val_accuracy=0.9802)
+    (row,) = epoch_lines(record, None)
+    assert len(epoch_header()) == len(row) <= 80
+    assert row.split() == ["1", "320", "1.00", "0.000393", "1.234e-05", "1.0000", "0.9802", "1.50"]

@@ -80,7 +80,7 @@ def test_the_console_has_a_line_a_machine_and_setting_then_what_each_machine_is(
         in told
     )
     assert told.endswith(
-        "Cautions - machines differ in versions, which may be why their speeds do: "
+        "Warnings - machines differ in versions, which may be why their speeds do: "
         "Keras 3.13.0 on big, 3.12.0 on small."
     )
 

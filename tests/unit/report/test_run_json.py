@@ -6,7 +6,9 @@ from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.summary import summarize
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunExit, RunResult, Summary, TrackedRun
+from tfbench.report.document import document
 from tfbench.report.run.run_json import to_json
+from tfbench.schema import build
 
 TRACKED = TrackedRun(tracking_uri="sqlite:///mlruns/mlflow.db", experiment_id="1", run_id="b" * 32)
 KEYS = {
@@ -54,6 +56,7 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
         "train_samples": 640,
         "validation_samples": 100,
         "cache": "",
+        "digest": "",
     }
     assert written["epochs"] == [
         {
@@ -90,6 +93,22 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
     }
 
 
+def test_a_document_reads_back_equal() -> None:
+    epoch, result = build_epoch(num_steps=20), build_result()
+    for thing in (epoch, result.placement, result.settings, result.environment):
+        written = json.loads(json.dumps(document(thing), allow_nan=False))
+        assert written["format_version"] == 1
+        assert (
+            build(type(thing), {key: value for key, value in written.items() if key != "format_version"}, "x") == thing
+        )
+
+
+def test_times_stand_in_words_beside_their_seconds() -> None:
+    written = to_json(build_result(), Summary(metrics={}), None)
+    assert (written["created"], written["created_iso"]) == (1_700_000_000.0, "2023-11-14T22:13:20+00:00")
+    assert (written["started_at"], written["started_at_iso"]) == (1_700_000_005.0, "2023-11-14T22:13:25+00:00")
+
+
 def test_the_recipe_can_be_read_back() -> None:
     recipe = build_recipe(
         reference=[{"hardware": "H", "devices": "cpu", "source": "S", "figures": {"val_accuracy": 0.98}}]
@@ -116,6 +135,7 @@ def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
         "train_samples": None,
         "validation_samples": None,
         "cache": None,
+        "digest": None,
     }
     assert written["cautions"]
     json.dumps(written, allow_nan=False)

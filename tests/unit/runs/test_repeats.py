@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,8 @@ from fake_runs import FakeRuns, Fate
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.errors import ComparisonError, DeviceError, InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.run import ModelSummary, RunRequest
-from tfbench.report.run.repeats import repeats_lines, to_json
+from tfbench.report.run.repeats import repeats_section, to_json
+from tfbench.report.table import text as text_of
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
@@ -28,7 +30,7 @@ def repeat(plan: RepeatPlan, *fates: Fate, **metrics: Callable[[int], float | No
 
 
 def lines_of(repeats: Repeats) -> str:
-    return "\n".join(repeats_lines(repeats.summary, 300))
+    return "\n".join(text_of([repeats_section(repeats.summary)], 300))
 
 
 def values_of(repeats: Repeats, metric: str) -> tuple[float, ...]:
@@ -57,10 +59,10 @@ def test_seeds_vary_on_request_and_only_then_has_the_accuracy_an_interval() -> N
     assert [run.overrides for run in runs.requests] == [(), ("training.seed",), ("training.seed",)]
     (spread,) = [spread for spread in varied.summary.spreads if spread.metric == "val_accuracy"]
     assert spread.interval is not None and spread.interval.center == spread.center == pytest.approx(0.91)
-    assert "each run had a seed of its own" in lines_of(varied)
+    assert "--vary-seed" not in lines_of(varied)
     same = repeat(THREE, 100.0, val_accuracy=lambda number: 0.9)
     assert [spread.interval for spread in same.summary.spreads if spread.metric == "val_accuracy"] == [None]
-    assert "val_accuracy has none: all runs train from the same seed. --vary-seed" in lines_of(same)
+    assert "val accuracy has no interval: all runs use the same seed. Use --vary-seed." in lines_of(same)
 
 
 def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
@@ -91,7 +93,7 @@ def test_repeats_are_added_until_the_interval_is_narrow() -> None:
     assert runs.labels[2:4] == ["repeat 3 of 3 to 6", "repeat 4 of 6 at most; the speed is ± 6.5 % so far"]
     assert values_of(done, "samples_per_second") == tuple(speeds)
     assert done.summary.reached is True
-    assert "Precision: reached. The speed is ± 1.8 %, less than 2.0 %." in lines_of(done)
+    assert "Precision reached: ± 1.8 % (asked for less than 2.0 %)." in lines_of(done)
 
 
 def test_three_repeats_are_made_even_if_two_agree() -> None:
@@ -105,8 +107,8 @@ def test_repeats_end_at_their_limit_and_say_so() -> None:
     done = repeat(UNTIL_2_PERCENT, 100.0, 150.0, 80.0, 120.0, 90.0, 110.0, 1e9)
     assert (done.summary.num, done.summary.reached) == (6, False)
     lines = lines_of(done)
-    assert "Precision: not reached. The speed is ± " in lines
-    assert "after 6 runs; less than 2.0 % was asked for" in lines
+    assert "Precision not reached: ± " in lines
+    assert "after 6 runs (asked for less than 2.0 %)" in lines
 
 
 def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
@@ -115,7 +117,7 @@ def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
     assert (done.summary.num, done.summary.num_failed) == (3, 1)
     assert len(done.series.outcomes) == 3
     assert "Repeats: 2 of 3 runs finished" in lines_of(done)
-    assert "1 run failed and is left out." in lines_of(done)
+    assert "Failed runs are left out: 1." in lines_of(done)
 
 
 def test_one_that_failed_does_not_count_towards_precision() -> None:
@@ -126,16 +128,16 @@ def test_one_that_failed_does_not_count_towards_precision() -> None:
 def test_where_all_fail_no_more_are_added() -> None:
     done = repeat(UNTIL_2_PERCENT, "FAILED")
     assert (done.summary.num, done.summary.reached) == (3, False)
-    assert "3 runs failed and are left out. " not in lines_of(done)
-    assert "No interval: that takes two finished runs or more." in lines_of(done)
-    assert "The speed is not known after 3 runs" in lines_of(done)
+    assert "Failed runs are left out: 3. " not in lines_of(done)
+    assert "No interval: at least two runs must finish." in lines_of(done)
+    assert "unknown after 3 runs" in lines_of(done)
 
 
 @pytest.mark.parametrize("speed", [None, 0.0])
 def test_where_none_has_a_speed_no_more_are_added(speed: float | None) -> None:
     done = repeat(UNTIL_2_PERCENT, 100.0, samples_per_second=lambda number: speed)
     assert (done.summary.num, done.summary.num_finished, done.summary.reached) == (3, 3, False)
-    assert "The speed is not known after 3 runs" in lines_of(done)
+    assert "unknown after 3 runs" in lines_of(done)
 
 
 def test_a_refusal_of_the_first_repeat_is_an_error_and_of_a_later_one_a_failure() -> None:
@@ -145,7 +147,7 @@ def test_a_refusal_of_the_first_repeat_is_an_error_and_of_a_later_one_a_failure(
     assert (done.summary.num, done.summary.num_failed) == (3, 1)
     assert len(done.series.outcomes) == 2
     assert "Refused: the disk is full" in lines_of(done)
-    assert to_json(done.summary, [])["repeats"]["refused"] == ["the disk is full"]
+    assert to_json(done.summary, [])["repeats"]["refusals"] == ["the disk is full"]
 
 
 @pytest.mark.parametrize(
@@ -183,14 +185,14 @@ def test_the_figures_stand_in_a_table_with_one_unit_a_row() -> None:
         peak_memory_bytes=lambda number: 2**30 + number * 2**20,
         epoch_seconds=lambda number: None,
     )
-    assert repeats_lines(done.summary, 80)[1:6] == [
-        "                    mean    95 % interval     range          n",
-        "  speed, samples/s  9999.7  9754.3 to 10251   9900 to 10100  3",
-        "  median step, ms   9.9917  8.8236 to 11.314  9.5 to 10.5    3",
-        "  first step, s     1.25    1.25 to 1.25      1.25 to 1.25   3",
-        "  peak memory, MiB  1025    1022.5 to 1027.5  1024 to 1026   3",
+    rows = [re.split("  +", line) for line in text_of([repeats_section(done.summary)], 80)[1:6]]
+    assert rows == [
+        ["", "mean", "95 % CI", "range", "n"],
+        ["samples/s", "10,000", "9,754 to 10,251", "9,900 to 10,100", "3"],
+        ["step time median", "9.992 ms", "8.824 ms to 11.31 ms", "9.5 ms to 10.5 ms", "3"],
+        ["first step", "1.25 s", "1.25 s to 1.25 s", "1.25 s to 1.25 s", "3"],
+        ["peak memory", "1.00 GiB", "1023 MiB to 1.00 GiB", "1.00 GiB to 1.00 GiB", "3"],
     ]
-    assert "Mean: geometric. Interval: Student-t on the logarithms of the processes' values, 95 %." in lines_of(done)
 
 
 @pytest.mark.parametrize("varies_seed", [False, True])
@@ -205,7 +207,7 @@ def test_synthetic_data_is_marked_beside_the_accuracy(varies_seed: bool, num: in
         )
         for data in ("synthetic", "real")
     )
-    assert "(synthetic data) It says nothing of the real task." in lines_of(synthetic)
+    assert "(synthetic data). Ignore it." in lines_of(synthetic)
     assert "synthetic" not in lines_of(real)
 
 
@@ -244,13 +246,12 @@ def test_json_is_one_document_that_states_method_and_number(
     done = tfbench("run", "sine_lstm", "--repeats", "3", "--format", "json")
     assert done.exit_code == 0
     document = json.loads(done.stdout)
-    assert document.keys() == {"format_version", "group", "repeats", "runs"}
+    assert document.keys() == {"format_version", "id", "group", "repeats", "runs"}
     assert document["format_version"] == 1
     repeats = document["repeats"]
     assert (repeats["num"], repeats["num_finished"], repeats["num_failed"]) == (3, 3, 0)
-    assert (repeats["confidence"], repeats["reached"]) == (0.95, None)
+    assert (repeats["metrics"]["samples_per_second"]["confidence"], repeats["reached"]) == (0.95, None)
     assert (repeats["was_interrupted"], repeats["varies_seed"]) == (False, False)
-    assert repeats["method"] == "Student-t on the logarithms of the processes' values"
     expected = log_interval([100.0, 102.0, 98.0])
     assert expected is not None
     assert repeats["metrics"]["samples_per_second"] == {
@@ -260,20 +261,15 @@ def test_json_is_one_document_that_states_method_and_number(
         "high": expected.high,
         "num": 3,
         "values": [100.0, 102.0, 98.0],
-        "method": repeats["method"],
+        "method": "Student-t on the logarithms of the processes' values",
+        "confidence": 0.95,
     }
     assert [run["tags"]["tfbench.repeat"] for run in document["runs"]] == ["1", "2", "3"]
     assert {run["tags"]["tfbench.group"] for run in document["runs"]} == {document["group"]}
     assert "repeat 2 of 3" in done.stderr and "Repeats: 3 of 3 runs finished" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("precision", "num", "share", "reached", "method"),
-    [
-        ("0.5%", 4, 0.005, False, "; runs were added and its half-width did not fall below 0.50 %"),
-        ("10%", 3, 0.1, True, "; runs were added until its half-width was below 10 %"),
-    ],
-)
+@pytest.mark.parametrize(("precision", "num", "share", "reached"), [("0.5%", 4, 0.005, False), ("10%", 3, 0.1, True)])
 def test_json_says_whether_the_precision_was_reached(
     tfbench: Callable[..., Any],
     fake: Callable[..., FakeRuns],
@@ -281,13 +277,11 @@ def test_json_says_whether_the_precision_was_reached(
     num: int,
     share: float,
     reached: bool,
-    method: str,
 ) -> None:
     fake(100.0, 102.0, 98.0, 101.0)
     arguments = ("--until-precise", precision, "--max-repeats", "4", "--format", "json")
     repeats = json.loads(tfbench("run", "sine_lstm", *arguments).stdout)["repeats"]
-    assert (repeats["num"], repeats["reached"], repeats["until_precise"]) == (num, reached, pytest.approx(share))
-    assert repeats["method"].endswith(method)
+    assert (repeats["num"], repeats["reached"], repeats["precision"]) == (num, reached, pytest.approx(share))
 
 
 @pytest.mark.parametrize(
@@ -314,10 +308,10 @@ def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
     full = "\n".join(lines[6 : next(place for place, line in enumerate(lines) if line.startswith("Repeats: "))])
     assert ids[2] in full and "FINISHED" in full and f"tfbench runs {ids[2][:12]}" in full
     assert ids[0] not in full and ids[1] not in full
-    assert lines.count("FINISHED") == 1
+    assert sum(line.startswith("FINISHED") for line in lines) == 1
 
 
-@pytest.mark.parametrize(("option", "last"), [("--verbose", "  journal       mlruns/journals/"), ("--quiet", None)])
+@pytest.mark.parametrize(("option", "last"), [("--verbose", "  Journal     mlruns/journals/"), ("--quiet", None)])
 def test_more_or_less_is_shown_of_the_last_repeat(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], option: str, last: str | None
 ) -> None:

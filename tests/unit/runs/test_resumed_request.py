@@ -10,7 +10,7 @@ from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.records.journal import files_folder
 from tfbench.records.run import ResumePoint, RunExit, RunRequest, RunResult
-from tfbench.report.run.trained import resume_line
+from tfbench.report.run.sections import resume_command
 from tfbench.runs.requests import resumed_request
 
 
@@ -55,7 +55,7 @@ def test_a_snapshot_without_its_epochs_is_refused(tmp_path: Path) -> None:
 def test_a_resumed_run_without_a_snapshot_of_its_own_goes_on_from_its_predecessor_s(tmp_path: Path) -> None:
     previous = resumed_run(before=3, epochs=4)
     assert resume(tmp_path, previous).resume == previous.request.resume
-    assert resume_line(previous) == f"Go on from epoch 4: tfbench run --resume {previous.request.run_id}"
+    assert resume_command(previous, "mlruns").startswith(f"tfbench run --resume {previous.request.run_id} ")
 
 
 def test_a_resumed_run_whose_own_snapshots_are_gone_does_not_fall_back_to_its_predecessor_s(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.records.model_table import LayerRow, ModelTable, parse_report
-from tfbench.report.run.layer_table import describe_model, format_flops
+from tfbench.report.run.layer_table import format_flops, model_sections
+from tfbench.report.table import text as text_of
 from tfbench.schema import to_plain
 from tfbench.worker.model_table import build_table, report_on, tabulate
 
@@ -256,25 +257,6 @@ def test_a_layer_that_is_used_again_has_its_weights_once_and_its_work_twice() ->
     assert table.num_parameters == 20 + 50
 
 
-def test_a_row_says_which_rows_it_reads_and_what_its_weights_are_called() -> None:
-    import keras
-    from keras import layers
-
-    inputs = keras.Input((4,))
-    left, right = layers.Dense(3, name="left")(inputs), layers.Dense(3, name="right", trainable=False)(inputs)
-    inner = keras.Model(inputs, layers.Dense(10, name="last")(layers.ReLU()(left + right)), name="inner")
-    # As the network of a recipe is counted, within a model around it.
-    table = tabulate(keras.Model(inputs, inner(inputs)), build_spec((4,)), name="inner")
-    assert {row.name: row.inputs for row in table.layers[2:]} == {
-        "left": ("data",),
-        "right": ("data",),
-        "last": ("left", "right"),
-        "probs": ("last",),
-    }
-    weights = {weight.name: (weight.shape, weight.is_trained) for row in table.layers for weight in row.variables}
-    assert (weights["left/kernel"], weights["right/bias"]) == (((4, 3), True), ((3,), False))
-
-
 def shared_again(layer: Any) -> Any:
     """Returns a model that uses a layer of another one: a Sequential does not take a layer twice."""
     import keras
@@ -373,7 +355,7 @@ def test_text_of_a_network_of_images(golden: Golden, width: int) -> None:
         dataset={"name": "mnist"},
         training={"global_batch_size": 128},
     )
-    lines = describe_model(recipe, CROPS, table_of("cifar10_convnet", CROPS), width)
+    lines = text_of(model_sections(recipe, CROPS, table_of("cifar10_convnet", CROPS)), width)
     assert max(map(len, lines)) <= width
     golden(f"layers_images_{width}.txt", "\n".join(lines) + "\n")
 
@@ -418,14 +400,14 @@ def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
     )
     recipe = build_recipe(training={"head": "double_softmax", "validation_head": "double_softmax"})
     spec = build_spec((6, 4, 2))
-    lines = describe_model(recipe, spec, table, 120)
+    lines = text_of(model_sections(recipe, spec, table), 120)
     golden("layers_odd_120.txt", "\n".join(lines) + "\n")
 
 
 def test_a_double_softmax_is_said_with_the_bounds_of_its_loss() -> None:
     spec = build_spec((28, 28, 1))
     recipe = build_recipe(training={"validation_head": "double_softmax"})
-    text = " ".join(" ".join(describe_model(recipe, spec, table_of("mlp", spec), 80)).split())
+    text = " ".join(" ".join(text_of(model_sections(recipe, spec, table_of("mlp", spec)), 80)).split())
     high = math.log(10 - 1 + math.e)
     assert f"between {high - 1:.3f} and {high:.3f} for 10 outputs" in text
 

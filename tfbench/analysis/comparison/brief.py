@@ -9,7 +9,7 @@ from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import COMPILER_KEY
+from tfbench.recipe.abilities import COMPILER_KEY
 from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
@@ -17,8 +17,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import Timestamp, read_by, table_of, to_plain
 
-# 10: no key of a noise floor
-FORMAT_VERSION = 10
+FORMAT_VERSION = 1
 
 
 def _require_tables(equals: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +55,7 @@ class RunBrief:
     settings: dict[str, Any]
     equals: Annotated[dict[str, Any], read_by(_require_tables)]
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
-    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+    profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
     speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on

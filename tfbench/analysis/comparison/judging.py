@@ -5,10 +5,11 @@ these; otherwise the geometric means of all runs of either. One run against many
 
 **By which variance.** That of the rounds' ratios, or of either arm's runs, is estimated twice: from the runs
 themselves, and with what the comparison's other settings show. Since settings scatter unlike each other, those count
-little: *alone* they fill up to `LEAST` degrees of freedom, *together* they count for `MOST_BORROWED` at most. Neither
-estimate is less than what the runs themselves show. The interval is Student's t
-(Welch's where either arm has a variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A
-single run is judged by the other settings of its arm, and else not at all.
+little: *alone* they fill up to `LEAST` degrees of freedom, *together* they count for `MOST_BORROWED` at most. Each
+lends what its runs show without the farthest of them, so that a disturbed run hides no difference elsewhere. Neither
+estimate is less than what the runs themselves show. The interval is Student's t (Welch's where either arm has a
+variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A single run is judged by the
+other settings of its arm, and else not at all.
 
 **How many times.** A comparison over many settings asks many questions: it calls faster or slower what Holm's
 correction leaves of them by the variance *together*, and what its own interval supports. So at most about one
@@ -19,7 +20,8 @@ What this costs and finds is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
 (Biometrika 1947); Holm (1979), see `holm`; variances that settings lend each other: Smyth, "Linear models and empirical
-Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here.
+Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here;
+a scatter without the farthest value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985).
 """
 
 import dataclasses
@@ -31,12 +33,18 @@ from typing import NamedTuple
 from tfbench.analysis.comparison.holm import holm
 from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
 from tfbench.analysis.comparison.speedup import ALPHA, Judgement, Speedup
-from tfbench.analysis.comparison.spread_estimate import UNKNOWN, Estimate, estimate, merge_estimates
+from tfbench.analysis.comparison.spread_estimate import (
+    UNKNOWN,
+    Estimate,
+    estimate,
+    estimate_without_farthest,
+    merge_estimates,
+)
 
 # Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too often; with less, less is
 # found. With a higher least, the intervals of noisy settings hold too rarely.
-MOST_BORROWED = 6
-LEAST = 3
+MOST_BORROWED = 5.5
+LEAST = 2.75
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
@@ -139,35 +147,41 @@ class _Pools:
     """What the settings of a comparison say of each other: how runs of one arm scatter, or ratios of two arms."""
 
     def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
-        self._known: dict[Hashable, list[Estimate]] = {}
+        self._known: dict[Hashable, list[tuple[Estimate, Estimate]]] = {}  # of its own, and to lend
         seen: set[Runs] = set()
         for first, second in pairs:
             ratios = _ratios(first, second)
             if len(ratios) >= 2:
-                self._known.setdefault((first.arm, second.arm), []).append(estimate(ratios))
+                self._known.setdefault((first.arm, second.arm), []).append(_own_and_lent(ratios))
                 continue
             for runs in {first, second} - seen:  # a baseline stands beside several arms, and counts once
                 seen.add(runs)
-                self._known.setdefault(runs.arm, []).append(estimate(_logs(runs)))
+                self._known.setdefault(runs.arm, []).append(_own_and_lent(_logs(runs)))
 
     def settle(self, name: Hashable, own: Estimate) -> _Known:
         """Returns the variances to judge by, of an arm or a pair of arms.
 
         `own` is of the runs themselves, which the pool holds, too.
         """
-        others = list(self._known.get(name, ()))
-        if own in others:
-            others.remove(own)
-        lent = merge_estimates(others)
+        lent = merge_estimates(self._others(name, own))
         known = []
         for most in (max(0.0, LEAST - own.degrees_of_freedom), MOST_BORROWED):
             merged = merge_estimates([own, Estimate(lent.variance, min(lent.degrees_of_freedom, most))])
             known.append(Estimate(max(merged.variance, own.variance), merged.degrees_of_freedom))
         return _Known(*known)
 
-    def num_others(self, name: Hashable, own: Estimate) -> float:
-        """Returns how many degrees of freedom other settings have."""
-        return merge_estimates(self._known.get(name, ())).degrees_of_freedom - own.degrees_of_freedom
+    def has_others(self, name: Hashable, own: Estimate) -> bool:
+        """Says whether other settings tell anything."""
+        return any(lent.degrees_of_freedom for lent in self._others(name, own))
+
+    def _others(self, name: Hashable, own: Estimate) -> list[Estimate]:
+        known = self._known.get(name, [])
+        itself = next((place for place, (found, _) in enumerate(known) if found == own), None)
+        return [lent for place, (_, lent) in enumerate(known) if place != itself]
+
+
+def _own_and_lent(values: Sequence[float]) -> tuple[Estimate, Estimate]:
+    return estimate(values), estimate_without_farthest(values)
 
 
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
@@ -181,7 +195,7 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
             sides=((known, 0.5 / num), (known, 0.5 / num)),  # what slows both alike is in neither
             num=num,
             is_paired=True,
-            uses_pool=pools.num_others(name, own) > 0,
+            uses_pool=pools.has_others(name, own),
         )
     known_alone = [(runs, estimate(_logs(runs))) for runs in (first, second)]
     one, other = ((pools.settle(runs.arm, scatter), 1 / len(runs.speeds)) for runs, scatter in known_alone)
@@ -191,7 +205,7 @@ def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
         sides=(one, other),
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
-        uses_pool=any(pools.num_others(runs.arm, scatter) > 0 for runs, scatter in known_alone),
+        uses_pool=any(pools.has_others(runs.arm, scatter) for runs, scatter in known_alone),
     )
 
 

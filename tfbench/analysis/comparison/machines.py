@@ -155,8 +155,6 @@ def _find_price(
         if own in settings:
             return Price(settings[own].price_per_hour, settings[own].currency or currency)
     for cost in costs:
-        for instance in (cost, *cost.get("alternatives", ())):
-            price = instance.get("price_per_hour")
-            if instance.get("instance") in names and price:
-                return Price(price, str(cost["currency"]))
+        if cost.get("instance") in names and cost.get("price_per_hour"):
+            return Price(cost["price_per_hour"], str(cost["currency"]))
     return None

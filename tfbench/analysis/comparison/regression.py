@@ -3,17 +3,16 @@
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from tfbench.analysis.comparison.equality import BUILT, DIGESTS, UNNAMED, Difference, equal_values, flatten
+from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, judge_session
 from tfbench.analysis.comparison.judging import judge as judge_runs
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.errors import ComparisonError
-from tfbench.recipe.jit_compile import read_settings
 from tfbench.records.run import RunRequest, RunResult
-from tfbench.schema import PositiveNumber, Text, read_by, schema
+from tfbench.schema import PositiveNumber, Text, schema
 
 FORMAT_VERSION: Literal[1] = 1
 
@@ -44,7 +43,7 @@ class SpeedSample:
     group: str  # of the runs
     run_ids: tuple[Text, ...]
     samples_per_second: tuple[PositiveNumber, ...]
-    equals: Annotated[dict[str, Any], read_by(read_settings)]
+    equals: dict[str, Any]
     circumstances: dict[str, Any]
 
     def __post_init__(self) -> None:
@@ -135,15 +134,8 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
 
 
 def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Difference, ...]:
-    """Returns what two samples differ in although it must be equal.
-
-    What only one of them knows of counts where both are of one version of tfbench; another version may know of more, as
-    older baselines do not know what was built.
-    """
-    is_one_version = baseline.circumstances.get("tfbench") == current.circumstances.get("tfbench")
-    then, now = (UNNAMED | sample.equals for sample in (baseline, current))
-    found, known = _find_differences(then, now), then.keys() & now.keys()
-    return tuple(one for one in found if (is_one_version and one.name not in BUILT) or one.name in known)
+    """Returns what two samples differ in although it must be equal."""
+    return _find_differences(baseline.equals, current.equals)
 
 
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
@@ -151,7 +143,7 @@ def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Di
     recipe = request.recipe
     values = {"backend": recipe.training.backend} | _list_recipe_equals(RunResult(request=request))
     values |= {"strategy": recipe.distribution.strategy}
-    known = {name: value for name, value in (UNNAMED | baseline.equals).items() if name in values}
+    known = {name: value for name, value in baseline.equals.items() if name in values}
     return _find_differences(known, {name: value for name, value in values.items() if name in known})
 
 

@@ -234,7 +234,7 @@ def _limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if left_out:
         yield (
             f"{len(left_out)} runs are left out, since newer runs of their point differ from them in what must be "
-            "equal (versions, settings); tfbench diff RUN RUN says in what."
+            "equal (versions, settings, network); tfbench diff RUN RUN says in what."
         )
     if comparison.is_synthetic:
         yield "Synthetic data: only speeds count, accuracies say nothing of the real task."

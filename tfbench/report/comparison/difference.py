@@ -1,21 +1,16 @@
-"""What differs between two runs, as lines of plain text and as a JSON object."""
+"""What differs between two runs, as sections and as a JSON object."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.difference import SPEED_METRIC, ResultDifference, RunDifference, Side
-from tfbench.analysis.comparison.equality import Difference
 from tfbench.metrics import METRICS
 from tfbench.recipe.abilities import title_of
 from tfbench.report.comparison.speeds import change_text
-from tfbench.report.formats import format_bytes, format_flops, format_number, format_time, wrap
-from tfbench.report.run.tables import caution_lines
-from tfbench.report.text_table import table_lines
+from tfbench.report.document import document
+from tfbench.report.formats import format_number
+from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
 
-FORMAT_VERSION = 1
-
-_GAP = "  "
-_RESULT_HEAD = ("result", "A", "B", "B/A", "aim")
 _HEADINGS = {
     "recipe": "Recipe",
     "run": "Run",
@@ -27,27 +22,23 @@ _HEADINGS = {
 }
 
 
-def difference_lines(difference: RunDifference, width: int) -> list[str]:
-    """Returns what differs: what makes the runs unlike, then results, then what may be their causes.
-
-    Args:
-        difference: Of two runs.
-        width: Characters of a line; the results' own lines are as long as they must be.
-    """
-    lines = [_describe_side(mark, side) for mark, side in (("A", difference.a), ("B", difference.b))]
-    lines += ["", *wrap(_describe_unequal(difference), width)]
+def difference_sections(difference: RunDifference) -> list[Section]:
+    """Returns what differs: what makes the runs unlike, then results, then what may be their causes, then warnings."""
+    sides = {"A": difference.a, "B": difference.b}
+    names = facts((mark, _describe_side(side)) for mark, side in sides.items())
+    speed = describe_speed(difference)
+    sections = [
+        Section("", tables=(names,)),
+        Section("", (_describe_unequal(difference), *([speed] if speed else []))),
+    ]
     if difference.results:
-        lines += ["", *_result_lines(difference.results)]
-    if sentence := describe_speed(difference):
-        lines += wrap(sentence, width)
+        sections.append(Section("", tables=(_results(difference.results),)))
     for group, causes in difference.causes.items():
-        name_width = max(len(cause.name) for cause in causes)
-        lines += ["", _HEADINGS[group]]
-        lines += [line for cause in causes for line in _cause_lines(cause, name_width, width)]
-    for mark, side in (("A", difference.a), ("B", difference.b)):
-        head, *cautions = caution_lines(side.cautions, width) or [""]
-        lines += ["", f"{head} of {mark} alone", *cautions] if cautions else []
-    return [*lines, "", *wrap(_describe_count(difference), width)]
+        pairs = [(cause.name, f"{format_value(cause.a)} -> {format_value(cause.b)}") for cause in causes]
+        sections.append(Section(_HEADINGS[group], tables=(facts(pairs),)))
+    sections += [warnings(side.cautions, f"Warnings of {mark} alone") for mark, side in sides.items() if side.cautions]
+    num_differing = len(difference.results) + sum(map(len, difference.causes.values()))
+    return [*sections, Section("", (f"{num_differing} of {difference.num_compared} compared values differ.",))]
 
 
 def describe_speed(difference: RunDifference) -> str:
@@ -63,35 +54,13 @@ def describe_speed(difference: RunDifference) -> str:
 
 def difference_json(difference: RunDifference) -> dict[str, Any]:
     """Returns the same as plain tables."""
-    sides = {"a": difference.a, "b": difference.b}
-    return {
-        "format_version": FORMAT_VERSION,
-        **{
-            key: {
-                "run_id": side.run_id,
-                "name": side.name,
-                "status": side.status,
-                "recipe": side.recipe,
-                "cautions": list(side.cautions),
-            }
-            for key, side in sides.items()
-        },
-        "backends": list(difference.backends),
-        "unequal": [_plain(entry) for entry in difference.unequal],
-        "results": [
-            {
-                "name": entry.name,
-                "a": entry.a,
-                "b": entry.b,
-                "ratio": entry.ratio,
-                "unit": METRICS[entry.name].unit,
-                "better": METRICS[entry.name].better.value,
-            }
-            for entry in difference.results
-        ],
-        "causes": {group: [_plain(entry) for entry in entries] for group, entries in difference.causes.items()},
-        "num_compared": difference.num_compared,
-    }
+    values = document(difference)
+    for side in ("a", "b"):
+        values[side]["id"] = values[side]["run_id"]
+    for entry, found in zip(values["results"], difference.results, strict=True):
+        metric = METRICS[found.name]
+        entry.update(ratio=found.ratio, unit=metric.unit, better=metric.better.value)
+    return values
 
 
 def format_value(value: object) -> str:
@@ -111,9 +80,9 @@ def format_value(value: object) -> str:
             return str(value)
 
 
-def _describe_side(mark: str, side: Side) -> str:
+def _describe_side(side: Side) -> str:
     status = "" if side.status == "FINISHED" else f", {side.status}"
-    return f"{mark}{_GAP}{side.name} ({side.run_id}){status}"
+    return f"{side.name} ({side.run_id}){status}"
 
 
 def _describe_unequal(difference: RunDifference) -> str:
@@ -130,45 +99,22 @@ def _describe_unequal(difference: RunDifference) -> str:
     return f"Not comparable: A and B differ in {names}. Their speeds say nothing of devices or strategies."
 
 
-def _result_lines(results: Sequence[ResultDifference]) -> list[str]:
+def _results(results: Sequence[ResultDifference]) -> Table:
+    columns = (
+        Column("name", "result", align="left"),
+        Column("a", "A"),
+        Column("b", "B"),
+        Column("ratio", "B/A", "{:.4g}".format),
+        Column("better", "better"),
+    )
     rows = [
-        (
-            entry.name,
-            _format_figure(entry.a, entry.name),
-            _format_figure(entry.b, entry.name),
-            "-" if entry.ratio is None else f"{entry.ratio:.4g}",
-            METRICS[entry.name].better.value,
-        )
+        {
+            "name": entry.name,
+            "a": format_metric(entry.name, entry.a),
+            "b": format_metric(entry.name, entry.b),
+            "ratio": entry.ratio,
+            "better": METRICS[entry.name].better.value,
+        }
         for entry in results
     ]
-    return table_lines(_RESULT_HEAD, rows, left=_RESULT_HEAD[:1])
-
-
-def _format_figure(value: float | None, name: str) -> str:
-    match METRICS[name].unit:
-        case _ if value is None:
-            return "-"
-        case "s":
-            return format_time(value, digits=6)
-        case "bytes":
-            return format_bytes(value)
-        case "FLOP/s":
-            return format_flops(value)
-        case _:
-            return format_number(value)
-
-
-def _cause_lines(cause: Difference, name_width: int, width: int) -> list[str]:
-    first = f"{_GAP}{cause.name:{name_width}}{_GAP}"
-    return wrap(f"{format_value(cause.a)} -> {format_value(cause.b)}", width, first=first)
-
-
-def _describe_count(difference: RunDifference) -> str:
-    num_differing = len(difference.results) + sum(map(len, difference.causes.values()))
-    return (
-        f"{difference.num_compared} values were compared, of which {num_differing} differ; equal ones are not listed."
-    )
-
-
-def _plain(entry: Difference) -> dict[str, Any]:
-    return {"name": entry.name, "a": entry.a, "b": entry.b}
+    return Table("results", columns, rows)

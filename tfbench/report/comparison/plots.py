@@ -19,12 +19,12 @@ from tfbench.report.figures import (
     arm_style,
     format_tick,
     keep_ends,
+    ledger_shares,
     ledger_style,
     left_out_note,
     new_figure,
     new_panels,
 )
-from tfbench.report.run.limits import ledger_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

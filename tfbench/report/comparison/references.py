@@ -106,12 +106,10 @@ def describe_pair(pair: FigurePair) -> str:
 
 
 def describe_ratio(reference: Mapping[str, Any], pair: FigurePair) -> str:
-    """Returns how a run alone compares with a published result."""
-    without = " at this speed, without validation" if pair.name == "epoch_seconds" else ""
-    return (
-        f"{format_ratio(pair.ratio)} x the speed of {name_reference(reference)}: here "
-        f"{format_figure(pair.ours)} {UNITS[pair.name]}{without}, there {format_figure(pair.theirs)}"
-    )
+    """Returns how a run alone compares: "0.37x Intel i7-6850K, cpu (18 vs 6.59 s per epoch)"."""
+    unit = " s per epoch" if pair.name == "epoch_seconds" else " samples/s"
+    ours, theirs = format_figure(pair.ours), format_figure(pair.theirs)
+    return f"{format_ratio(pair.ratio)}x {name_reference(reference)} ({ours} vs {theirs}{unit})"
 
 
 def match_remarks(matches: Sequence[ReferenceMatch]) -> list[str]:

@@ -10,7 +10,7 @@ from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
 from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json, with_interval
 from tfbench.report.formats import format_speed, wrap
-from tfbench.report.run.tables import caution_lines
+from tfbench.report.table import text, warnings
 from tfbench.schema import to_plain
 from tfbench.wording import format_share
 
@@ -52,7 +52,7 @@ def check_lines(
     if check.changed_lengths:
         caution = f"The runs differ in length ({_describe(check.changed_lengths)}), which alone can change their speed."
         lines += wrap(caution, width)
-    below = ["", *caution_lines(cautions, width)] if cautions else []
+    below = ["", *text([warnings(cautions)], width)] if cautions else []
     return [*lines, *wrap(judgement_sentence(check), width), *below]
 
 

@@ -7,9 +7,9 @@ from rich.console import Console
 from tfbench.analysis.run.checks import find_requested_cautions
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
-from tfbench.report.run import tables
 from tfbench.report.run.console import RunConsole
-from tfbench.wording import store_of
+from tfbench.report.run.sections import bring_it_there, status_line
+from tfbench.wording import count, store_of
 
 
 class BriefConsole(RunConsole):
@@ -63,19 +63,17 @@ class BriefConsole(RunConsole):
         store_hint: str,
         files: Sequence[str] = (),
     ) -> None:
-        """Shows the run's speed, or how else it ended, and how many cautions there are beside what was asked for."""
+        """Shows the run's speed, or how else it ended, and how many warnings there are beside what was asked for."""
         self.close()
         speed = summary.metrics.get("samples_per_second")
-        parts = [tables.status_line(result)]
+        parts = [status_line(result)]
         if result.status == "FINISHED" and speed is not None:
             parts = [f"{formats.format_speed(speed)} samples/s"]
         if tracked is None and self._is_tracked:
-            parts.append(
-                f"not in MLflow; `{tables.bring_it_there(store_of(store_hint), self._server)}` brings it there"
-            )
+            parts.append(f"not in MLflow; `{bring_it_there(store_of(store_hint), self._server)}` brings it there")
         asked_for = find_requested_cautions(result)
         if cautions := [caution for caution in summary.cautions if caution not in asked_for]:
-            parts.append(f"cautions: {len(cautions)}")
+            parts.append(count(len(cautions), "warning"))
         is_good = result.status == "FINISHED"
         line = f"{self._label}: {'; '.join(parts)} ({result.request.run_id})"
         self._print(self._fit(line), style=None if is_good else "bold red")

@@ -1,6 +1,7 @@
 """What `tfbench run` shows of a run: a live display on a terminal, plain lines elsewhere."""
 
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,11 +15,14 @@ from rich.text import Text
 from tfbench.records.progress import TrainingProgress
 from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
 from tfbench.report import formats
-from tfbench.report.run import answer, limits, prices, tables, trained
+from tfbench.report.run import header
 from tfbench.report.run.epoch_rows import EpochRows
-from tfbench.wording import one_line, store_of, without_secrets
+from tfbench.report.run.sections import result_line, run_sections
+from tfbench.report.table import Section, text
+from tfbench.wording import one_line, without_secrets
 
 Detail = Literal["quiet", "short", "full"]
+_WARMUP_REMARK = "samples/s excludes warm-up steps; epoch s includes them."
 
 
 class _PatientFile:
@@ -68,7 +72,7 @@ class RunConsole:
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
-        detail: "short": long tables lose rows, and the end is of at most 20 lines; "full": all there is; "quiet": one
+        detail: "short": long tables lose rows, and the end is short; "full": all there is; "quiet": one
             line, and none where stdout is kept, but for warnings.
         server: Address of the MLflow server that runs go to; None: into the store's own database.
         console: Writes to this instead.
@@ -89,7 +93,6 @@ class RunConsole:
         self._rows = EpochRows(is_whole=detail == "full")
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
         self._is_live = self._console.is_interactive and self._console.file.isatty()
-        self._is_synthetic = False
         self._remarks: list[str] = []  # what must be known before the losses in the table are read
         self._num_epochs: int | None = None
         self._steps_per_epoch: int | None = None
@@ -114,14 +117,14 @@ class RunConsole:
         """Says what is about to be measured, once devices, data and model are ready."""
         self._stop_status()
         recipe = result.request.recipe
-        self._is_synthetic = result.is_synthetic
-        self._remarks = trained.head_lines(result, self._console.width)
+        outputs = result.model.num_outputs if result.model else None
+        self._remarks = header.describe_heads(recipe.training, outputs)
         self._num_epochs = None if recipe.measurement.is_limited else recipe.training.epochs
         self._rows.num_epochs = self._num_epochs
         self._steps_per_epoch = result.steps_per_epoch
         if self._detail == "quiet":
             return
-        title, *lines = tables.header_lines(result, self._console.width)
+        title, *lines = header.header_lines(result, self._console.width)
         self._print([title], style="bold")
         self._print([*lines, ""])
 
@@ -160,16 +163,13 @@ class RunConsole:
 
     def _print_rows(self, rows: Sequence[EpochRecord | None]) -> None:
         """Adds rows to the table, None for those that are left out; the first brings the names of the columns."""
-        width = self._console.width
         if rows and not self._has_table:
             self._has_table = True
-            names, *remarks = tables.epoch_header_lines(width, is_synthetic=self._is_synthetic)
-            self._print([names], style="bold")
-            self._print([*remarks, *self._remarks], style="yellow")
+            self._print([header.epoch_header()], style="bold")
+            for remark in self._remarks:
+                self._print(formats.wrap(remark, self.width), style="yellow")
         for epoch in rows:
-            self._print(["..."] if epoch is None else tables.epoch_lines(epoch, width, self._steps_per_epoch))
-            if epoch and (line := trained.inference_line(epoch)):
-                self._print([line])
+            self._print(["..."] if epoch is None else header.epoch_lines(epoch, self._steps_per_epoch))
 
     def finish(
         self,
@@ -191,49 +191,30 @@ class RunConsole:
         self.close()
         if self._detail == "quiet":
             if not self._is_mute:
-                self._print([tables.result_line(result, summary)])
+                self._print([result_line(result, summary)])
             return
         self._print_rows(self._rows.last())
         if self._has_table:
-            remark = [tables.EPOCH_REMARK] if result.request.recipe.measurement.warmup_steps else []
-            self._print([*remark, ""])
-        is_good = result.status == "FINISHED"
-        self._print([tables.status_line(result)], style="bold green" if is_good else "bold red")
-        if self._detail == "full":
-            self._finish_in_full(result, summary, tracked, store_hint, files)
-        else:
-            self._finish_shortly(result, summary, tracked, store_hint)
+            has_warmup = result.request.recipe.measurement.warmup_steps
+            self._print([_WARMUP_REMARK, ""] if has_warmup else [""])
+        first, *others = run_sections(
+            result,
+            summary,
+            tracked,
+            store_hint,
+            is_full=self._detail == "full",
+            server=self._server,
+            files=files,
+        )
+        self._print([first.title], style="bold green" if result.status == "FINISHED" else "bold red")
+        self._print(text([dataclasses.replace(first, title="")], self.width))
+        self.show_sections(others)
 
-    def _finish_shortly(self, result: RunResult, summary: Summary, tracked: TrackedRun | None, store_hint: str) -> None:
-        width = self._console.width
-        lines = [*answer.answer_lines(result, summary, width), *trained.evaluation_lines(result)]
-        commands = answer.command_lines(result, tracked, store_hint, self._server)
-        room = answer.MAX_LINES - len(lines) - len(commands) - 3  # the status, and an empty line before either block
-        self._print(lines)
-        self._print_block(trained.prediction_lines(result))  # asked for, so that it counts for nothing
-        self._print_block(answer.first_cautions(summary.cautions, width, max_lines=room), style="yellow")
-        self._print_block(commands)
-
-    def _finish_in_full(
-        self,
-        result: RunResult,
-        summary: Summary,
-        tracked: TrackedRun | None,
-        store_hint: str,
-        files: Sequence[str],
-    ) -> None:
-        width = self._console.width
-        self._print(tables.summary_lines(result, summary, width))
-        self._print(limits.limit_lines(summary.metrics, width))
-        self._print(trained.evaluation_lines(result))
-        self._print_block(trained.prediction_lines(result))
-        if result.epochs:
-            self._print_block(tables.reference_lines(result, summary, width))
-        self._print_block(prices.cost_lines(result, width))
-        self._print_block(tables.caution_lines(summary.cautions, width), style="yellow")
-        self._print_block(tables.stored_lines(result, tracked, store_hint, width, files=files, server=self._server))
-        if line := trained.resume_line(result, store_of(store_hint)):
-            self._print_block([line])
+    def show_sections(self, sections: Sequence[Section]) -> None:
+        """Shows sections, each below an empty line; warnings in yellow, as they say themselves."""
+        for section in sections:
+            is_warning = section.sentences[:1] and section.sentences[0].startswith(("! ", "- "))
+            self.show(text([section], self.width), style="yellow" if is_warning else None)
 
     def show(self, lines: Sequence[str], *, style: str | None = None) -> None:
         """Shows lines below an empty one, for what is not of one run alone."""

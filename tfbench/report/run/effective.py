@@ -1,54 +1,38 @@
-"""What was in effect in a run, as lines of plain text and as a JSON object."""
+"""What was in effect in a run, as a section."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfbench.analysis.run.effective import EffectiveValue
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.difference import format_value
-
-_HEAD = ("setting", "in effect", "asked for")
-_MARK = "!"
-_GAP = "  "
-_MAX_WIDTH = 28  # of a column; what is longer, a list of GPUs or flags, has its line alone
+from tfbench.report.table import Column, Section, Table
 
 
-def effective_lines(result: RunResult, values: Sequence[EffectiveValue]) -> list[str]:
-    """Returns a table of what was in effect and what was asked for; "!" before each that differs.
-
-    Args:
-        result: A run that got as far as training.
-        values: As of `measure.effective.list_effective`.
-    """
+def effective_section(result: RunResult, values: Sequence[EffectiveValue]) -> Section:
+    """Returns what was in effect beside what was asked for, and in a sentence what differs."""
+    columns = (
+        Column("mark", " ", align="left"),
+        Column("name", "setting", align="left"),
+        Column("effective", "in effect", align="left"),
+        Column("asked", "asked for", align="left"),
+    )
     rows = [
-        _HEAD,
-        *((value.name, _describe(value), "" if value.asked is None else format_value(value.asked)) for value in values),
-    ]
-    marks = ["", *(_MARK if value.differs else "" for value in values)]
-    widths = [min(max(len(row[column]) for row in rows), _MAX_WIDTH) for column in (0, 1)]
-    lines = [
-        f"{mark:1} {row[0]:{widths[0]}}{_GAP}{row[1]:{widths[1]}}{_GAP}{row[2]}".rstrip()
-        for mark, row in zip(marks, rows, strict=True)
+        {
+            "mark": "!" if value.differs else "",
+            "name": value.name,
+            "effective": _describe(value),
+            "asked": None if value.asked is None else format_value(value.asked),
+        }
+        for value in values
     ]
     differing = [value.name for value in values if value.differs]
-    verdict = f"Not as asked for: {', '.join(differing)}." if differing else "All that was asked for was in effect."
-    return [f"{result.request.name} ({result.request.run_id})", *lines, "", verdict]
-
-
-def effective_json(result: RunResult, values: Sequence[EffectiveValue]) -> dict[str, Any]:
-    """Returns the same as plain tables: each setting's name with "effective", "asked" and "differs"."""
-    return {
-        "run_id": result.request.run_id,
-        "name": result.request.name,
-        "settings": {
-            value.name: {"effective": value.effective, "asked": value.asked, "differs": value.differs}
-            for value in values
-        },
-    }
+    verdict = f"Not as asked for: {', '.join(differing)}." if differing else "All settings are as asked for."
+    title = f"{result.request.name} ({result.request.run_id})"
+    return Section(title, (verdict,), (Table("effective settings", columns, rows),))
 
 
 def _describe(value: EffectiveValue) -> str:
     is_own_choice = value.name in ("intra_op_threads", "inter_op_threads") and value.effective == 0
     if is_own_choice:
-        return "0: one a core"
+        return "0: one per core"
     return "-" if value.effective is None else format_value(value.effective)

@@ -1,52 +1,40 @@
-"""A network layer by layer, as lines of plain text."""
+"""A network layer by layer, as sections."""
+
+import dataclasses
+from collections.abc import Iterator
 
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import Recipe, TrainingConfig
 from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
-from tfbench.report.formats import format_pairs
-from tfbench.report.run.trained import describe_heads
-from tfbench.report.text_table import fitting_lines
+from tfbench.report.run.header import describe_heads
+from tfbench.report.table import Column, Section, Table, facts
 from tfbench.wording import count
 
-_COLUMNS = (
-    "layer",
-    "output",
-    "outputs",
-    "weights",
-    "parameters",
-    "filters",
-    "kernel",
-    "stride",
-    "input",
-    "FLOPs",
-    "training",
-)
-_TO_THE_LEFT = ("layer", "output")
-_LESS_IMPORTANT = ("training", "input", "stride", "weights", "outputs", "filters", "kernel", "FLOPs")
 
-
-def describe_model(recipe: Recipe, spec: DatasetSpec, table: ModelTable, width: int) -> list[str]:
-    """Returns what a recipe's network is made of.
-
-    Args:
-        recipe: The recipe as resolved.
-        spec: Its data.
-        table: Its network's layers.
-        width: Characters of a line; columns for which there is no room are left out.
-    """
+def model_sections(recipe: Recipe, spec: DatasetSpec, table: ModelTable) -> list[Section]:
+    """Returns what a recipe's network is made of, given its data and its network's layers."""
     head = [
         ("source", recipe.recipe.source),
         ("model", recipe.model.name),
         ("data", _describe_data(recipe.dataset.name, spec)),
         ("batch", f"{recipe.training.global_batch_size:,} samples"),
     ]
+    total = LayerRow(
+        name="sum",
+        kind="",
+        output_shape=(),
+        num_outputs=table.num_outputs,
+        num_kernel_weights=table.num_kernel_weights,
+        num_parameters=table.num_parameters,
+        flops_per_sample=table.flops_per_sample,
+        training_flops_per_sample=table.training_flops_per_sample,
+    )
+    rows = [_values(row) for row in table.layers]
+    rows.append(_values(total) | {"output_shape": None})  # outputs have a sum, their shapes have none
     return [
-        f"{recipe.recipe.title} ({recipe.name})",
-        *format_pairs(head, width),
-        "",
-        *_format_table(table, width),
-        "",
-        *format_pairs(_describe_sums(recipe.training, table), width),
+        Section(f"{recipe.recipe.title} ({recipe.name})", tables=(facts(head),)),
+        Section("", tables=(Table("layers", _COLUMNS, rows),)),
+        Section("", tables=(facts(_describe_sums(recipe.training, table)),)),
     ]
 
 
@@ -74,60 +62,31 @@ def _describe_values(spec: DatasetSpec) -> str:
     return f", values 0 to {high}" if spec.mean == "none" else f", values 0 to {high} minus their mean"
 
 
-def _describe_sums(training: TrainingConfig, table: ModelTable) -> list[tuple[str, str]]:
+def _describe_sums(training: TrainingConfig, table: ModelTable) -> Iterator[tuple[str, str]]:
     parameters = f"{table.num_parameters:,}, of them {table.num_kernel_weights:,} weights"
     if table.num_trainable_parameters != table.num_parameters:
         parameters += f"; {table.num_trainable_parameters:,} are trained"
-    pairs = [("parameters", parameters)]
+    yield "parameters", parameters
     forward, trained = table.flops_per_sample, table.training_flops_per_sample
     if forward is not None and trained is not None:
-        times = f": {trained / forward:.3g} x forward, with its gradients" if forward else ""
+        times = f" ({trained / forward:.3g}x forward, with gradients)" if forward else ""
         step = format_flops(trained * training.global_batch_size)
-        pairs += [
-            ("forward", f"{format_flops(forward)} a sample"),
-            ("training", f"{format_flops(trained)} a sample{times}"),
-            ("step", f"{step} (training x {count(training.global_batch_size, 'sample')})"),
-        ]
-    num_outputs = table.layers[-1].num_outputs
-    heads = describe_heads(training, num_outputs) if num_outputs else []
-    return [*pairs, *(("note", text) for text in (*table.notes, *heads))]
+        yield "forward", f"{format_flops(forward)} per sample"
+        yield "training", f"{format_flops(trained)} per sample{times}"
+        yield "step", f"{step} (training x {count(training.global_batch_size, 'sample')})"
+    for text in (*table.notes, *describe_heads(training, table.layers[-1].num_outputs)):
+        yield "note", text
 
 
-def _format_table(table: ModelTable, width: int) -> list[str]:
-    total = LayerRow(
-        name="sum",
-        kind="",
-        output_shape=(),
-        num_outputs=table.num_outputs,
-        num_kernel_weights=table.num_kernel_weights,
-        num_parameters=table.num_parameters,
-        flops_per_sample=table.flops_per_sample,
-        training_flops_per_sample=table.training_flops_per_sample,
-    )
-    rows = [*map(_cells, table.layers), _cells(total)]
-    rows[-1] = (rows[-1][0], "", *rows[-1][2:])  # outputs have a sum, their shapes have none
-    return fitting_lines(_COLUMNS, rows, width, left=_TO_THE_LEFT, drop=_LESS_IMPORTANT)
+def _values(row: LayerRow) -> dict[str, object]:
+    values = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+    unknown = {name: "?" for name in _COUNTS if values[name] is None}
+    return values | unknown | {"name": f"{row.name} (again)" if row.is_used_again else row.name}
 
 
-def _cells(row: LayerRow) -> tuple[str, ...]:
-    return (
-        f"{row.name} (again)" if row.is_used_again else row.name,
-        _format_shape(row.output_shape),
-        _format_count(row.num_outputs),
-        _format_count(row.num_kernel_weights),
-        _format_count(row.num_parameters),
-        "" if row.filters is None else str(row.filters),
-        _format_shape(row.kernel_size) if row.kernel_size else "",
-        _format_window(row.strides),
-        "" if row.input_shape is None else _format_input(row.input_shape),
-        _format_count(row.flops_per_sample),
-        _format_count(row.training_flops_per_sample),
-    )
-
-
-def _format_count(number: int | None) -> str:
-    """Leaves out what is 0, so that the rest stands out; "?" is a number that is not known."""
-    return "?" if number is None else f"{number:,}" if number else ""
+def _format_count(number: int | str) -> str:
+    """Leaves out what is 0, so that the rest stands out."""
+    return f"{number:,}" if isinstance(number, int) and number else str(number or "")
 
 
 def _format_shape(shape: SizesOrNone) -> str:
@@ -144,3 +103,19 @@ def _format_input(shape: SizesOrNone) -> str:
     *sizes, channels = shape or (1,)
     text = _format_shape((channels,))
     return f"{text} x {_format_window(tuple(sizes))}" if sizes else text
+
+
+_COUNTS = ("num_outputs", "flops_per_sample", "training_flops_per_sample")
+_COLUMNS = (
+    Column("name", "layer", align="left"),
+    Column("output_shape", "output", _format_shape, "left"),
+    Column("num_outputs", "outputs", _format_count, rank=4),
+    Column("num_kernel_weights", "weights", _format_count, rank=5),
+    Column("num_parameters", "parameters", _format_count),
+    Column("filters", "filters", rank=3),
+    Column("kernel_size", "kernel", lambda size: _format_shape(size) if size else "", rank=2),
+    Column("strides", "stride", _format_window, rank=6),
+    Column("input_shape", "input", _format_input, rank=7),
+    Column("flops_per_sample", "FLOPs", _format_count, rank=1),
+    Column("training_flops_per_sample", "training", _format_count, rank=8),
+)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.figures import DOTS_PER_INCH, blank_figure, ledger_style
+from tfbench.report.figures import DOTS_PER_INCH, blank_figure, ledger_shares, ledger_style
 from tfbench.report.profile import profiles
-from tfbench.report.run import limits
 from tfbench.wording import format_share
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def _plot_ledger(result: RunResult, summary: Summary) -> "Figure | None":
     if not wall:
         return None
     figure, axes = _new_figure(result, f"{wall:.1f} s of the measuring process")
-    shares = [(name, seconds) for name, seconds in limits.ledger_shares(summary.metrics) if seconds >= 0.005]
+    shares = [(name, seconds) for name, seconds in ledger_shares(summary.metrics) if seconds >= 0.005]
     left = 0.0
     for name, seconds in shares:
         label = f"{name.replace('_', ' ')}: {seconds:.2f} s, {format_share(seconds / wall)}"

@@ -1,17 +1,18 @@
 """One run as a JSON object: what `--format json` prints."""
 
 import dataclasses
-import math
 from typing import Any
 
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.recipe import tables
-from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.fast import read_fast
+from tfbench.records.placement import Placement
+from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun
+from tfbench.report.document import document, finite, format_iso, to_plain
 from tfbench.report.run.energy import energy_json
-from tfbench.report.run.fast import describe_fast
-from tfbench.schema import to_plain
 
-FORMAT_VERSION = 1
+# In other words, or, as raw readings that are long, in the journal.
+_TOLD_OTHERWISE = ("request", "placement", "model", "exit", "spans", "energy_readings", "machine_states", "profile")
 
 
 def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
@@ -24,57 +25,46 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         summary: Its figures.
         tracked: Where it stands in MLflow; None: it is not there.
     """
-    recipe, placement = result.request.recipe, result.placement
-    values: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
-        "run_id": result.request.run_id,
-        "name": result.request.name,
+    request, recipe, placement = result.request, result.request.recipe, result.placement
+    known = document(result)
+    asked = {"strategy": recipe.distribution.strategy, "global_batch_size": recipe.training.global_batch_size}
+    fast, speed = read_fast(request), summary.metrics.get("samples_per_second")
+    values = {
+        "format_version": known.pop("format_version"),
+        "id": request.run_id,
+        "run_id": request.run_id,
+        "name": request.name,
+        "created": request.created,
+        "created_iso": format_iso(request.created),
         "status": result.status,
+        **{name: value for name, value in known.items() if name not in _TOLD_OTHERWISE},
         "error": describe_error(result),
-        "created": result.request.created,
-        "started_at": result.started_at,
-        "ended_at": result.ended_at,
+        **_fields(Placement),
+        **(to_plain(placement) if placement else asked),
+        **(to_plain(result.model) if result.model else _fields(ModelSummary)),
         "recipe": {"name": recipe.name, "resolved": tables.to_tables(recipe)},
-        "strategy": placement.strategy if placement else recipe.distribution.strategy,
-        "devices": list(placement.devices) if placement else None,
-        "num_replicas": placement.num_replicas if placement else None,
-        "num_workers": placement.num_workers if placement else None,
-        "mesh": dict(placement.mesh) if placement else None,
-        "global_batch_size": placement.global_batch_size if placement else recipe.training.global_batch_size,
-        "per_replica_batch_size": placement.per_replica_batch_size if placement else None,
-        "cross_device_ops": placement.cross_device_ops if placement else None,
-        "threads": _plain(placement.threads) if placement else None,
-        "replica_check": _plain(result.replica_check),
-        "spread": _plain(result.spread),
-        "exchange_check": _plain(result.exchange_check),
-        "num_parameters": result.model.num_parameters if result.model else None,
-        "num_trainable_parameters": result.model.num_trainable_parameters if result.model else None,
-        "dataset": _describe_dataset(result),
-        "steps_per_epoch": result.steps_per_epoch,
-        "epochs": [_plain(record) for record in result.epochs],
-        "evaluations": [_plain(found) for found in result.evaluations],
-        "predictions": _plain(result.predictions),
-        "resumed_from": result.request.resume.run_id if result.request.resume else None,
-        "stop_reason": result.stop_reason,
+        "dataset": _fields(DatasetSummary)
+        | {"name": recipe.dataset.name, "synthetic": result.is_synthetic}
+        | (known["dataset"] or {}),
+        "notes": [*(placement.notes if placement else ()), *result.notes],
+        "resumed_from": request.resume.run_id if request.resume else None,
         "summary": summary.metrics,
-        "fast": describe_fast(result.request, summary.metrics),
-        "cost": _describe_cost(result),
+        "fast": fast
+        and {
+            "samples_per_second_as_asked": fast.as_asked,
+            "speedup": speed / fast.as_asked if speed and fast.settings else None,
+            "settings": {f"training.{key}": value for key, value in fast.settings.items()},
+        },
+        "cost": to_plain(compute_cost(result)),
         "energy": energy_json(result),
-        "settings": _plain(result.settings),
-        "environment": _plain(result.environment),
-        "usage": _plain(result.usage),
-        "input_check": _plain(result.input_check),
-        "peak_checks": [_plain(check) for check in result.peak_checks],
-        "tags": result.request.tags,
-        "mlflow": None if tracked is None else describe_tracked(tracked),
-        "reference": [_plain(reference) for reference in recipe.reference],
+        "tags": request.tags,
+        "mlflow": to_plain(tracked),
+        "reference": to_plain(recipe.reference),
     }
     dropped: list[str] = []
-    finite: dict[str, Any] = _drop_non_finite(values, "", dropped)
-    cautions = list(summary.cautions)
-    if dropped:
-        cautions.append(f"not finite, so written as null: {', '.join(dropped)}.")
-    return finite | {"cautions": cautions}
+    plain: dict[str, Any] = finite(values, dropped)
+    lost = [f"not finite, so written as null: {', '.join(dropped)}."] if dropped else []
+    return plain | {"cautions": [*summary.cautions, *lost]}
 
 
 def describe_error(result: RunResult) -> str | None:
@@ -87,43 +77,5 @@ def describe_error(result: RunResult) -> str | None:
     return str(error.get("message") or error.get("type") or f"the run ended as {result.status}; no reason was recorded")
 
 
-def _describe_dataset(result: RunResult) -> dict[str, Any]:
-    data = result.dataset
-    return {
-        "name": data.name if data else result.request.recipe.dataset.name,
-        "source": data.source if data else None,
-        "synthetic": result.is_synthetic,
-        "train_samples": data.train_samples if data else None,
-        "validation_samples": data.validation_samples if data else None,
-        "cache": data.cache if data else None,
-    }
-
-
-def _describe_cost(result: RunResult) -> dict[str, Any] | None:
-    cost = compute_cost(result)
-    return None if cost is None else dataclasses.asdict(cost)
-
-
-def describe_tracked(tracked: TrackedRun) -> dict[str, str]:
-    """Returns where a run stands in MLflow."""
-    return {
-        "tracking_uri": tracked.tracking_uri,
-        "experiment_id": tracked.experiment_id,
-        "run_id": tracked.run_id,
-    }
-
-
-def _plain(instance: object | None) -> Any:
-    return None if instance is None else to_plain(instance)
-
-
-def _drop_non_finite(value: Any, where: str, dropped: list[str]) -> Any:
-    """Returns a copy with None in the place of nan and infinities, which JSON cannot say; notes where they were."""
-    if isinstance(value, dict):
-        return {key: _drop_non_finite(item, f"{where}.{key}".lstrip("."), dropped) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_drop_non_finite(item, f"{where}.{index}", dropped) for index, item in enumerate(value)]
-    if isinstance(value, float) and not math.isfinite(value):
-        dropped.append(where)
-        return None
-    return value
+def _fields(cls: type) -> dict[str, None]:
+    return dict.fromkeys(field.name for field in dataclasses.fields(cls))

@@ -25,7 +25,7 @@ from tfbench.report.comparison.references import reference_lines
 from tfbench.report.comparison.scaling import scaling_lines
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import TEXT_WIDTH, format_clock, format_guess, wrap
-from tfbench.report.run.tables import caution_lines
+from tfbench.report.table import text, warnings
 from tfbench.wording import DEFAULT_STORE, count
 
 _MAX_CAUTIONS = 4  # kinds of them below a verdict, those that most runs have
@@ -135,10 +135,11 @@ def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | 
     if verdict:
         lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
     found = merge_cautions([run.speed_cautions for run in comparison.runs])
-    cautions = caution_lines([*(machines.cautions if machines else ()), *found[:_MAX_CAUTIONS]], width)
+    told = [*(machines.cautions if machines else ()), *found[:_MAX_CAUTIONS]]
+    cautions = text([warnings(told)], width) if told else []
     if len(found) > _MAX_CAUTIONS:
         more = count(len(found) - _MAX_CAUTIONS, "more kind")
-        cautions.append(f"- and {more} of caution, in fewer runs: `tfbench report` lists all")
+        cautions.append(f"- and {more} of warning, in fewer runs: `tfbench report` lists all")
     for block in (cautions, reference_lines(comparison, width)):
         lines += ["", *block] if block else []
     return lines

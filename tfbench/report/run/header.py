@@ -1,0 +1,149 @@
+"""What stands above the figures of a run: what is measured, and the table of its epochs."""
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+from tfbench.recipe.abilities import title_of
+from tfbench.recipe.sections import TrainingConfig
+from tfbench.records.run import EpochRecord, RunResult
+from tfbench.report.formats import format_number, format_speed, wrap
+from tfbench.report.replicas import name_parts
+from tfbench.report.table import Column, Table
+from tfbench.wording import count
+
+_GAP = "   "  # between what a line says
+
+
+def _decimals(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+_EPOCHS = Table(
+    "epochs",
+    (
+        Column("epoch", "epoch", width=5),
+        Column("samples_per_second", "samples/s", format_speed, width=9),
+        Column("epoch_seconds", "epoch s", _seconds, width=7),
+        Column("loss", "loss", "{:.4g}".format, width=9),
+        Column("val_loss", "val loss", "{:.4g}".format, width=9),
+        Column("accuracy", "accuracy", _decimals),
+        Column("val_accuracy", "val acc", _decimals, width=7),
+        Column("elapsed_seconds", "elapsed s", _seconds, width=9),
+    ),
+    (),
+)
+
+
+def epoch_header() -> str:
+    """Returns the names over the rows of epochs."""
+    return _EPOCHS.text(200)[0]
+
+
+def epoch_lines(epoch: EpochRecord, steps_per_epoch: int | None) -> list[str]:
+    """Returns the row of an epoch, of a part of one with what part it is, and its figures in inference mode."""
+    is_part = epoch.is_part(steps_per_epoch)
+    values = dataclasses.asdict(epoch) | {"epoch": f"{epoch.epoch}{'*' * is_part}"}
+    lines = dataclasses.replace(_EPOCHS, rows=[values]).text(200)[1:]
+    if is_part:
+        lines.append(f"* {epoch.num_steps:,} of the {steps_per_epoch:,} steps of an epoch")
+    if epoch.inference_seconds is not None:
+        accuracy = "" if epoch.inference_accuracy is None else f", accuracy {format_number(epoch.inference_accuracy)}"
+        loss = format_number(epoch.inference_loss)
+        lines.append(f"       training samples in inference mode: loss {loss}{accuracy}")
+    return lines
+
+
+def header_lines(result: RunResult, width: int) -> list[str]:
+    """Returns what is about to be measured, for a run whose devices, data and model are ready."""
+    recipe, placement, data = result.request.recipe, result.placement, result.dataset
+    parts = [result.request.run_id, f'"{result.request.name}"']
+    if placement:
+        backend = recipe.training.backend
+        by = "" if backend == "tensorflow" else f" by {title_of(backend)}"
+        workers = f" of each of {placement.num_workers} workers" if placement.num_workers > 1 else ""
+        of = f" ({name_parts(placement)})" if placement.num_devices > 1 else ""
+        parts.append(f"{placement.strategy} on {','.join(placement.devices)}{workers}{by}{of}")
+    if result.model:
+        parts.append(f"{recipe.model.name}, {result.model.num_parameters:,} parameters")
+    if placement:
+        each = f" ({placement.per_replica_batch_size:,} each)" if placement.num_replicas > 1 else ""
+        parts.append(f"batch {placement.global_batch_size:,}{each}")
+    parts.append(_describe_precision(result))
+    if data:
+        kind = "SYNTHETIC" if data.synthetic and data.name != "network" else "real"
+        source = data.source.removeprefix("synthetic, ")
+        sizes = f"{data.train_samples:,} train, {data.validation_samples:,} validation"
+        parts.append(f"{kind} {data.name} ({source}), {sizes}")
+    parts.append(_describe_profile(result) if result.request.profile else _describe_length(result))
+    if resume := result.request.resume:
+        parts.append(f"resumes {resume.run_id} after epoch {len(resume.epochs)}")
+    notes = placement.notes if placement else ()
+    return [
+        f"{recipe.recipe.title} ({recipe.name})",
+        *_packed(parts, width),
+        *(line for note in notes for line in wrap(note, width, first="i ")),
+    ]
+
+
+def _packed(parts: Iterable[str], width: int) -> list[str]:
+    """Returns what is to be said in as few lines as it takes, each part in one piece if it fits."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(_GAP) + len(part) <= width:
+            lines[-1] += _GAP + part
+        else:
+            lines += wrap(part, width)
+    return lines
+
+
+def _describe_profile(result: RunResult) -> str:
+    profile = result.request.profile
+    if profile is None or profile.kind == "trace":
+        return f"{title_of(result.request.recipe.training.backend)}'s own trace of a few steps"
+    return f"phases and layers of the step; about {profile.seconds:g} s of rounds"
+
+
+def _describe_length(result: RunResult) -> str:
+    measurement = result.request.recipe.measurement
+    limits = [f"{measurement.steps:,} steps"] if measurement.steps is not None else []
+    limits += [f"{measurement.seconds:g} s"] if measurement.seconds is not None else []
+    steps = "" if result.steps_per_epoch is None else f" x {count(result.steps_per_epoch, 'step')}"
+    if limits:
+        return f"{' or '.join(limits)} after the warm-up" + (f" (1 epoch{steps})" if steps else "")
+    return count(result.request.recipe.training.epochs, "epoch") + steps
+
+
+def _describe_precision(result: RunResult) -> str:
+    training, settings = result.request.recipe.training, result.settings
+    compiler = settings.compiler if settings else training.compiler_used
+    parts = [settings.precision if settings else training.precision, f"compiler {compiler}"]
+    if training.steps_per_execution > 1:
+        parts.append(f"{training.steps_per_execution:,} steps per call")
+    if training.data_on_device:
+        parts.append("samples on the device")
+    return ", ".join(parts)
+
+
+def describe_heads(training: TrainingConfig, num_outputs: int | None) -> list[str]:
+    """Returns between which values a double softmax keeps the losses of so many outputs; nothing without one."""
+    if not num_outputs or "double_softmax" not in (training.head, training.validation_head):
+        return []
+    high = math.log(num_outputs - 1 + math.e)
+    if training.head == training.validation_head:
+        where, which = "all losses", "training.head and training.validation_head"
+    elif training.head == "double_softmax":
+        where, which = "loss", "training.head"
+    else:
+        where, which = "val_loss and losses in inference mode", "training.validation_head"
+    lines = [
+        f"{where}: softmax applied twice ({which} = double_softmax), so between {high - 1:.3f} and {high:.3f} "
+        f"for {num_outputs} outputs"
+    ]
+    if training.head != training.validation_head:
+        lines.append("loss and val_loss are not on one scale: compare accuracies")
+    return lines

@@ -1,0 +1,305 @@
+"""A run as sections: how it ended, its figures, published ones beside them, warnings, and what to do next."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tfbench.analysis.comparison.references import PHASE_FIGURES, match_run
+from tfbench.analysis.run.checks import find_requested_cautions
+from tfbench.analysis.run.cost import compute_cost
+from tfbench.metrics import METRICS, PROFILE_METRICS
+from tfbench.recipe.sections import CUTTING_STRATEGIES
+from tfbench.records.fast import read_fast
+from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_ratio, format_ratio, match_remarks
+from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
+from tfbench.report.replicas import describe_replicas
+from tfbench.report.run.energy import energy_pairs
+from tfbench.report.run.prices import cost_lines, describe_cost
+from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
+from tfbench.wording import command_line, count, cut, store_of, without_secrets
+
+SYNTHETIC = "(synthetic data)"
+_ID_CHARACTERS = 12  # a part of an id is enough for every command
+_MAX_WARNINGS, _MAX_PUBLISHED, _WARNING_CHARACTERS = 3, 3, 150
+_EVALUATIONS = {"test": "Test split", "multiview": "Multi-view"}
+
+
+def run_sections(
+    result: RunResult,
+    summary: Summary,
+    tracked: TrackedRun | None,
+    store_hint: str,
+    *,
+    is_full: bool = False,
+    server: str | None = None,
+    files: Sequence[str] = (),
+) -> list[Section]:
+    """Returns what there is to say of a run that is over.
+
+    Args:
+        result: The whole run.
+        summary: Its figures; what was not measured is left out.
+        tracked: Where it stands in MLflow; None: it could not be brought there.
+        store_hint: Where its journal lies.
+        is_full: Whether to list every figure, warning and file; else the answer alone.
+        server: Address of the MLflow server that it was to go to; None: into the store's own database.
+        files: What the run left besides: its model, and the picture of it.
+    """
+    answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary)),))
+    sections = [answer, *_predictions(result)]
+    if not is_full:
+        return [
+            *sections,
+            *short_warnings(result, summary.cautions),
+            next_section(result, tracked, store_hint, files, server),
+        ]
+    sections += [_figures(result, summary), *(_published(result, summary) if result.epochs else ())]
+    sections += [Section("", code="\n".join(cost_lines(result, 80)))] if compute_cost(result) else []
+    sections += [warnings(summary.cautions)] if summary.cautions else []
+    return [*sections, stored_section(result, tracked, store_hint, files, server)]
+
+
+def status_line(result: RunResult, summary: Summary | None = None) -> str:
+    """Returns how the run ended, after how long, and why where it did not end well."""
+    reason = result.exit.reason if result.exit else ""
+    if not reason and result.error and result.status != "FINISHED":
+        reason = f"{result.error.get('type', 'error')}: {result.error.get('message', '')}"
+    text = result.status if result.status == "FINISHED" or result.epochs else f"{result.status} while {result.stage}"
+    wall = summary.metrics.get("ledger/wall_seconds") if summary and result.status == "FINISHED" else None
+    return f"{text}: {reason}" if reason else f"{text} in {format_time(wall, 3)}" if wall else text
+
+
+def result_line(result: RunResult, summary: Summary) -> str:
+    """Returns how a run ended in one line: its speed, and the accuracy or the loss of its validation."""
+    texts, metrics = [status_line(result)], summary.metrics
+    if result.status == "FINISHED":
+        if (speed := metrics.get("samples_per_second")) is not None:
+            texts.append(f"{format_speed(speed)} samples/s")
+        name = "val_loss" if metrics.get("val_accuracy") is None else "val_accuracy"
+        if (value := metrics.get(name)) is not None:
+            texts.append(f"{name} {format_number(value)}" + (f" {SYNTHETIC}" if result.is_synthetic else ""))
+    if summary.cautions:
+        texts.append(count(len(summary.cautions), "warning"))
+    return f"{', '.join(texts)} ({result.request.run_id})"
+
+
+def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yields the figures that most runs are made for, with labels."""
+    metrics = summary.metrics
+    speed, median, first = (
+        metrics.get(name) for name in ("samples_per_second", "step_time_median_seconds", "first_step_seconds")
+    )
+    if speed is not None:
+        parts = [f"{format_speed(speed)} samples/s"]
+        if (each := metrics.get("samples_per_second_per_replica")) and (metrics.get("num_replicas") or 1) > 1:
+            parts[0] += f" ({format_speed(each)} per replica)"
+        if median is not None:
+            slow = metrics.get("step_time_p99_seconds")
+            parts.append(f"{format_time(median)} per step" + (f" (p99 {format_time(slow)})" if slow else ""))
+        parts += [f"first step {format_time(first)}"] if first is not None else []
+        yield "Speed", ", ".join(parts)
+    if fast := read_fast(result.request):
+        settings = ", ".join(f"training.{key}={str(value).lower()}" for key, value in fast.settings.items())
+        times = f"{format_ratio(speed / fast.as_asked)}x" if speed and settings else "as fast as"
+        recipe = f"the recipe as it is ({format_speed(fast.as_asked)} samples/s in a short run)"
+        yield "Fast", f"{times} {recipe}: {settings or 'no setting is faster'}"
+    for _, text in energy_pairs(result, metrics):
+        yield "Energy", text
+    mark = f" {SYNTHETIC}" if result.is_synthetic else ""
+    own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
+    named = {"accuracy": "Accuracy", "loss": "Loss"} | {name: name for name in own if name not in ("accuracy", "loss")}
+    for name, title in named.items():
+        values = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
+        found = [f"{label} {metrics[key]:.4g}" for label, key in values.items() if metrics.get(key) is not None]
+        yield title, ", ".join(found) + (mark if found and name != "loss" else "")
+    for one in result.evaluations:
+        accuracy = "" if one.accuracy is None else f"accuracy {format_number(one.accuracy)}, "
+        tail = f"loss {format_number(one.loss)} ({one.num_samples:,} samples in {format_time(one.seconds)})"
+        yield _EVALUATIONS[one.name], f"{accuracy}{tail}{mark}"
+    if (memory := metrics.get("peak_memory_bytes")) is not None:
+        before = metrics.get("memory_before_model_bytes")
+        yield "Memory", format_bytes(memory) + ("" if before is None else f" ({format_bytes(before)} before the model)")
+    if result.status == "FINISHED":
+        yield "Published", _describe_published(result, summary)
+    if cost := compute_cost(result):
+        yield "Cost", describe_cost(cost)
+
+
+def _describe_published(result: RunResult, summary: Summary) -> str:
+    """Returns how a run compares with published results, or why it does not; "" without any."""
+    matches = match_run(result, summary)
+    texts = [describe_ratio(match.reference, pair) for match in matches for pair in match.pairs]
+    if texts:
+        more = [f"{len(texts) - _MAX_PUBLISHED} more"] if len(texts) > _MAX_PUBLISHED else []
+        others = sum(not match.pairs for match in matches)
+        more += [f"{count(others, 'result')} not comparable"] if others else []
+        return "; ".join([*texts[:_MAX_PUBLISHED], *more])
+    reasons = [reason for reason, _ in itertools.groupby(map(describe_match, matches))]
+    why = reasons[0] if len(reasons) == 1 else "none of them comparable"
+    return f"{count(len(matches), 'result')}, {why}" if matches else ""
+
+
+def _predictions(result: RunResult) -> Iterator[Section]:
+    """Yields labels beside predictions, and the accuracy of each class, as far as the recipe asked for them."""
+    found, mark = result.predictions, f" {SYNTHETIC}" if result.is_synthetic else ""
+    if found is None:
+        return
+    if labels := found.first_labels:
+        width = max(len(str(number)) for number in (*labels, *found.first_predictions))
+        named = {"label": labels, "prediction": found.first_predictions}
+        pairs = [(name, " ".join(f"{number:{width}}" for number in numbers)) for name, numbers in named.items()]
+        yield Section(f"First {len(labels)} validation samples{mark}", tables=(facts(pairs),))
+    if found.class_samples:
+        rows = [
+            {
+                "class": str(number),
+                "accuracy": correct / samples if samples else None,
+                "correct": correct,
+                "of": samples,
+            }
+            for number, (correct, samples) in enumerate(zip(found.class_correct, found.class_samples, strict=True))
+        ]
+        correct, samples = sum(found.class_correct), sum(found.class_samples)
+        rows.append({"class": "all", "accuracy": correct / samples, "correct": correct, "of": samples})
+        columns = (
+            Column("class", "class"),
+            Column("accuracy", "accuracy", "{:.6f}".format),
+            *(Column(name, name, "{:,}".format) for name in ("correct", "of")),
+        )
+        yield Section(
+            f"Validation accuracy of each class{mark}", tables=(Table("accuracy of each class", columns, rows),)
+        )
+
+
+def short_warnings(result: RunResult, cautions: Sequence[str]) -> Iterator[Section]:
+    """Yields the first sentence of the first few warnings, and how many there are besides.
+
+    What the user asked for is a note, and no warning.
+    """
+    asked = find_requested_cautions(result)
+    found = [caution for caution in cautions if caution not in asked]
+    lines = [f"! {_first_sentence(caution)}" for caution in found[:_MAX_WARNINGS]]
+    if len(found) > _MAX_WARNINGS:
+        lines.append(f"! {count(len(found) - _MAX_WARNINGS, 'more warning')}")
+    if notes := [f"i {_first_sentence(caution)}" for caution in cautions if caution in asked]:
+        yield Section("", tuple(notes))
+    if lines:
+        yield Section("", tuple(lines))
+
+
+def _first_sentence(text: str) -> str:
+    first, stop, _ = text.partition(". ")
+    first += stop.rstrip()
+    return cut(f"{first[0].upper()}{first[1:]}", _WARNING_CHARACTERS)
+
+
+def _figures(result: RunResult, summary: Summary) -> Section:
+    """Returns every figure that exists, by the name that it has in JSON."""
+    known = METRICS | PROFILE_METRICS
+    rows = [
+        {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning if name in known else ""}
+        for name, value in summary.metrics.items()
+        if value is not None and not name.startswith("log") and (value or not name.startswith("ledger/"))
+    ]
+    columns = (
+        Column("name", "figure", align="left"),
+        Column("value", "value"),
+        Column("meaning", "meaning", align="left", rank=1),
+    )
+    checks = []
+    if (check := result.replica_check) and (placement := result.placement):
+        one = "Devices" if placement.strategy in CUTTING_STRATEGIES else "Replicas"
+        checks.append(f"{one}: {describe_replicas(check, placement)}.")
+    return Section("Figures", tuple(checks), (Table("figures", columns, rows),))
+
+
+def _published(result: RunResult, summary: Summary) -> Iterator[Section]:
+    """Yields this run's figures above those published for the recipe."""
+    references = result.request.recipe.reference
+    if not references:
+        return
+    published = dict.fromkeys(name for reference in references for name in reference.figures)
+    names = [name for name in published if name not in PHASE_FIGURES]
+    ours = {name: summary.metrics.get(name) for name in names}
+    if any(epoch.is_part(result.steps_per_epoch) for epoch in result.epochs):
+        ours |= dict.fromkeys({"epochs", "elapsed_seconds"} & ours.keys())  # a part of an epoch is none
+    elif "epochs" in ours:
+        ours["epochs"] = len(result.epochs)
+    rows = [{"of": _describe_ours(result), **ours}] + [
+        {"of": f"{one.hardware}, {one.devices}{'' if one.verified else ' (unverified)'}", **one.figures}
+        for one in references
+    ]
+    columns = (*(Column(name, name, format_number) for name in names), Column("of", "of", align="left"))
+    matches = match_run(result, summary)
+    remarks = [*match_remarks(matches), *([DISCLAIMER] if any(match.pairs for match in matches) else [])]
+    remarks += [f"{reference.hardware}: {reference.notes}" for reference in references if reference.notes]
+    remarks += [f"Source: {source}" for source in dict.fromkeys(reference.source for reference in references)]
+    yield Section("Published results", tables=(Table("published results", columns, rows, tuple(remarks)),))
+
+
+def _describe_ours(result: RunResult) -> str:
+    placement, mark = result.placement, f" {SYNTHETIC}" if result.is_synthetic else ""
+    devices = placement.devices if placement else ()
+    names = placement.hardware if placement and placement.hardware else ("unknown hardware",)
+    is_several = len(names) > 1 and devices[0].startswith("gpu")  # logical CPU devices are one processor
+    hardware = f"{len(names)} x {names[0]}" if is_several else names[0]
+    return f"this run: {hardware}, {' '.join(devices) or 'no device'}{mark}"
+
+
+def next_section(
+    result: RunResult, tracked: TrackedRun | None, store_hint: str, files: Sequence[str] = (), server: str | None = None
+) -> Section:
+    """Returns how to see the rest of a run, and how to go on with it; each in one piece, to be copied."""
+    store = store_of(store_hint)
+    commands = {"Details": command_line("runs", result.request.run_id[:_ID_CHARACTERS], store=store)}
+    commands["MLflow"] = look_at_it(tracked, store) if tracked else bring_it_there(store, server)
+    if command := resume_command(result, store):
+        commands["Resume"] = command
+    lines = [*commands.items(), *(("File", file) for file in files)]
+    return Section("", code="\n".join(f"  {label:10}  {text}" for label, text in lines))
+
+
+def stored_section(
+    result: RunResult, tracked: TrackedRun | None, store_hint: str, files: Sequence[str] = (), server: str | None = None
+) -> Section:
+    """Returns where a run was stored, how to look at it and how to go on with it; arguments as of `run_sections`."""
+    store = store_of(store_hint)
+    places = {"Journal": [store_hint] if store_hint else [], "File": list(files)}
+    if tracked:
+        places |= {"MLflow": [tracked.tracking_uri, f"run {tracked.run_id}", look_at_it(tracked, store)]}
+    elif result.status == "RUNNING":
+        places |= {"MLflow": ["not there before its end"]}
+    else:
+        places |= {"To MLflow": [bring_it_there(store, server)]}
+    command = resume_command(result, store)
+    places |= {"Resume": [command]} if command else {}
+    lines = [f"  {label:10}  {text}" for label, texts in places.items() for text in texts]
+    return Section("", code="\n".join(lines))
+
+
+def bring_it_there(store: Path | str, server: str | None) -> str:
+    """Returns the command that brings runs into MLflow that are not there.
+
+    Args:
+        store: Where they are.
+        server: Address of the MLflow server that they are to go to; None: into the store's own database.
+    """
+    named = ["--tracking-uri", without_secrets(server)] if server else []
+    return command_line("recover", *named, store=store)
+
+
+def look_at_it(tracked: TrackedRun, store: Path | str) -> str:
+    """Returns the address of a run in MLflow, or the command that shows the store that it is in."""
+    if tracked.tracking_uri.startswith(("http:", "https:")):
+        return f"{tracked.tracking_uri.rstrip('/')}/#/experiments/{tracked.experiment_id}/runs/{tracked.run_id}"
+    return command_line("ui", store=store)
+
+
+def resume_command(result: RunResult, store: Path | str) -> str:
+    """Returns how to go on with a run that ended before its epochs were done; "" if it cannot be gone on with."""
+    resume = result.request.resume
+    done = result.snapshot_epoch or (len(resume.epochs) if resume else None)  # before one of its own, its predecessor's
+    if done is None or result.status == "RUNNING" or (result.status == "FINISHED" and not result.stop_reason):
+        return ""
+    return f"{command_line('run', '--resume', result.request.run_id, store=store)}    # from epoch {done + 1}"

@@ -1,0 +1,265 @@
+"""Tables and sections, and what writes them: plain text, Markdown, CSV and HTML."""
+
+import base64
+import csv
+import html as escaping
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
+from tfbench.report import formats
+from tfbench.wording import clean, csv_cell, markdown_text, without_secrets
+
+_GAP = "  "
+_LEAST_ROOM = 24  # characters of a last column whose texts take several lines
+_CLASSES = {" +": "faster", " -": "slower", " faster": "faster", " slower": "slower"}
+_BY_UNIT: dict[str, Callable[[float], str]] = {
+    "s": formats.format_time,
+    "bytes": formats.format_bytes,
+    "FLOP/s": formats.format_flops,
+    "samples/s": formats.format_speed,
+    "J": formats.format_energy,
+}
+MARKERS = ("! ", "i ", "- ")  # what a sentence may begin with: a warning, a note, one of several
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. One with a rank may be hidden where there is no room, that of the highest rank first."""
+
+    key: str
+    title: str
+    show: Callable[[Any], str] = str
+    align: Literal["left", "right"] = "right"
+    rank: int = 0
+    width: int = 0  # at least, of a table whose rows come one by one
+
+    def cell(self, row: Mapping[str, Any]) -> str:
+        """Returns the text of a row, "" for None."""
+        value = row.get(self.key)
+        return "" if value is None else self.show(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of plain values. Without titles of columns it is a list of labelled facts."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Mapping[str, Any]]
+    notes: tuple[str, ...] = ()
+
+    def text(self, width: int) -> list[str]:
+        """Returns lines, none longer than `width`: columns are hidden, then texts wrapped, then cells stacked."""
+        columns = [one for one in self.columns if not one.rank or any(one.cell(row) for row in self.rows)]
+        hidden: list[str] = []
+        while _line_width(self._grid(columns)) > width and (least := max(columns, key=lambda one: one.rank)).rank:
+            columns.remove(least)
+            hidden.append(least.title)
+        lines = self._lines(columns, width)
+        if hidden:
+            names = ", ".join(one.title for one in self.columns if one.title in hidden)
+            lines += formats.wrap(f"Hidden: {names} (use a wider terminal or --format json)", width)
+        return [*lines, *(line for note in self.notes for line in formats.wrap(note, width))]
+
+    def markdown(self) -> list[str]:
+        """Returns lines of Markdown."""
+        header, *rows = [[markdown_text(text) for text in row] for row in _cells(self.columns, self.rows)]
+        lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+        lines.insert(1, "|" + " --- |" * len(header))
+        return [*lines, *(line for note in self.notes for line in ("", markdown_text(note)))]
+
+    def csv(self) -> str:
+        """Returns the raw values, not the texts, with the keys as names."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(one.key for one in self.columns)
+        writer.writerows([csv_cell(_plain(row.get(one.key))) for one in self.columns] for row in self.rows)
+        return file.getvalue()
+
+    def html(self) -> str:
+        """Returns a table that scrolls in a box of its own; on a phone, each row is a list of its cells."""
+        if not any(one.title for one in self.columns):
+            facts = "".join(
+                f"<dt>{_escaped(label)}</dt><dd>{_escaped(', '.join(texts))}</dd>\n"
+                for label, *texts in _cells(self.columns, self.rows)[1:]
+            )
+            return f"<dl>\n{facts}</dl>\n"
+        sides = [' class="text"' if one.align == "left" else "" for one in self.columns]
+        names = [_escaped(one.title) for one in self.columns]
+        head = "".join(f"<th{side}>{name}</th>" for side, name in zip(sides, names, strict=True))
+        body = "".join(
+            f"<tr>{''.join(map(_html_cell, self.columns, names, row))}</tr>\n"
+            for row in _cells(self.columns, self.rows)[1:]
+        )
+        label = _escaped(self.title or "table")
+        return (
+            f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="stacked">\n'
+            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+            + "".join(f'<p class="note">{_escaped(note)}</p>\n' for note in self.notes)
+        )
+
+    def _grid(self, columns: Sequence[Column]) -> list[list[str]]:
+        """Returns the cells as they are padded; facts are indented, and have no header."""
+        cells = _cells(columns, self.rows)
+        widths = [
+            max(one.width, *map(len, texts)) for one, texts in zip(columns, zip(*cells, strict=True), strict=True)
+        ]
+        padded = [
+            [
+                text.ljust(width) if one.align == "left" else text.rjust(width)
+                for one, text, width in zip(columns, row, widths, strict=True)
+            ]
+            for row in cells
+        ]
+        return padded if any(one.title for one in columns) else [["", *row] for row in padded[1:]]
+
+    def _lines(self, columns: Sequence[Column], width: int) -> list[str]:
+        grid = self._grid(columns)
+        if _line_width(grid) <= width or not grid:
+            return [_GAP.join(row).rstrip() for row in grid]
+        firsts = [_GAP.join([*row[:-1], ""]) for row in grid]
+        if columns[-1].align == "left" and width - len(firsts[0]) >= _LEAST_ROOM:
+            return [
+                line
+                for first, row in zip(firsts, grid, strict=True)
+                for line in formats.wrap(row[-1].rstrip(), width, first=first)
+            ]
+        lines = []
+        for row in self.rows:
+            cells = [f"{one.title}: {one.cell(row)}".removeprefix(": ") for one in columns if one.cell(row)]
+            lines += [
+                line for place, cell in enumerate(cells) for line in formats.wrap(cell, width, first=_GAP * (place > 0))
+            ]
+        return lines
+
+
+class Image(NamedTuple):
+    """A plot as a PNG file, and what it shows for those who cannot see it."""
+
+    name: str
+    png: bytes
+    alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a screen, a document or a page. Sentences may begin with one of `MARKERS`."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    plots: tuple[Image, ...] = ()
+    code: str = ""  # commands, or a file, as they are to be copied
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Returns labelled texts as a table; those without a text are left out."""
+    columns = (Column("label", "", align="left", width=10), Column("text", "", align="left"))
+    return Table("", columns, [{"label": label, "text": text} for label, text in pairs if text])
+
+
+def warnings(texts: Sequence[str], title: str = "Warnings") -> Section:
+    """Returns warnings in full."""
+    return Section(title, tuple(f"- {one}" for one in texts))
+
+
+def metric_column(name: str, *, title: str = "", rank: int = 0) -> Column:
+    """Returns the column of a metric, with the title, unit and format that it has everywhere."""
+    return Column(name, title or metric_title(name), lambda value: format_metric(name, value), rank=rank)
+
+
+def metric_title(name: str) -> str:
+    """Returns a metric as people call it: "samples/s", "step time median", "peak memory"."""
+    unit = _unit(name)
+    if unit.endswith("/s") and name.startswith(unit.replace("/s", "").lower()):
+        return unit
+    for suffix in ("_seconds", "_bytes"):
+        name = name.removesuffix(suffix)
+    return name.replace("ledger/", "process: ").replace("/", ": ").replace("_", " ")
+
+
+def format_metric(name: str, value: float | None) -> str:
+    """Returns the value of a metric with its unit, "-" for None."""
+    if value is None:
+        return "-"
+    return _BY_UNIT.get(_unit(name), formats.format_number)(value)
+
+
+def text(sections: Iterable[Section], width: int) -> list[str]:
+    """Returns sections as lines, an empty one before each but the first."""
+    lines: list[str] = []
+    for section in sections:
+        block = formats.wrap(section.title, width) if section.title else []
+        for sentence in section.sentences:
+            marker = sentence[:2] if sentence.startswith(MARKERS) else ""
+            block += formats.wrap(sentence.removeprefix(marker), width, first=marker)
+        for table in section.tables:
+            block += [*([""] if section.sentences and table.rows else []), *table.text(width)]
+        block += section.code.splitlines()
+        lines += [*([""] if lines and block else []), *block]
+    return lines
+
+
+def markdown(sections: Iterable[Section]) -> list[str]:
+    """Returns sections as lines of Markdown."""
+    lines: list[str] = []
+    for section in sections:
+        lines += ["", f"## {markdown_text(section.title)}"] if section.title else []
+        for sentence in section.sentences:
+            lines += ["", markdown_text(sentence.removeprefix("! ").removeprefix("i "))]
+        for table in section.tables:
+            lines += ["", *table.markdown()]
+        if section.code:
+            lines += ["", "```", *section.code.splitlines(), "```"]
+    return lines[1:]
+
+
+def html(sections: Iterable[Section]) -> str:
+    """Returns sections as HTML."""
+    parts = []
+    for section in sections:
+        sentences = "".join(f"<li>{_escaped(one.removeprefix('- '))}</li>\n" for one in section.sentences)
+        pictures = "".join(
+            f'<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><img src="data:image/png;base64,'
+            f'{base64.b64encode(one.png).decode()}" alt="{_escaped(one.alt)}"></div></figure>\n'
+            for one in section.plots
+        )
+        parts += [
+            f"<section>\n<h2>{_escaped(section.title)}</h2>\n",
+            f"<ul>\n{sentences}</ul>\n" if sentences else "",
+            *(table.html() for table in section.tables if table.rows),
+            pictures,
+            f"<pre><code>{_escaped(section.code)}</code></pre>\n" if section.code else "",
+            "</section>\n",
+        ]
+    return "".join(parts)
+
+
+def _unit(name: str) -> str:
+    known = METRICS.get(name) or PROFILE_METRICS.get(name) or CURVE_METRICS.get(name)
+    return known.unit if known else ""
+
+
+def _cells(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    return [[one.title for one in columns], *([one.cell(row) for one in columns] for row in rows)]
+
+
+def _line_width(grid: Iterable[Sequence[str]]) -> int:
+    return max((len(_GAP.join(row).rstrip()) for row in grid), default=0)
+
+
+def _plain(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _html_cell(column: Column, name: str, words: str) -> str:
+    kinds = [kind for ending, kind in _CLASSES.items() if words.endswith(ending)]
+    kind = "long" if column.align == "left" else next(iter(kinds), "")
+    return f'<td class="{kind}" data-name="{name}">{_escaped(words)}</td>'
+
+
+def _escaped(words: str) -> str:
+    return escaping.escape(clean(without_secrets(words)))
