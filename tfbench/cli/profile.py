@@ -66,7 +66,7 @@ def command(
     tfbench profile mnist_cnn --data synthetic
     tfbench profile mnist_scratch_cnn --data synthetic --trace
     tfbench profile cifar10_resnet152 --data synthetic --seconds 60
-    tfbench sweep mnist_cnn --data synthetic --arm default --arm "default compiler=xla"
+    tfbench sweep mnist_cnn --arm default --arm "default compiler=xla"
     """
     from tfbench.records.profile import ProfileRequest
     from tfbench.runs.requests import profile_request

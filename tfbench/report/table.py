@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
 from tfbench.report import formats
-from tfbench.wording import clean, csv_cell, markdown_text, without_secrets
+from tfbench.wording import clean, markdown_text, without_secrets
 
 _GAP = "  "
 _LEAST_ROOM = 24  # characters of a last column whose texts take several lines
@@ -76,7 +76,7 @@ class Table:
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(one.key for one in self.columns)
-        writer.writerows([csv_cell(_plain(row.get(one.key))) for one in self.columns] for row in self.rows)
+        writer.writerows([_plain(row.get(one.key)) for one in self.columns] for row in self.rows)
         return file.getvalue()
 
     def html(self) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ def make_sweep(
     require_machine_found(plan.arms, names_machines=False)
     require_back_ends(plan)
     with opened as log:
-        end = _make_runs(log, list_cells(plan), maker, observer)
+        end = _make_runs(log, list_cells(plan), maker, observer, refine=lambda log: _refine(log, maker))
     return look_at(log.plan, end, maker)
 
 
@@ -176,7 +176,13 @@ def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> Arms:
     return arms if arms.usable else Arms([own], {})  # what is wrong with all of them, it is told with
 
 
-def _make_runs(log: SweepLog, cells: Sequence[Cell], maker: RunMaker, observer: SweepObserver) -> SweepEnd:
+def _make_runs(
+    log: SweepLog,
+    cells: Sequence[Cell],
+    maker: RunMaker,
+    observer: SweepObserver,
+    refine: Callable[[SweepLog], bool] = lambda log: False,
+) -> SweepEnd:
     known = find_standing(log.plan, log.results, maker.store)
     speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
     for cell in cells:
@@ -189,9 +195,9 @@ def _make_runs(log: SweepLog, cells: Sequence[Cell], maker: RunMaker, observer: 
             lambda request, limits: maker.make(request, observer, limits),
             observer,
             start_seconds,
-            refine=lambda log: _refine(log, maker),
             of=cells,
             made=known,
+            refine=refine,
         )
     finally:
         observer.stop()

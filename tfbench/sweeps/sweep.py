@@ -85,26 +85,32 @@ def run_sweep(
     plan, start = log.plan, time.monotonic()
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
-    known = dict(log.results if made is None else made)
     cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
+    known = dict(log.results if made is None else made)
+
+    def find_left() -> list[Cell]:
+        return [one for one in cells if one.number not in known]
 
     def end(result: CellResult, summary: Summary | None = None) -> None:
         log.end(result)
         known[result.cell] = result
         observer.end(cell, result, summary)
 
-    def find_left() -> list[Cell]:
-        return [one for one in cells if one.number not in known]
-
     def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
         nonlocal cells, cell
-        while left := find_left() or _add_cells(log, refine, observer):
-            cells, cell = (list_cells(log.plan) if log.plan is not plan else cells), left[0]
+        while True:
+            left = find_left()
+            if not left and refine(log):
+                observer.extend(log.plan)
+                cells = list_cells(log.plan)
+                left = find_left()
             seconds = estimate_seconds(
                 plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
             )
-            if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
-                break
+            is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
+            if not left or is_late:
+                return None
+            cell = left[0]
             if earlier := _find_failure(cell, list_cells(log.plan), known):
                 end(CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier))
                 continue
@@ -112,7 +118,6 @@ def run_sweep(
             request = cell_request(log.plan, cell)
             log.begin(cell.number, request.run_id)
             return request, ""
-        return None
 
     def tell(run: SeriesRun) -> None:
         result = CellResult(cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds)
@@ -129,21 +134,13 @@ def run_sweep(
         is_first = not any(result.run_id for result in log.results.values())
         return isinstance(error, DatasetError) and is_first and not varies_data
 
-    series = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
+    runs = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
     return SweepEnd(
         num_cells=len(cells),
         num_left=len(find_left()),
-        was_interrupted=series.was_interrupted,
+        was_interrupted=runs.was_interrupted,
         results=dict(log.results),
     )
-
-
-def _add_cells(log: SweepLog, refine: Callable[[SweepLog], bool], observer: SweepObserver) -> list[Cell]:
-    num_known = len(list_cells(log.plan))
-    if not refine(log):
-        return []
-    observer.extend(log.plan)
-    return list_cells(log.plan)[num_known:]
 
 
 def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:

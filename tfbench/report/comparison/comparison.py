@@ -8,7 +8,6 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.energy import energy_parts, energy_per_epoch, has_energy, samples_per_joule
 from tfbench.analysis.comparison.hosts import machine_of
-from tfbench.analysis.comparison.machine_ranking import compare_machines
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
@@ -18,7 +17,7 @@ from tfbench.report.comparison.scaling import scaling_json
 from tfbench.report.comparison.speeds import speed_text, speedup_json, speedup_text
 from tfbench.report.formats import format_number, wrap
 from tfbench.report.text_table import fits, table_lines
-from tfbench.wording import count, csv_cell, markdown_text
+from tfbench.wording import count, markdown_text, one_line
 
 FORMAT_VERSION = 1
 _ARM = "arm"
@@ -70,7 +69,9 @@ def comparison_csv(comparison: Comparison) -> str:
             figures["suggested"] = str(figures["suggested"]).lower()
         rows.append([*(format_value(line[key]) for key in comparison.keys), *figures.values()])
     rows += _published_rows(comparison)
-    csv.writer(file, lineterminator="\n").writerows([csv_cell(value) for value in row] for row in rows)
+    csv.writer(file, lineterminator="\n").writerows(
+        [one_line(v) if isinstance(v, str) else v for v in row] for row in rows
+    )
     return file.getvalue()
 
 
@@ -131,7 +132,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
 
     "estimator" says what the speed of an entry is of those of its runs.
     """
-    scaling, machines = find_scaling(comparison), compare_machines(comparison)
+    scaling = find_scaling(comparison)
     return {
         "format_version": FORMAT_VERSION,
         "recipes": list(comparison.recipes),
@@ -150,7 +151,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
             for row in comparison.rows
         ],
         "scaling": scaling_json(scaling) if scaling else None,
-        "machines": machines_json(machines) if machines else None,  # of several
+        "machines": machines_json(comparison),  # of several
         "reference": references_json(comparison),
         "verdict": list(verdict),
         "unreadable": dict(comparison.unreadable),  # runs that are left out: id to why

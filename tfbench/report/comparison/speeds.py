@@ -128,11 +128,3 @@ def speedup_json(speedup: Speedup) -> dict[str, Any]:
         "too_noisy": speedup.is_too_noisy,
         "suggested": speedup.is_suggested,
     }
-
-
-def milliseconds_text(seconds: float | None) -> str:
-    """Returns three significant digits, whole numbers from 1,000 on; "-" for what is not known."""
-    if seconds is None:
-        return "-"
-    milliseconds = 1e3 * seconds
-    return f"{milliseconds:,.0f}" if milliseconds >= 1000 else f"{milliseconds:.3g}"

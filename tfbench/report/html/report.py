@@ -9,7 +9,7 @@ from tfbench import __version__
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.hosts import arm_of
-from tfbench.analysis.comparison.machine_ranking import MachineComparison, compare_machines
+from tfbench.analysis.comparison.machines import version_cautions
 from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
@@ -17,6 +17,7 @@ from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, list_cells
 from tfbench.report.commands import fold_command
 from tfbench.report.comparison.comparison import outcome_of, table_cells
+from tfbench.report.comparison.machines import machine_cells
 from tfbench.report.comparison.plots import median_ledgers
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_pair, name_reference
 from tfbench.report.comparison.scaling import (
@@ -30,7 +31,6 @@ from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import format_bytes, format_number, format_speed
 from tfbench.report.html.contents import Image, ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
-from tfbench.report.html.machines import machine_section
 from tfbench.report.html.page import Table, render
 from tfbench.wording import count
 
@@ -44,7 +44,6 @@ def render_report(contents: ReportContents) -> str:
     comparison = contents.comparison
     kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
     ledger = contents.images.get("ledger.png")
-    machines = compare_machines(comparison)
     listed = [(row, run) for row in comparison.rows for entry in row.entries.values() for run in entry.runs]
     return render(
         "report.html.jinja",
@@ -56,12 +55,12 @@ def render_report(contents: ReportContents) -> str:
         plan=list(_describe_plan(contents)),
         speeds=_speeds(comparison),
         legends=list(_legends(comparison)),
-        machines=machine_section(comparison, machines) if machines else None,
+        machines=_machines(comparison),
         scaling=_scaling(comparison),
         plots=[_embedded(image) for name, image in contents.images.items() if name != "ledger.png"],
         published=_published(comparison),
         num_runs=len(comparison.runs),
-        cautions=_cautions(comparison, machines),
+        cautions=_cautions(comparison),
         failures=_failures(comparison),
         ledger_plot=_embedded(ledger) if ledger else None,
         ledger=_ledger(comparison),
@@ -207,10 +206,18 @@ def _published(comparison: Comparison) -> dict[str, Any] | None:
     }
 
 
-def _cautions(comparison: Comparison, machines: MachineComparison | None) -> list[str]:
+def _machines(comparison: Comparison) -> Table | None:
+    cells = machine_cells(comparison)
+    if cells is None:
+        return None
+    left = [cells.header.index(name) for name in cells.left]
+    return Table(label="arms of each machine", header=cells.header, rows=cells.rows, text_columns=left, is_stacked=True)
+
+
+def _cautions(comparison: Comparison) -> list[str]:
     runs = comparison.runs
     cautions = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    cautions += machines.cautions if machines else ()
+    cautions += version_cautions(comparison)
     return cautions + [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
 
 

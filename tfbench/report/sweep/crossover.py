@@ -46,7 +46,7 @@ def crossover_sentences(found: Crossover) -> list[str]:
 def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> list[str]:
     """Returns the sentences, a row for each value that was measured, and what speaks against the speeds."""
     first, second = setups = _name(found.setups)
-    lines = [line for sentence in crossover_sentences(found) for line in wrap(sentence, min(width, TEXT_WIDTH))]
+    lines = [line for text in crossover_sentences(found) for line in wrap(text, min(width, TEXT_WIDTH))]
     head = (_short(found.key), f"{first}, samples/s", f"{second}, samples/s", "ratio [95 % CI]", "faster")
     rows = []
     for row in sorted(comparison.rows, key=lambda row: value_of(row.setting[found.key])):
@@ -60,9 +60,10 @@ def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> lis
         head = (head[0], "A, samples/s", "B, samples/s", "B / A [95 % CI]", "faster")
         table = [f"A = {first}   B = {second}"]
         table += table_lines(head, [(*row[:-1], letters.get(row[-1], "-")) for row in rows], left=(*head[3:],))
-    cautions, width = merge_cautions([run.speed_cautions for run in comparison.runs]), min(width, TEXT_WIDTH)
-    below = ["", *text([warnings(cautions)], width)] if cautions else []
-    return [*lines, "", *table, "", *wrap(legend([comparison]), width), *below]
+    cautions = merge_cautions([run.speed_cautions for run in comparison.runs])
+    below = wrap(legend([comparison]), min(width, TEXT_WIDTH))
+    below += ["", *text([warnings(cautions)], min(width, TEXT_WIDTH))] if cautions else []
+    return [*lines, "", *table, "", *below]
 
 
 def crossover_to_json(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:
@@ -98,9 +99,9 @@ def _describe_none(found: Crossover, short: str, setups: tuple[str, str]) -> str
     first, second = setups
     stretches = list(_find_stretches(found))
     parts = [f"{_FINDINGS.get(finding, finding)} {_describe_values(low, high)}" for finding, low, high in stretches]
-    told = f"No crossover found over {short}: beside {first}, {second} is {', '.join(parts)}."
+    text = f"No crossover found over {short}: beside {first}, {second} is {', '.join(parts)}."
     is_noisy = any(one.is_too_noisy for one in found.points.values())
-    return f"{told} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else told
+    return f"{text} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
 def _find_stretches(found: Crossover) -> Iterator[tuple[str, int, int]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.machine_ranking import compare_machines
+from tfbench.analysis.comparison.machines import version_cautions
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -112,7 +112,7 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
     """Returns the table, its legend, the verdict, what speaks against the speeds, and what was published.
 
-    Where runs are of several machines, what each is good for stands below the table.
+    Where runs are of several machines, what their arms cost stands below the table.
 
     The table has a row a number of replicas, if it is that in which the arms differ.
 
@@ -128,14 +128,13 @@ def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | 
     else:
         table = comparison_lines(comparison, table_width)
         table += ["", *wrap(signs, width)] if signs else []
-    machines = compare_machines(comparison)
     lines = ["", *table]
-    lines += ["", *machine_lines(comparison, machines, table_width)] if machines else []
+    lines += ["", *machines] if (machines := machine_lines(comparison, table_width)) else []
     verdict: Sequence[str] = find_verdict(comparison)
     if verdict:
         lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
     found = merge_cautions([run.speed_cautions for run in comparison.runs])
-    told = [*(machines.cautions if machines else ()), *found[:_MAX_CAUTIONS]]
+    told = [*version_cautions(comparison), *found[:_MAX_CAUTIONS]]
     cautions = text([warnings(told)], width) if told else []
     if len(found) > _MAX_CAUTIONS:
         more = count(len(found) - _MAX_CAUTIONS, "more kind")
