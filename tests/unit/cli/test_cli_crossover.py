@@ -91,7 +91,10 @@ def test_where_nothing_can_be_measured_the_command_fails(tfbench: Cli, fake: Mak
 
 
 @pytest.mark.parametrize("num_made", [3, 22, 27])  # in the grid, and among what is added
-def test_one_that_was_stopped_is_resumed_to_the_same_end(tfbench: Cli, fake: MakeRuns, num_made: int) -> None:
+def test_one_that_was_stopped_is_resumed_to_the_same_end(
+    tfbench: Cli, fake: MakeRuns, monkeypatch: pytest.MonkeyPatch, num_made: int
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: "bench")  # of which these runs are
     fake()
     whole = read(tfbench(*SEARCH, "--format", "json"))
     runs = fake(lambda batch, strategy: "STOPPED" if len(runs.requests) == num_made else None)
