@@ -374,6 +374,19 @@ def test_a_sweep_gets_its_view_and_a_run_a_curve_once(store: Store) -> None:
     assert count_rows(store) == before
 
 
+def test_a_ratios_line_ends_before_an_inconclusive_point(store: Store) -> None:
+    plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(32, 64, 96, 128)),), num_rounds=1)
+    result = build_cell_result(plan, list_cells(plan)[0], 100.0)
+    finish(store, result, tracker := new_tracker(store))
+    known = {"samples_per_second": 1.0, "speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1}
+    points = {32: known, 64: {"samples_per_second": 1.0}, 96: known, 128: {"samples_per_second": 1.0}}
+    curve = dataclasses.replace(figures_of([result.request.run_id]).curves[0], points=points, inconclusive=(64, 128))
+    tracker.show_sweep(plan, SweepFigures(curves=(curve,), verdict=()))
+    (run,) = [run for run in runs_of(store) if run.data.tags.get("tfbench.curve")]
+    history = client_of(store).get_metric_history(run.info.run_id, "by_batch_size/speedup")
+    assert [(point.step, str(point.value)) for point in history] == [(32, "2.0"), (64, "nan"), (96, "2.0")]
+
+
 def test_a_curve_that_has_changed_and_one_that_was_cut_off_are_made_anew(store: Store) -> None:
     plan = build_plan(variations=(Variation(key="training.global_batch_size", values=(96, 128)),), num_rounds=1)
     results = [build_cell_result(plan, cell, 100.0) for cell in list_cells(plan)]

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import math
 from typing import TYPE_CHECKING
 
-from tfbench.metrics import curve_metric
+from tfbench.metrics import CURVE_METRICS, curve_metric
 from tfbench.records.sweep import ROUND_TAG, SWEEP_TAG, SweepPlan
 from tfbench.report.figures import ARM_COLORS
 from tfbench.report.formats import format_speed
@@ -79,8 +80,11 @@ def _create(client: "MlflowClient", experiment: "Experiment", plan: SweepPlan, c
     run = create_run(client, find, experiment.experiment_id, at, tags, curve.name)
     client.set_terminated(run.info.run_id, status="FINISHED", end_time=at)  # it is no measurement under way
     log_whole(client, run.info.run_id, params={param_of(key): value for key, value in curve.labels.items()})
+    known = [x for x, figures in curve.points.items() if "speedup_low" in figures]
     for x, figures in curve.points.items():
-        metrics = {curve_metric(name, curve.over): value for name, value in figures.items()}
+        is_gap = x in curve.inconclusive and known and min(known) < x < max(known)
+        values = {**dict.fromkeys(CURVE_METRICS, math.nan), **figures} if is_gap else figures  # NaN ends a line there
+        metrics = {curve_metric(name, curve.over): value for name, value in values.items()}
         log_whole(client, run.info.run_id, metrics=metrics_at(metrics, timestamp=at, step=x))
     client.set_tag(run.info.run_id, CURVE_TAG, _mark(curve))  # last: one that was begun and not ended is made anew
     return run
