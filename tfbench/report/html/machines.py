@@ -1,6 +1,4 @@
-"""The machines of a comparison, as the section of a page."""
-
-from typing import Any
+"""The machines of a comparison, as sections."""
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machine_ranking import MachineComparison
@@ -8,38 +6,32 @@ from tfbench.analysis.comparison.machine_verdict import find_notes
 from tfbench.analysis.comparison.machines import Machine, describe_gpus
 from tfbench.report.comparison.machines import describe_facts, machine_cells
 from tfbench.report.html.facts import describe_environment, describe_gpu
-from tfbench.report.html.page import Table
+from tfbench.report.table import Column, Section, Table
 from tfbench.wording import join_words
 
 
-def machine_section(comparison: Comparison, found: MachineComparison) -> dict[str, Any]:
+def machine_sections(comparison: Comparison, found: MachineComparison) -> list[Section]:
     """Returns the best arm of each machine at each setting, what the machines are, and what is not known of them."""
     cells = machine_cells(comparison, found, repeats_settings=True)
-    return {
-        "best_arms": Table(
-            label="best arm of each machine",
-            header=cells.header,
-            rows=cells.rows,
-            text_columns=[cells.header.index(name) for name in cells.left],
-            is_stacked=True,
-        ),
-        "described": _described(found.machines),
-        "notes": find_notes(found),
-    }
+    columns = tuple(
+        Column(str(place), name, align="left" if name in cells.left else "right")
+        for place, name in enumerate(cells.header)
+    )
+    rows = [{str(place): text for place, text in enumerate(row)} for row in cells.rows]
+    table = Table("best arm of each machine", columns, rows)
+    return [Section("Machines", find_notes(found), (table, _described(found.machines)))]
 
 
 def _described(machines: tuple[Machine, ...]) -> Table:
     """Returns a row for each thing that is known of machines, and a column for each of them."""
     listed = [_list_facts(machine) for machine in machines]
     labels = dict.fromkeys(label for facts in listed for label, value in facts.items() if value)
-    return Table(
-        label="what the machines are",
-        header=["", *(machine.name for machine in machines)],
-        rows=[[label, *(facts.get(label, "") for facts in listed)] for label in labels],
-        text_columns=(0,),
-        long_columns=range(1, len(machines) + 1),
-        is_stacked=True,
-    )
+    columns = (Column("label", "", align="left"), *(Column(one.name, one.name, align="left") for one in machines))
+    rows = [
+        {"label": label, **{one.name: told.get(label, "") for one, told in zip(machines, listed, strict=True)}}
+        for label in labels
+    ]
+    return Table("what the machines are", columns, rows)
 
 
 def _list_facts(machine: Machine) -> dict[str, str]:
