@@ -2,10 +2,9 @@
 
     python benchmarks/agreement.py          # 200 stores; ends with 1 if any two disagree
 
-In each store are runs now beside runs then, of which `check`, `compare` and, of single runs, `diff` say whether they
-are faster, and a search over three batch sizes under two arms, the largest of which fails at times, of which
-`crossover` and `compare` do. How many runs there are, how far they scatter, by how much they differ and whether noise
-floors are known is drawn.
+In each store are runs now beside runs then, of which `check` and `compare` say whether they are faster, and a search
+over three batch sizes under two arms, the largest of which fails at times, of which `crossover` and `compare` do. How
+many runs there are, how far they scatter and by how much they differ is drawn.
 """
 
 import collections

@@ -1,12 +1,14 @@
 """What the rule that all commands judge by costs and finds, on speeds whose truth is planted.
 
-    python benchmarks/judging.py            # three to five minutes; ends with 1 and says so where a bound is broken
+    python benchmarks/judging.py            # ten minutes; ends with 1 and says so where a bound is broken
+    python benchmarks/judging.py --shares   # the table of `estimate_without_farthest`, simulated
 
 Planted speeds are log-normal: `--spread` is the standard deviation of the logarithm of one run's speed. They go through
 `compare`, `find_verdict`, `judge` and `find_crossover`, as they do in the commands.
 """
 
 import dataclasses
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +25,6 @@ from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.crossover import ValueRange, find_crossover
 from tfbench.analysis.comparison.judging import Runs, judge, judge_family
-from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
 from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE, SpeedSample, make_sample
 from tfbench.analysis.comparison.regression import judge as judge_check
 from tfbench.analysis.comparison.step_model import StepWork
@@ -39,19 +40,6 @@ LEAST_POWER = 0.95
 LEAST_TABLE_POWER = 0.85
 OUTLIER = 0.7  # of the speed of a disturbed run
 EFFECT = 1.2
-KEY = NoiseKey(
-    hostname="bench",
-    cpu_model="CPU",
-    usable_cores=2,
-    gpus=(),
-    strategy="default",
-    devices=("cpu:0",),
-    recipe="test",
-    workload_sha256="0",
-    global_batch_size=32,
-    settings=(),
-    length=(),
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,9 +47,9 @@ class Figure:
     """A share of simulations, and what it must be."""
 
     name: str
-    before: str  # by the rules that this one replaced
     share: float
     num: int
+    before: str = ""  # by the rules that this one replaced
     bound: str = ""
     is_met: bool = True
 
@@ -97,7 +85,7 @@ def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: flo
                 factor = effect if place and not index else 1.0
                 speed = 1000 * factor * math.exp(logs[place])
                 briefs.append(build_brief(speed, arm=arm, batch=batch, round_number=number))
-    return compare(briefs, lambda brief: None, keys=["training.global_batch_size"])
+    return compare(briefs, keys=["training.global_batch_size"])
 
 
 def says_anything(comparison: Comparison) -> bool:
@@ -159,30 +147,39 @@ def simulate_tables(generator: np.random.Generator, num: int, spread: float) -> 
         ("a quarter three times as noisy", 2, "14 %", "87 %", lambda: few),
         ("from 20 % falling to 2 %", 2, "13 %", "85 %", lambda: np.geomspace(0.2, 0.02, size)),
         ("6 arms x 20 settings, unlike by 1.6 times", 6, "21 %", "85 %", lambda: unlike(20)),
+        ("4 settings, one three times as noisy", 2, "", "", lambda: few[:4]),
     )
-    for name, num_arms, before, held_before, draw in patterns:
+    for (name, num_arms, before, held_before, draw), num_rounds in itertools.product(patterns, (NUM_ROUNDS, 2)):
         wrong = held = 0
         for _ in range(num):
             spreads = draw()
-            found = plant_table(generator, spreads, num_arms)
+            found = plant_table(generator, spreads, num_arms, num_rounds=num_rounds)
             wrong += any(one.judgement in ("faster", "slower") for one in found)
             held += not found[int(spreads.argmax()) * (num_arms - 1)].excludes_one
+        if num_rounds < NUM_ROUNDS:
+            yield Figure(name=f"  {num_rounds} rounds: a false + or -", share=wrong / num, num=num)
+            yield Figure(name="  the noisiest setting's interval holds", share=held / num, num=num)
+            continue
         yield at_most(f"A/A table, {name}: a false + or -", before, wrong / num, num, bound=LARGEST_TABLE_ALARM)
         yield at_least("  the noisiest setting's interval holds", held_before, held / num, num, bound=LEAST_HELD)
+    alike = np.full(size, spread)
     effects: tuple[tuple[str, str, float, int, float, Callable[[], np.ndarray]], ...] = (
-        ("", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: np.full(size, spread)),
-        (", 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: np.full(size, spread)),
-        (", settings unlike by 1.6 times", "86 %", 0.0, NUM_ROUNDS, 0.0, lambda: unlike(size)),
-        (", one of ten runs 30 % slow", "23 %", 0.1, NUM_ROUNDS, 0.0, lambda: np.full(size, spread)),
-        (", one of ten runs 30 % slow, 5 rounds", "47 %", 0.1, 5, 0.0, lambda: np.full(size, spread)),
-        (", one of ten runs 30 % slow, 10 rounds", "71 %", 0.1, 10, 0.0, lambda: np.full(size, spread)),
+        ("16 settings is found", "96 %", 0.0, NUM_ROUNDS, LEAST_TABLE_POWER, lambda: alike),
+        ("16 settings is found, 2 rounds", "", 0.0, 2, 0.0, lambda: alike),
+        ("16 settings is found, 5 rounds", "100 %", 0.0, 5, LEAST_TABLE_POWER, lambda: alike),
+        ("16 settings is found, which are unlike by 1.6 times", "86 %", 0.0, NUM_ROUNDS, 0.0, lambda: unlike(size)),
+        ("4 settings is found", "", 0.0, NUM_ROUNDS, 0.0, lambda: alike[:4]),
+        ("16 settings is found, one of ten runs 30 % slow", "23 %", 0.1, NUM_ROUNDS, 0.0, lambda: alike),
+        ("16 settings is found, one of ten runs 30 % slow, 5 rounds", "47 %", 0.1, 5, 0.0, lambda: alike),
+        ("16 settings is found, one of ten runs 30 % slow, 10 rounds", "71 %", 0.1, 10, 0.0, lambda: alike),
+        ("4 settings is found, one of ten runs 30 % slow", "", 0.1, NUM_ROUNDS, 0.0, lambda: alike[:4]),
     )
     for name, before, outliers, num_rounds, bound, draw in effects:
         tables = (
             plant_table(generator, draw(), effect=EFFECT, outliers=outliers, num_rounds=num_rounds) for _ in range(num)
         )
         share = float(np.mean([table[0].judgement == "faster" for table in tables]))
-        what = f"{EFFECT - 1:.0%} at one of 16 settings is found{name}"
+        what = f"{EFFECT - 1:.0%} at one of {name}"
         if bound:
             yield at_least(what, before, share, num, bound=bound)
         else:
@@ -215,14 +212,14 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
         return dataclasses.replace(sample, run_ids=("x",) * num_runs, samples_per_second=tuple(speeds.tolist()))
 
     def share(num_runs: int, factor: float, limit: float) -> float:
-        checks = (judge_check(draw(num_runs, 1.0), draw(num_runs, factor), (None, None), limit) for _ in range(num))
+        checks = (judge_check(draw(num_runs, 1.0), draw(num_runs, factor), limit) for _ in range(num))
         return float(np.mean([check.judgement == "regression" for check in checks]))
 
     def share_of_sessions(factor: float) -> float:
         found = 0
         for _ in range(num):
             *earlier, newest = (draw(5, 1.0) for _ in range(5))
-            check = judge_check(newest, draw(5, factor), (None, None), 0.0, earlier)
+            check = judge_check(newest, draw(5, factor), 0.0, earlier)
             found += check.judgement == "regression"
         return found / num
 
@@ -235,66 +232,6 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
     name = "check of 5 repeats, baseline of 5 sessions, no limit: fails"
     yield at_most(name, "", share_of_sessions(1.0), num)
     yield at_least(f"  {1 - slower:.0%} slower: fails", "", share_of_sessions(slower), num)
-
-
-def plant_floor(generator: np.random.Generator, spread: float, num_rounds: int = 6) -> NoiseFloor:
-    """Returns the noise floor of runs of some spread."""
-    first, second = (tuple(np.exp(generator.normal(0, spread, num_rounds))) for _ in range(2))
-    return NoiseFloor(group="x", created=0.0, tfbench="0", key=KEY, first=first, second=second)
-
-
-def simulate_floors(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Comparisons of one setting, with a noise floor of six rounds of two runs.
-
-    Runs spread by 6/7 of what they do in the sweeps, so that five runs against five find a difference of 5 % about as
-    often as before.
-    """
-    spread *= 6 / 7
-
-    def share(num_runs: int, effect: float, *, paired: bool, has_floor: bool, day: float = 1.0) -> float:
-        found = 0
-        for _ in range(num):
-            floor = plant_floor(generator, spread) if has_floor else None
-            arms = [
-                Runs(
-                    arm=name,
-                    speeds=tuple(factor * np.exp(generator.normal(0, day * spread, num_runs))),
-                    rounds=tuple(range(num_runs)) if paired else (),
-                    floor=floor,
-                )
-                for name, factor in (("a", 1.0), ("b", effect))
-            ]
-            speedup = judge(*arms)
-            found += speedup.judgement in ("faster", "slower") and (effect == 1 or speedup.ratio > 1)
-        return found / num
-
-    yield at_most("single runs and a floor: alarms", "", share(1, 1.0, paired=False, has_floor=True), num)
-    yield at_most("5 against 5 runs, no floor: alarms", "", share(5, 1.0, paired=False, has_floor=False), num)
-    yield at_most("5 against 5 runs and a floor: alarms", "0.9 %", share(5, 1.0, paired=False, has_floor=True), num)
-    yield Figure(
-        name="  a 5 % effect is found, no floor",
-        before="61 %",
-        share=share(5, 1.05, paired=False, has_floor=False),
-        num=num,
-    )
-    yield Figure(
-        name="  a 5 % effect is found, with a floor",
-        before="5.7 %",
-        share=share(5, 1.05, paired=False, has_floor=True),
-        num=num,
-    )
-    yield at_most("3 rounds and a floor: alarms", "0.9 %", share(3, 1.0, paired=True, has_floor=True), num)
-    yield Figure(
-        name="  a 5 % effect is found, no floor", before="", share=share(3, 1.05, paired=True, has_floor=False), num=num
-    )
-    yield Figure(
-        name="  a 5 % effect is found, with a floor",
-        before="14 %",
-        share=share(3, 1.05, paired=True, has_floor=True),
-        num=num,
-    )
-    noisy = share(3, 1.0, paired=True, has_floor=True, day=1.5)
-    yield at_most("3 rounds on a day 1.5 times as noisy as the floor's: alarms", "", noisy, num, bound=0.10)
 
 
 def plant_search(generator: np.random.Generator, spread: float, second: Callable[[int], float]) -> tuple[Any, Any]:
@@ -340,12 +277,19 @@ def simulate_searches(generator: np.random.Generator, num: int, spread: float) -
     yield at_least("  and their interval holds it", "", np.mean(held) if held else 1.0, num, bound=0.9)
 
 
+def print_shares(generator: np.random.Generator, num: int) -> None:
+    """Prints what is left of the variance of normal values without the farthest, and its degrees of freedom."""
+    for size in range(3, 11):
+        values = np.sort(generator.normal(size=(num, size)))
+        left = np.minimum(values[:, 1:].var(axis=1, ddof=1), values[:, :-1].var(axis=1, ddof=1))
+        click.echo(f"{size}: ({left.mean():.3f}, {2 * left.mean() ** 2 / left.var():.2f}),")
+
+
 SIMULATIONS = (
     simulate_sweeps,
     simulate_tables,
     simulate_single_runs,
     simulate_gates,
-    simulate_floors,
     simulate_searches,
 )
 
@@ -354,9 +298,12 @@ SIMULATIONS = (
 @click.option("--num", default=1000, show_default=True, help="Simulations of each kind.")
 @click.option("--spread", default=0.035, show_default=True, help="Of the logarithm of one run's speed.")
 @click.option("--seed", default=0, show_default=True)
-def main(num: int, spread: float, seed: int) -> None:
+@click.option("--shares", is_flag=True, help="Print the table of `estimate_without_farthest` instead.")
+def main(num: int, spread: float, seed: int, shares: bool) -> None:
     """Prints a Markdown table; ends with 1 if a share is beyond its bound."""
     generator = np.random.default_rng(seed)
+    if shares:
+        return print_shares(generator, 1000 * num)
     click.echo(f"{num:,} simulations each, speeds of single runs spread by {spread:.1%}, seed {seed}.\n")
     click.echo("| what | before | now | standard error | must be | |\n| --- | --- | --- | --- | --- | --- |")
     broken = 0

@@ -212,7 +212,6 @@ def _metrics() -> Iterator[str]:
     for title, found in (
         ("Of runs", metrics.METRICS),
         ("Of profiles", metrics.PROFILE_METRICS),
-        ("Of the machine while a run trains, in MLflow: `system/gpu_0_...`", metrics.MACHINE_METRICS),
         ("Of an arm of a sweep, in MLflow: `by_batch_size/...` with a step for each size", metrics.CURVE_METRICS),
     ):
         yield from ("", f"## {title}", "")

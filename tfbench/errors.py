@@ -44,10 +44,6 @@ class DeviceError(TfbenchError):
     """The devices that were asked for are not there, or cannot be used together."""
 
 
-class NothingBegunError(DeviceError):
-    """A cluster cannot be used, or refuses the tasks of a sweep, before any of them was begun."""
-
-
 class StillRunningError(DeviceError):
     """A run was to be gone on with, or put aside, that has not ended."""
 
@@ -100,5 +96,5 @@ def describe_recorded(error: Mapping[str, Any]) -> str:
     Args:
         error: As the journal has it: type, message.
     """
-    kind = OUT_OF_MEMORY if error["type"] == "ResourceExhaustedError" else error["type"]  # as older records have it
+    kind = OUT_OF_MEMORY if error["type"] == "ResourceExhaustedError" else error["type"]
     return f"{kind}: {error['message']}"

@@ -1,7 +1,6 @@
 """Every metric that tfbench reports: its unit, which way is better, and what it means."""
 
 import enum
-import re
 from typing import NamedTuple
 
 
@@ -101,26 +100,11 @@ METRICS: dict[str, Metric] = {
     "samples_per_joule": Metric("samples/J", _HIGHER, "samples of the steady part / energy_joules"),
     "mean_watts": Metric("W", _NEITHER, "energy_joules / time between the two readings"),
     "energy_joules_per_epoch": Metric("J", _LOWER, "energy_joules x samples of an epoch / samples trained in it"),
-    "energy/gpu_joules": Metric("J", _LOWER, "part of energy_joules: GPUs in use"),
-    "energy/package_joules": Metric("J", _LOWER, "part of energy_joules: all processor packages of the machine"),
-    "energy/dram_joules": Metric("J", _LOWER, "part of energy_joules: memory, where its counter is there"),
-    # Energy that was not measured: the watts that the user gave x time
-    "estimate/energy_joules": Metric("J", _LOWER, "estimate: cost.estimated_watts x steady_seconds"),
-    "estimate/samples_per_joule": Metric("samples/J", _HIGHER, "estimate: samples of the steady part / its energy"),
-    "estimate/energy_joules_per_epoch": Metric(
-        "J", _LOWER, "estimate: cost.estimated_watts x training and validation of an epoch"
-    ),
-    "estimate/energy_to_accuracy_joules": Metric(
-        "J", _LOWER, "estimate: cost.estimated_watts x time_to_accuracy_seconds"
-    ),
     # Cost, where a price is known; in the currency of the recipe
     "cost/hours": Metric("h", _LOWER, "time that is paid for: from the request of the run to its end"),
     "cost/machine": Metric("currency", _LOWER, "hours x price an hour"),
     "cost/epoch": Metric("currency", _LOWER, "machine for an epoch: its mean training and validation time"),
     "cost/to_accuracy": Metric("currency", _LOWER, "machine from the request to the end of the epoch on target"),
-    "cost/storage": Metric("currency", _LOWER, "storage for the hours of the run, a month being 30 days"),
-    "cost/total": Metric("currency", _LOWER, "machine and storage"),
-    "cost/total_per_hour": Metric("currency/h", _LOWER, "total / hours"),
     # Sizes: numbers to filter and plot by
     "num_parameters": Metric("", _NEITHER, "weights of the model, trainable or not"),
     "num_trainable_parameters": Metric("", _NEITHER, "weights that training changes"),
@@ -128,9 +112,6 @@ METRICS: dict[str, Metric] = {
     "global_batch_size": Metric("samples", _NEITHER, "samples of an optimizer step, over all replicas"),
     "per_replica_batch_size": Metric("samples", _NEITHER, "global_batch_size / num_replicas"),
     # What a run over several devices was read back to do, where it was
-    "exchanged_bytes_per_step": Metric(
-        "bytes", _NEITHER, "results that devices exchange in a step, computed from how the network is spread over them"
-    ),
     "collective_bytes_per_step": Metric(
         "bytes", _NEITHER, "results of the collective operations in the compiled step, by which devices exchange them"
     ),
@@ -166,13 +147,6 @@ PROFILE_METRICS: dict[str, Metric] = {
     "profile/update_and_loop_seconds": Metric("s", _LOWER, "the two before, where they were not told apart"),
     "profile/full_step_seconds": Metric("s", _LOWER, "Keras's own training step with its input pipeline"),
     "profile/bottleneck_seconds": Metric("s", _LOWER, "the largest single part of a step"),
-}
-
-# Of the machine over the time of a run, in MLflow at a step for each second; see `machine_metric`
-MACHINE_METRICS: dict[str, Metric] = {
-    "power_usage_watts": Metric("W", _NEITHER, "of a GPU as its driver says; of processors by their counters"),
-    "clock_mhz": Metric("MHz", _NEITHER, "of a GPU's multiprocessors"),
-    "temperature_celsius": Metric("°C", _NEITHER, "of a GPU"),
 }
 
 # Of an arm of a sweep, at a step for each size, "by_batch_size/samples_per_second"; see `curve_metric`
@@ -229,16 +203,6 @@ TRACKED_METRICS = (
 )
 # What MLflow shows of the speed of each epoch, under "by_epoch/": the run's own figure has its name to itself.
 EPOCH_SERIES = ("samples_per_second", "elapsed_seconds")
-
-
-def machine_metric(name: str, device: str) -> str:
-    """Returns under which name one of `MACHINE_METRICS` is tracked: "system/gpu_0_power_usage_watts", as MLflow's own.
-
-    Args:
-        name: Of the metric.
-        device: Of the machine: "gpu:0", "package-0".
-    """
-    return f"system/{re.sub(r'[^a-z0-9]+', '_', device.lower())}_{name}"
 
 
 def curve_metric(name: str, over: str) -> str:

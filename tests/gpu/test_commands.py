@@ -42,15 +42,6 @@ def test_a_crossover_is_searched_between_processor_and_gpu(tmp_path: Path) -> No
     assert "crossings" in document
 
 
-def test_a_gpu_s_noise_floor_is_calibrated(tmp_path: Path) -> None:
-    done = run("calibrate", *SMALL, "--rounds", "3", "--seconds", "0.5", "--devices", DEVICE, cwd=tmp_path)
-    show("calibrate", *done.stdout.splitlines()[-25:])
-    assert done.exit_code == 0, done.stderr[-4000:]
-    listed = run("calibrate", "--list", cwd=tmp_path)
-    show("noise floors", *listed.stdout.splitlines())
-    assert DEVICE in listed.stdout
-
-
 def test_a_check_refuses_the_processor_s_baseline_for_a_gpu_unless_told_and_then_judges_it(tmp_path: Path) -> None:
     common = ("check", *SMALL, "--seconds", "0.5", "--repeats", "2")
     saved = run(*common, "--devices", "cpu:0", "--save", "baseline.json", cwd=tmp_path)

@@ -9,18 +9,15 @@ from tfbench.metrics import (
     EPOCH_METRICS,
     EPOCH_SERIES,
     LEARNING_METRICS,
-    MACHINE_METRICS,
     METRICS,
     PROFILE_METRICS,
     TRACKED_METRICS,
     curve_metric,
-    machine_metric,
 )
 from tfbench.tracking.mlflow_view import AXES
 
 CURVES = {curve_metric(name, "parameters of the network"): metric for name, metric in CURVE_METRICS.items()}
-MACHINE = {machine_metric(name, "package-0 dram"): metric for name, metric in MACHINE_METRICS.items()}
-ALL = METRICS | PROFILE_METRICS | CURVES | MACHINE
+ALL = METRICS | PROFILE_METRICS | CURVES
 
 
 @pytest.mark.parametrize("name", ALL)

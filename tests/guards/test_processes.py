@@ -9,7 +9,6 @@ import tfbench
 PACKAGE = Path(tfbench.__file__).parent
 STARTERS = {
     "children.py": "every process of Python",
-    "slurm.py": "Slurm's own commands, which a user who names --engine slurm has on his PATH",
     "working_tree.py": "git, asked so that it runs nothing that the tree names",
 }
 STARTS = re.compile(

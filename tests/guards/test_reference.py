@@ -79,7 +79,6 @@ def test_it_has_every_metric_and_every_exit_code() -> None:
         metrics.METRICS,
         metrics.PROFILE_METRICS,
         metrics.CURVE_METRICS,
-        metrics.MACHINE_METRICS,
     )
     assert PAGES["docs/reference/metrics.md"].count("\n| `") == sum(map(len, known))
     codes = PAGES["docs/reference/exit-codes.md"]

@@ -1,20 +1,18 @@
 """tfbench from Python: what is made, what is read, and what is told of it."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tfbench
+from journals import build_sized_result, write_journal
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.records.run import EpochRecord, RunResult
 from tfbench.runs.observer import SilentObserver
 from tfbench.store.store import Store
 
 pytestmark = pytest.mark.slow
-
-STORED = Path(__file__).parents[1] / "data" / "store_0.1.0" / "store"
 
 
 class Told(SilentObserver):
@@ -41,7 +39,7 @@ class Told(SilentObserver):
 
 
 def test_a_run_that_cannot_be_read_is_a_row(in_tmp_path: Path) -> None:
-    shutil.copytree(STORED / "journals", in_tmp_path / "journals")
+    write_journal(Store(in_tmp_path), build_sized_result(0))
     whole = tfbench.load_runs(in_tmp_path)
     (in_tmp_path / "journals" / "0bad.jsonl").write_text("{}\n")
     *others, damaged = tfbench.load_runs(in_tmp_path)

@@ -56,7 +56,6 @@ def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, pat
     assert energy["parts"] == ["package", "dram"]
     assert energy["problems"] == []
     assert summary["mean_watts"] == pytest.approx(11.5)
-    assert summary["energy/package_joules"] / summary["energy_joules"] == pytest.approx(10 / 11.5)
     assert energy["samples"] == (4 * 60 - 10) * 1000
 
     records = journal_of(tmp_path / "mlruns")
@@ -95,18 +94,3 @@ def test_a_run_whose_parent_was_killed_was_not_read_at_its_end_and_has_no_figure
     assert found["status"] == "KILLED"
     assert found["energy"]["joules"] is None
     assert "mean_watts" not in found["summary"]
-
-
-def test_a_machine_without_counters_says_so_once_and_an_estimate_is_marked(tmp_path: Path) -> None:
-    plain = run("run", *SMALL, "--epochs", "1", "--estimate-energy", "65", cwd=tmp_path)
-    assert plain.exit_code == 0, plain.stderr
-    assert "ESTIMATE, at 65 W as given, not measured" in plain.stdout
-    document = run("runs", "@last", "--format", "json", cwd=tmp_path).document
-    assert document["summary"]["estimate/energy_joules"] == pytest.approx(65 * document["summary"]["steady_seconds"])
-    if not document["energy"]["sources"]:  # as on a virtual machine
-        assert document["energy"]["problems"][0].startswith("processors: ")
-        assert not [name for name in document["summary"] if name.startswith(("energy", "samples_per_joule"))]
-        assert not [caution for caution in document["cautions"] if "RAPL" in caution]
-    refused = run("run", *SMALL, "--estimate-energy", "0", cwd=tmp_path)
-    assert refused.exit_code == 2
-    assert "cost.estimated_watts: must be" in refused.stderr

@@ -232,8 +232,7 @@ def read_database(store: Store) -> dict[str, list[tuple[str, set[int]]]]:
         ).fetchall()
         for run_id, mlflow_id, status in runs:
             rows = connection.execute(
-                "SELECT DISTINCT step FROM metrics WHERE run_uuid = ? AND key LIKE '%epoch_seconds' "
-                "AND key NOT LIKE 'summary%'",
+                "SELECT step FROM metrics WHERE run_uuid = ? AND key = 'loss'",
                 [mlflow_id],
             )
             found.setdefault(run_id, []).append((status, {step for (step,) in rows}))

@@ -54,7 +54,7 @@ SESSION = (
     (0, "scale", "mnist_mlp", *QUICKLY, "--replicas", "1,2", *STORE),
     (0, "check", "mnist_mlp", *QUICKLY, "--save", "base line.json", *STORE),
     (0, "check", "mnist_mlp", *QUICKLY, "--baseline", "base line.json", *STORE),
-    (0, "profile", "mnist_mlp", "--data", "synthetic", "--try", "steps_per_execution=10", *STORE),
+    (0, "profile", "mnist_mlp", "--data", "synthetic", "--seconds", "1", *STORE),
     (0, "runs", *STORE),
     (0, "runs", "@last", *STORE),
     (0, "compare", "--all", *STORE),
@@ -202,5 +202,5 @@ def test_every_command_that_is_advised_runs_as_printed(
         exit_code, text = ask(*words)
         assert exit_code == 0, f"{shlex.join(advised[command])} advises: {command}\n{text}"
     in_the_store = {words[0] for words in wanted if "my store" in words}
-    assert in_the_store == {"calibrate", "compare", "recover", "report", "runs", "sweep", "ui"}
+    assert in_the_store == {"compare", "recover", "report", "runs", "sweep", "ui"}
     assert {words[0] for words in wanted} - in_the_store == {"show", "run"}  # of a recipe that `init` wrote

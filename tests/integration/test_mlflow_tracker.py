@@ -14,7 +14,6 @@ import pytest
 
 from builders import build_epoch
 from journals import build_sized_result, make_database, write_journal
-from powered import PACKAGE, build_powered_run
 from sweeps import TWO_ARMS, build_cell_result, build_plan
 from tfbench.analysis.run.summary import summarize, summarize_run
 from tfbench.errors import TrackingError
@@ -156,21 +155,6 @@ def test_every_epoch_is_a_step_of_the_metrics(store: Store) -> None:
     history = client_of(store).get_metric_history(tracked.run_id, "val_accuracy")
     assert [(point.step, point.timestamp) for point in history] == [(1, 1_700_000_011_000), (2, 1_700_000_012_000)]
     assert [point.value for point in history] == pytest.approx([0.88, 0.89])
-
-
-def test_watts_over_time_are_steps_of_the_metrics_of_the_system_and_are_sent_once(store: Store) -> None:
-    result = dataclasses.replace(build_powered_run(PACKAGE), started_at=1_700_000_005.0)
-    tracked = finish(store, result)
-    before = count_rows(store)
-    finish(store, result)
-    assert count_rows(store) == before
-    client = client_of(store)
-    found = client.get_metric_history(tracked.run_id, "system/package_0_power_usage_watts")
-    assert [one.step for one in found] == list(range(5, 90, 5))
-    assert [one.value for one in found] == pytest.approx([10.0] * 17)
-    assert found[0].timestamp == 1_700_000_010_000
-    metrics = client.get_run(tracked.run_id).data.metrics
-    assert metrics["energy_joules"] == pytest.approx(770.0)
 
 
 def test_a_value_that_does_not_exist_is_left_out(store: Store) -> None:

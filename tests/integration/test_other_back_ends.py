@@ -105,19 +105,6 @@ def test_a_profile_tells_what_a_step_is_made_of(tmp_path: Path) -> None:
         assert any("dense/aten::" in one["name"] for one in done.document["trace"]["readings"]["operations"])
 
 
-def test_variants_of_a_step_are_compared_and_those_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    options = ("profile", "mnist_mlp", *SMALL, "--seconds", "0.1", "--builds", "2", "--format", "json")
-    done = run(*options, "--try", "mixed_precision,model.hidden_units=[16]", cwd=tmp_path)
-    assert done.exit_code == 0, done.stderr
-    variants = done.document["variants"]["readings"]["setups"]
-    assert [one["refusal"] for one in variants] == [""] * 6
-    assert all(one["losses"] for one in variants if one["build"] == 1)
-    refused = ("steps_per_execution=10",) if NAME == "torch" else ("compiler=graph",)
-    done = run(*options, "--try", *refused, cwd=tmp_path)
-    assert done.exit_code == 2
-    assert f"--try {refused[0]}: training" in done.stderr
-
-
 @pytest.mark.skipif(NAME == "torch", reason="PyTorch has a trace")
 def test_what_is_of_others_alone_is_refused_before_anything_runs(tmp_path: Path) -> None:
     done = run("profile", "mnist_mlp", "--trace", *SMALL, cwd=tmp_path)
@@ -185,5 +172,5 @@ def test_two_workers_train_as_one_and_the_slow_one_is_named(tmp_path: Path) -> N
             [epoch[figure] for epoch in one["epochs"]], rel=1e-6
         )
     assert (two["num_workers"], two["num_replicas"], two["replica_check"]["faults"]) == (2, 2, [])
-    assert two["summary"]["exchanged_bytes_per_step"] == 4 * two["num_trainable_parameters"]
+    assert two["summary"]["collective_bytes_per_step"] >= 4 * two["num_trainable_parameters"]
     assert any(text.startswith("the other workers wait for worker 1 of 2: ") for text in two["cautions"])

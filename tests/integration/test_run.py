@@ -109,7 +109,7 @@ def three_at_a_time_and_second_cpu(tmp_path_factory: pytest.TempPathFactory) -> 
 def compiled_and_diverging(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Done]:
     return run_two(
         tmp_path_factory.mktemp("compiled_and_diverging"),
-        ("sine_lstm", "--set", "training.jit_compile=true", "--steps", "5", *STORED),
+        ("sine_lstm", "--set", "training.compiler=xla", "--steps", "5", *STORED),
         ("sine_lstm", "--epochs", "3", "--format", "json", *STORED, *_set(_DIVERGING, "deterministic=true")),
     )
 

@@ -115,7 +115,7 @@ def test_a_broken_recipe_is_refused_with_its_name(
         (("--strategy", "mirrored", "--devices", "cpu:0,gpu:0"), ["devices", "cpu:0, gpu:0"]),
         (("--devices", "cpu:0,cpu:1"), ["strategy default takes one device", "--strategy mirrored"]),
         ((*TWO_CPUS, "--global-batch-size", "101"), ["global_batch_size", "101 with 2 replicas", "Use 100 or 102."]),
-        ((*TWO_CPUS, "--set", "training.jit_compile=true"), ["training.compiler", "several replicas"]),
+        ((*TWO_CPUS, "--set", "training.compiler=xla"), ["training.compiler", "several replicas"]),
     ],
 )
 def test_devices_that_cannot_be_used_together_are_refused_and_nothing_is_stored(

@@ -14,14 +14,12 @@ from journals import write_journal
 from searches import KEY, Watcher
 from sweeps import TWO_ARMS, build_plan
 from tfbench.analysis.comparison.crossover import ValueRange
-from tfbench.analysis.comparison.noise import NoiseFloor, noise_key
 from tfbench.analysis.run.summary import summarize
 from tfbench.cli import cli
 from tfbench.errors import ComparisonError
 from tfbench.records.run import RunExit, RunRequest, RunResult
 from tfbench.runs.baseline import Baseline, check, make_baseline
 from tfbench.runs.limits import RunOutcome
-from tfbench.store.noise_floors import find_noise_floor, save_noise_floor
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import replaced_log
 from tfbench.sweeps.crossover import search
@@ -35,7 +33,7 @@ class PlantedStore:
 
     Args:
         root: Its folder.
-        seed: Of the speeds, how many runs there are, how far they scatter, and whether floors are known.
+        seed: Of the speeds, how many runs there are, and how far they scatter.
     """
 
     def __init__(self, root: Path, seed: int) -> None:
@@ -43,7 +41,6 @@ class PlantedStore:
         self.random = random.Random(seed)
         self.spread = self.random.choice([0.005, 0.02, 0.05])
         self.effect = self.random.choice([1.0, 1.0, 0.95, 1.05, 0.8, 1.25])
-        self.has_floors = self.random.random() < 0.5
         self.fails = self.random.random() < 0.3  # the third run of the search's largest value
 
     def draw(self, factor: float = 1.0) -> float:
@@ -55,22 +52,12 @@ class PlantedStore:
 
         def make(request: RunRequest, *rest: Any) -> RunOutcome:
             result = build_planted(request, self.draw(factor(request)))
-            if self.has_floors and find_noise_floor(self.store, result) is None:
-                self._calibrate(result)
             write_journal(self.store, result)
             warmup_steps = request.recipe.measurement.warmup_steps
             summary = summarize(result, warmup_steps=warmup_steps)
             return RunOutcome(result=result, summary=summary, tracked=None, was_interrupted=False)
 
         return make
-
-    def _calibrate(self, result: RunResult) -> None:
-        key = noise_key(result)
-        assert key is not None
-        first, second = (tuple(self.draw() for _ in range(6)) for _ in range(2))
-        group = f"{abs(hash(key)):012x}"[:12]
-        floor = NoiseFloor(group=group, created=1.0, tfbench="0.1.0", key=key, first=first, second=second)
-        save_noise_floor(self.store, floor)
 
 
 def build_planted(request: RunRequest, speed: float) -> RunResult:
@@ -90,7 +77,7 @@ def ask(store: Store, *arguments: str) -> dict[str, Any]:
 
 
 def judge_two_groups(planted: PlantedStore) -> dict[str, str]:
-    """Returns what `check`, `compare` and, of single runs, `diff` say of runs now beside runs then."""
+    """Returns what `check` and `compare` say of runs now beside runs then."""
     nums = [planted.random.choice([1, 1, 2, 3, 5]) for _ in range(2)]
     recipe = build_recipe(measurement={"warmup_steps": 1, "seconds": 5.0})
     requests = {
@@ -99,7 +86,7 @@ def judge_two_groups(planted: PlantedStore) -> dict[str, str]:
     execute = planted.execute(lambda request: planted.effect if request.tags["tfbench.arm"] == "now" else 1.0)
     sample, _ = make_baseline(requests["then"], nums[0], execute)
     try:
-        done, _ = check(requests["now"], Baseline(source="then", sample=sample), nums[1], execute, planted.store)
+        done, _ = check(requests["now"], Baseline(source="then", sample=sample), nums[1], execute)
         said = {"check": WORDS.get(done.judgement, done.judgement)}
     except ComparisonError:
         said = {"check": "not judged"}
@@ -107,9 +94,6 @@ def judge_two_groups(planted: PlantedStore) -> dict[str, str]:
     (row,) = ask(planted.store, "compare", "--all", "--baseline", "then")["rows"]
     speedups = {entry["arm"]: entry["speedup"] for entry in row["entries"]}
     said["compare"] = speedups["now"]["judgement"]
-    if nums == [1, 1]:
-        runs = {entry["arm"]: entry["runs"][0]["run_id"] for entry in row["entries"]}
-        said["diff"] = ask(planted.store, "diff", runs["then"], runs["now"])["speedup"]["judgement"]
     return said
 
 
@@ -134,7 +118,7 @@ def judge_search(planted: PlantedStore) -> dict[str, str]:
         return outcome
 
     with replaced_log(planted.store, plan.sweep.sweep_id) as keep:
-        found = search(plan, execute, Watcher(), keep, lambda result: find_noise_floor(planted.store, result)).found
+        found = search(plan, execute, Watcher(), keep).found
     rows = ask(planted.store, "compare", "--sweep", plan.sweep.sweep_id)["rows"]
     speedups = {row["global_batch_size"]: row["entries"][1]["speedup"] for row in rows}
     return {

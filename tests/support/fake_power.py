@@ -87,10 +87,6 @@ class FakeNvml:
         self._answer("nvmlDeviceGetTotalEnergyConsumption", card)
         return round(1000 * (card.counted_before + card.watts * self._clock()))
 
-    def nvmlDeviceGetPowerUsage(self, card: Card) -> int:
-        self._answer("nvmlDeviceGetPowerUsage", card)
-        return round(1000 * card.watts)
-
     def nvmlDeviceGetClockInfo(self, card: Card, kind: int) -> int:
         self._answer("nvmlDeviceGetClockInfo", card)
         assert kind == self.NVML_CLOCK_SM

@@ -42,7 +42,7 @@ _KEPT = {
     for name, value in os.environ.items()
     if name in ("CUDA_VISIBLE_DEVICES", "XLA_FLAGS") or name.startswith(("XLA_PYTHON_CLIENT_", "XLA_CLIENT_"))
 }
-_MEASURING = ("calibrate", "check", "crossover", "profile", "run", "scale", "sweep")
+_MEASURING = ("check", "crossover", "profile", "run", "scale", "sweep")
 _PROBES = Path(__file__).with_name("gpu_probes.py")
 
 # Of a GPU: what has no meaning on a processor.

@@ -30,8 +30,7 @@ def build_profile_request(kind: Any = "step", **fields: Any) -> RunRequest:
 def build_profile_run(request: RunRequest | None = None, **fields: Any) -> RunResult:
     """Builds a finished profile of a step, or whatever else was asked for, of which nothing was timed but a trace."""
     request = request or build_profile_request()
-    kind = request.profile.kind if request.profile else "step"
-    found = {"step": None, "trace": _TRACED, "variants": Profile()}[kind]
+    found = _TRACED if request.profile and request.profile.kind == "trace" else None
     return build_profiled(**{"profile": found, "request": request, "peak_checks": ()} | fields)
 
 

@@ -31,9 +31,9 @@ CONV = ProfiledLayer(
     kind="Conv2D",
     num_parameters=320,
     flops_per_sample=2_000_000,
+    gradient_flops_per_sample=2_000_000,
     forward_bytes=1_000_000,
     backward_bytes=3_200_000,
-    has_input_gradient=False,
 )
 POOL = ProfiledLayer(
     index=1,
@@ -41,6 +41,7 @@ POOL = ProfiledLayer(
     kind="SwitchableMaxPooling2D",
     num_parameters=0,
     flops_per_sample=0,
+    gradient_flops_per_sample=0,
     forward_bytes=400_000,
     backward_bytes=900_000,
 )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from builders import build_placement, build_result, build_settings
-from floors import no_floor
 from sweeps import build_plan
 from tfbench.analysis.comparison.crossover import ValueRange
 from tfbench.analysis.comparison.judging import Runs
@@ -107,4 +106,4 @@ def pair(first: Sequence[float], second: Sequence[float]) -> tuple[Runs, Runs]:
 def run_search(runs: PlantedRuns, keep: Keep = forget, **fields: Any) -> tuple[SearchResult, Watcher]:
     """Searches, and returns what came of it and who watched."""
     watcher = Watcher()
-    return search(build_search(**fields), runs, watcher, keep, no_floor), watcher
+    return search(build_search(**fields), runs, watcher, keep), watcher

@@ -97,7 +97,6 @@ def build_brief(
                 "environment": {"hostname": "bench"},
                 "device_kinds": ["cpu"],
             },
-            "noise_key": {"arm": arm.label},
             "references": [],
         }
         | fields
@@ -140,7 +139,12 @@ def build_cell_result(plan: SweepPlan, cell: Cell, speed: float, **fields: Any) 
         name=f"mlp-b{batch}-r{cell.round_number}",
         created=1_700_000_000.0 + 20 * cell.number,
         recipe=recipe,
-        tags={"tfbench.sweep": plan.sweep_id, "tfbench.arm": arm.label, "tfbench.round": str(cell.round_number)},
+        tags={
+            "tfbench.sweep": plan.sweep_id,
+            "tfbench.point": str(cell.setting),
+            "tfbench.arm": arm.label,
+            "tfbench.round": str(cell.round_number),
+        },
     )
     placement = build_placement(
         strategy=arm.strategy,

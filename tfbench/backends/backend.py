@@ -124,9 +124,6 @@ class Placing(Protocol):
         Args:
             model: Laid out.
             draw: Builds batches, as `Feeding.build_training_dataset` does.
-
-        Returns:
-            Without what the layout implies, `exchanges`.
         """
 
 

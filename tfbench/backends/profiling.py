@@ -63,9 +63,6 @@ class StepCalls(Protocol):
             waits: Whether it ends as calls of phases do.
         """
 
-    def train(self, iterator: Any) -> float:
-        """Calls Keras's training function once; returns the mean loss of all its steps since `restore`."""
-
     def take_call(self, iterator: Any) -> Call:
         """Returns one call of a function that takes a batch of an iterator, as Keras's does, and nothing else."""
 

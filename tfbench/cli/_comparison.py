@@ -7,7 +7,7 @@ import click
 
 from tfbench.cli._completion import complete_run, complete_sweep
 from tfbench.cli._settings import read_machines
-from tfbench.cli._store import end_with_unreadable, store_option, warn_of_damaged_floors, warn_of_unreadable_lines
+from tfbench.cli._store import end_with_unreadable, store_option, warn_of_unreadable_lines
 
 if TYPE_CHECKING:
     from tfbench.api import ComparedRuns
@@ -74,7 +74,6 @@ def read_comparison(store: "Store", selection: Selection) -> "ComparedRuns":
     )
     if compared.plan:
         warn_of_unreadable_lines(store, compared.plan.sweep_id)
-    warn_of_damaged_floors(store)
     if not compared.comparison.rows:
         end_with_unreadable(compared.comparison.unreadable)
     return compared

@@ -37,7 +37,6 @@ _KEYS = {
     "predictions": "output.num_predictions",
     "per_class": "output.per_class_accuracy",
     "price_per_hour": "cost.price_per_hour",
-    "estimate_energy": "cost.estimated_watts",
 }
 
 

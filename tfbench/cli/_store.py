@@ -56,18 +56,6 @@ def open_store(root: Path) -> "Store":
     return Store(root)
 
 
-def warn_of_damaged_floors(store: "Store") -> None:
-    """Says on stderr which noise floors of a store cannot be read, so that they do not count."""
-    from tfbench.store.noise_floors import list_damaged_floors
-
-    for path in list_damaged_floors(store):
-        click.echo(
-            f"Warning: {path}: is no noise floor of this version of tfbench, or damaged, and does not count. "
-            f"`{store.command('calibrate', 'RECIPE')}` measures it again.",
-            err=True,
-        )
-
-
 def warn_of_unreadable_lines(store: "Store", sweep_id: str) -> None:
     """Says on stderr how many lines of a sweep's record are none, so that it is not known what they held."""
     from tfbench.store.sweep_log import count_unreadable_lines

@@ -11,9 +11,6 @@ from tfbench.cli._settings import read_machines
 from tfbench.cli._store import describe_unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
     from tfbench.cli._measuring import Measuring
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import SweepPlan
@@ -86,23 +83,14 @@ def look_again_lines(maker: "RunMaker", sweep_id: str) -> list[str]:
     ]
 
 
-def show_swept(
-    made: "Swept",
-    maker: "RunMaker",
-    measuring: "Measuring",
-    lines_of_machines: "Sequence[str]" = (),
-    of_machines: "Mapping[str, Any] | None" = None,
-    again: "Sequence[str]" = (),
-) -> None:
+def show_swept(made: "Swept", maker: "RunMaker", measuring: "Measuring", where: tuple[str, ...] = ()) -> None:
     """Shows what came of a sweep.
 
     Args:
         made: The sweep.
         maker: Of its runs.
         measuring: What the command was given.
-        lines_of_machines: What is to be said of several machines.
-        of_machines: The same for the JSON document.
-        again: What makes the runs that are missing, if `tfbench sweep --resume` alone does not.
+        where: Words of the command that says on which machines the runs are made.
     """
     import dataclasses
 
@@ -117,11 +105,10 @@ def show_swept(
     lines = result_lines(comparison, terminal_width())
     if taste := taste_lines(plan, text_width(), measuring.store_root):
         lines += ["", *taste]
-    lines += ["", *lines_of_machines] if lines_of_machines else []
     if end.num_left:
         why = "interrupted" if end.was_interrupted else end.why_left
         lines += ["", f"{end.num_left} of {end.num_cells} runs were not made: {why}."]
-        lines += again or ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id)}"]
+        lines += ["This makes them:", f"  {measuring.store.command('sweep', '--resume', plan.sweep_id, *where)}"]
     lines += ["", *look_again_lines(maker, plan.sweep_id)]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
@@ -131,6 +118,5 @@ def show_swept(
             "num_left": end.num_left,
             "num_failed": end.num_failed,
         }
-        document |= of_machines or {}
         document |= comparison_json(comparison, find_verdict(comparison))
         echo_json(document, f"The sweep is stored as {plan.sweep_id}")

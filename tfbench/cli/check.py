@@ -17,7 +17,6 @@ from tfbench.cli._measuring import (
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.cli._repeats import Share
 from tfbench.cli._runs import ShownRuns
-from tfbench.cli._store import warn_of_damaged_floors
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -97,9 +96,8 @@ def command(
         if save and is_given:
             raise click.UsageError(f"{option} is for a comparison: leave it out with --save.")
     num_repeats = DEFAULT_REPEATS if repeats is None else repeats
-    least = 2 if save else 1
-    if not least <= num_repeats <= 10_000:
-        raise click.UsageError(f"--repeats: must be from {least} to 10000. Received: {num_repeats}.")
+    if not 2 <= num_repeats <= 10_000:
+        raise click.UsageError(f"--repeats: must be from 2 to 10000. Received: {num_repeats}.")
     request = measuring.make_request(recipe, direct, steady_seconds=_SECONDS)
     if save:
         require_place(save)
@@ -134,7 +132,6 @@ def _check(
 ) -> ExitCode:
     from tfbench.analysis.comparison.spread import merge_cautions
     from tfbench.analysis.run.checks import find_speed_cautions
-    from tfbench.report.commands import calibrate_command
     from tfbench.report.comparison.regression import check_lines, check_to_json
     from tfbench.report.run.run_json import to_json as run_to_json
     from tfbench.runs.baseline import check
@@ -144,17 +141,14 @@ def _check(
         baseline,
         num_repeats,
         ShownRuns(measuring).make_brief,
-        measuring.store,
         fail_above=fail_above,
         allows_unequal=allows_unequal,
     )
-    warn_of_damaged_floors(measuring.store)
     num_failed = repeats.series.num_failed
     width = text_width()
-    calibrate = calibrate_command(request, measuring.store_root)
     runs = [run.result for run in repeats.series.outcomes if run.result.status == "FINISHED"]
     cautions = merge_cautions([find_speed_cautions(run) for run in runs])
-    echo_lines(check_lines(done, baseline.source, num_failed, width, calibrate, cautions), err=measuring.as_json)
+    echo_lines(check_lines(done, baseline.source, num_failed, width, cautions), err=measuring.as_json)
     if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         document = check_to_json(done, baseline.source, num_failed, documents)

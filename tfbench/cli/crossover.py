@@ -163,7 +163,6 @@ def _find_step(first: "Arm", second: "Arm") -> int:
 def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResult":
     from tfbench.report.formats import wrap
     from tfbench.report.sweep.crossover import point_line
-    from tfbench.store.noise_floors import find_noise_floor
     from tfbench.store.sweep_log import replaced_log
     from tfbench.sweeps.crossover import search
 
@@ -186,7 +185,7 @@ def _search(plan: "SearchPlan", store: "Store", runs: ShownRuns) -> "SearchResul
         return runs.make_brief(request, watcher.label, limits)
 
     with replaced_log(store, plan.sweep.sweep_id) as keep:
-        return search(plan, execute, watcher, keep, lambda result: find_noise_floor(store, result))
+        return search(plan, execute, watcher, keep)
 
 
 def _show(plan: "SearchPlan", result: "SearchResult", maker: "RunMaker", measuring: "Measuring", width: int) -> None:

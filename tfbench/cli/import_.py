@@ -16,14 +16,17 @@ from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, st
 def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, store_root: Path) -> None:
     """Bring runs that `tfbench export` wrote, here or on another machine, into the store and into MLflow.
 
-    A run that is in the store already is left alone. If one of the files is damaged, or MLflow cannot be reached, none
-    is imported.
+    A run that is in the store already is left alone, and so is one that has no end yet. If one of the files is damaged,
+    or MLflow cannot be reached, none is imported. Runs of a sweep whose plan is in the store, such as the tasks that
+    other machines made of it, count as that sweep's.
 
     \b
     tfbench import run.jsonl
     tfbench import --store all-machines results/*.jsonl
+    tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
     """
     from tfbench.store.tracking_state import TrackingState
+    from tfbench.sweeps.tasks import note_imported
     from tfbench.tracking.mlflow_process import MlflowProcess
 
     store = open_store(store_root)
@@ -38,4 +41,6 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
             store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri, process), state
         )
     show_runs(runs)
+    for sweep_id in note_imported(store, [run.run_id for run in runs if run.outcome != "left"]):
+        click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
     end_with(store, runs)

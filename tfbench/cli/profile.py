@@ -1,7 +1,7 @@
 """`tfbench profile`: where the time of a recipe's step goes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -20,11 +20,10 @@ from tfbench.cli._runs import ShownRuns
 from tfbench.cli._units import DURATION
 
 if TYPE_CHECKING:
-    from tfbench.records.profile import ProfileRequest
     from tfbench.records.run import RunRequest
     from tfbench.runs.series import Series, SeriesRun
 
-_NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of each kind, in the JSON document
+_NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON document
 
 
 @click.command()
@@ -35,23 +34,9 @@ _NAMES = {"step": "profile", "trace": "trace", "variants": "variants"}  # of eac
     type=DURATION,
     default="20",
     show_default=True,
-    help="Begin no more rounds after this time; there are at least five, or three where they take long. With --try it "
-    "is shared among the builds, which have two rounds at least.",
+    help="Begin no more rounds after this time; there are at least five, or three where they take long.",
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
-@click.option(
-    "--try",
-    "tried",
-    metavar="LIST",
-    multiple=True,
-    help="Compare the step with variants of it, such as compiler=xla,mixed_precision. May be given several times.",
-)
-@click.option(
-    "--builds",
-    metavar="N",
-    type=click.IntRange(min=2, max=100),
-    help="Build the step and each variant so many times, for --try: the sample that a verdict is of.  [default: 5]",
-)
 @strategy_option
 @devices_option
 @global_batch_size_option
@@ -64,8 +49,6 @@ def command(
     recipe: str,
     seconds: float,
     traces: bool,
-    tried: tuple[str, ...],
-    builds: int | None,
     limits: Limits,
     measuring: Measuring,
     **direct: Any,
@@ -78,21 +61,20 @@ def command(
     beyond that; the profile is kept in the store like a run.
 
     --trace adds, from a process of its own, the operations that take longest, and a trace for a browser.
-    --try compares the step with variants of it instead: each changes values of the recipe. All are built several
-    times over and take turns; two builds of one step differ, so that the verdict is over builds.
 
     \b
     tfbench profile mnist_cnn --data synthetic
     tfbench profile mnist_scratch_cnn --data synthetic --trace
     tfbench profile cifar10_resnet152 --data synthetic --seconds 60
-    tfbench profile mnist_mlp --data synthetic \\
-        --try compiler=xla,steps_per_execution=10,mixed_precision
+    tfbench sweep mnist_cnn --data synthetic --arm default --arm "default compiler=xla"
     """
+    from tfbench.records.profile import ProfileRequest
     from tfbench.runs.requests import profile_request
     from tfbench.runs.series import run_series
 
     request = measuring.make_request(recipe, direct)
-    asked = _list_profiles(request, seconds, tried, builds, traces=traces)
+    kinds: list[Literal["step", "trace"]] = ["step", "trace"] if traces else ["step"]
+    asked = [ProfileRequest(kind=kind, seconds=seconds) for kind in kinds]
     for profile in asked:
         profile_request(request, profile)  # refuses all of them before the first one is measured
 
@@ -109,31 +91,6 @@ def command(
         echo_json(_to_json(series), f"What was measured is stored as {ids}")
     is_whole = len(series.runs) == len(asked) and all(run.is_finished for run in series.runs)
     context.exit(exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole))
-
-
-def _list_profiles(
-    request: "RunRequest", seconds: float, tried: tuple[str, ...], builds: int | None, *, traces: bool
-) -> "list[ProfileRequest]":
-    """Returns what is to be measured, each in a process of its own."""
-    from tfbench.records.profile import ProfileRequest
-    from tfbench.records.variants import DEFAULT_BUILDS, parse_variants
-
-    if builds is not None and not tried:
-        raise click.UsageError(
-            "--builds says how many times variants are built. Received: no variant. Name some with --try, or leave out "
-            "--builds."
-        )
-    profiles = []
-    if traces or not tried:
-        profiles.append(ProfileRequest(kind="step", seconds=seconds))
-    if traces:
-        profiles.append(ProfileRequest(kind="trace", seconds=seconds))
-    if tried:
-        variants = parse_variants(tried, request.recipe)
-        profiles.append(
-            ProfileRequest(kind="variants", seconds=seconds, variants=variants, builds=builds or DEFAULT_BUILDS)
-        )
-    return profiles
 
 
 class _Profiles:

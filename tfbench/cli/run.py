@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 @click.option("--seed", metavar="N", type=Number(), help="Of weights, data order and synthetic data.")
 @click.option("--snapshot-every", metavar="N", type=Number(), help="Keep a snapshot to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
-@click.option(
-    "--draw-model", is_flag=True, default=None, help="Draw the model's graph (needs tfbench[draw] and Graphviz)."
-)
+@click.option("--draw-model", is_flag=True, default=None, help="Draw the model's graph (needs pydot and Graphviz).")
 @click.option("--predictions", metavar="N", type=Number(), help="Show N validation labels and their predictions.")
 @click.option("--per-class", is_flag=True, default=None, help="Show the validation accuracy of each class.")
 @click.option(
@@ -60,12 +58,6 @@ if TYPE_CHECKING:
     envvar="TFBENCH_PRICE_PER_HOUR",
     show_envvar=True,
     help="Of this machine: adds what the run cost. Currency and more: [cost] in the recipe.",
-)
-@click.option(
-    "--estimate-energy",
-    metavar="WATTS",
-    type=Number(),
-    help="Take the machine to draw so much while it trains: adds figures of energy, marked as estimates.",
 )
 @click.option(
     "--fast",

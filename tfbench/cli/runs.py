@@ -35,7 +35,7 @@ _LIMIT = 20
 def command(
     run: str | None, recipe: str | None, status: str | None, limit: int | None, store_root: Path, output_format: str
 ) -> None:
-    """List past runs, sweeps, repeats, calibrations and profiles, newest first; or show all there is of one RUN.
+    """List past runs, sweeps, repeats and profiles, newest first; or show all there is of one RUN.
 
     Its ids, or their first characters, are what other commands take; @last is the newest run, or sweep. A crossover is
     kept as a sweep. INCOMPLETE: runs of a sweep are missing, which `tfbench sweep --resume ID` makes.
@@ -93,7 +93,7 @@ def _show(store: "Store", token: str, output_format: str) -> None:
         return
     server = server_of(store.read_state(found.run_id), store)
     if found.result.request.profile:
-        show_run(found, ProfileConsole(quiet_stdout=False, server=server))
+        show_run(found, ProfileConsole(quiet_stdout=False, detail="full", server=server))
     else:
         show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server))
 

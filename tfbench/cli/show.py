@@ -8,7 +8,6 @@ import click
 from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._options import allow_code_option, format_option, is_given, load_named_recipe, set_option
 from tfbench.cli._output import echo_lines, terminal_width, waiting
-from tfbench.cli._parallel import show_modes
 from tfbench.cli._store import load_run, open_store, store_option
 
 if TYPE_CHECKING:
@@ -29,12 +28,6 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 )
 @set_option
 @allow_code_option
-@click.option(
-    "--parallel", "is_parallel", is_flag=True, help="Print what devices that share the training would exchange."
-)
-@click.option(
-    "--replicas", "num_devices", metavar="N", type=click.IntRange(2, 4096), help="Devices of --parallel. [default: 4]"
-)
 @click.option("--toml", "as_toml", is_flag=True, help="Print the recipe instead, with every default written out.")
 @store_option
 @format_option
@@ -46,8 +39,6 @@ def command(
     run: str | None,
     overrides: tuple[str, ...],
     allows_code: bool,
-    is_parallel: bool,
-    num_devices: int | None,
     as_toml: bool,
     store_root: Path,
     output_format: str,
@@ -59,11 +50,6 @@ def command(
     recurrent layers. "training" adds the gradients: none for the first layer's input, none for frozen weights.
     "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
 
-    With --parallel: for data, model and hybrid parallelism, which bytes devices exchange in a step, layer by layer,
-    what each computes and holds, and which to try first by these counts alone. "hybrid" shares out the samples of the
-    convolutions and the outputs of the dense layers; the recipe's own mesh and layout stand for its own strategy. Where
-    the store has a link between GPUs (`tfbench calibrate --links`) and a run on one of them, it predicts speed-ups.
-
     With --effective, a run (the beginning of an id, a name, or @last) takes the place of RECIPE: strategy, devices,
     XLA, precision, layout, threads and the like as read back from TensorFlow, what differs from the recipe, and which
     counters of energy could be read.
@@ -72,11 +58,10 @@ def command(
     tfbench show mnist_cnn
     tfbench show mnist_mlp --set 'model.hidden_units=[4000,4000]' --format json
     tfbench show mnist_mlp --set training.epochs=3 --toml > mine.toml
-    tfbench show imagenet_alexnet --parallel --replicas 8
     tfbench show --effective @last
     """
     if run is not None:
-        given = {"--set": bool(overrides), "--allow-code": allows_code, "--toml": as_toml, "--parallel": is_parallel}
+        given = {"--set": bool(overrides), "--allow-code": allows_code, "--toml": as_toml}
         _require_run_alone(recipe, given)
         _show_effective(run, store_root, output_format)
         return
@@ -84,12 +69,8 @@ def command(
         raise click.UsageError(
             "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --effective RUN is for a run."
         )
-    if is_given(context, "store_root") and not is_parallel:
-        raise click.UsageError("--store is where --effective and --parallel look for runs; a recipe is not in it.")
-    if num_devices and not is_parallel:
-        raise click.UsageError("--replicas is the number of devices of --parallel.")
-    if as_toml and is_parallel:
-        raise click.UsageError("--toml and --parallel exclude each other.")
+    if is_given(context, "store_root"):
+        raise click.UsageError("--store is where --effective looks for runs; a recipe is not in it.")
     if as_toml and output_format == "json":
         raise click.UsageError('--toml and --format json exclude each other; the JSON holds the recipe as "recipe".')
     from tfbench.recipe.registry import is_code
@@ -103,11 +84,7 @@ def command(
         # As bytes: it is to read back as the same recipe, addresses with all that is in them.
         click.echo(clean(format_toml(to_tables(resolved))).encode(), nl=False)
     else:
-        table = _ask_for_table(resolved, allows_code=allows_code or is_code(recipe))
-        if is_parallel:
-            show_modes(resolved, table, num_devices, open_store(store_root), output_format)
-        else:
-            _show_layers(resolved, table, output_format)
+        _show_layers(resolved, _ask_for_table(resolved, allows_code=allows_code or is_code(recipe)), output_format)
 
 
 def _require_run_alone(recipe: str | None, given: dict[str, bool]) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfbench.cli._cluster import Cluster, cluster_options, collect, make_on_cluster, make_task, write_plan
+from tfbench.cli._cluster import Cluster, cluster_options, make_on_ray, make_task, write_plan
 from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Limits, Measuring, Number, limit_options, measuring_options
 from tfbench.cli._options import is_given
@@ -23,14 +23,14 @@ _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
 # Parameters that plan a sweep, and those that ask for another than a planned one.
 _PLANNING = (
-    *("variations", "arms", "repeats", "seconds", "full", "quick", "time_budget"),
+    *("variations", "arms", "aa", "repeats", "seconds", "full", "quick", "time_budget"),
     *("backend", "data", "data_dir", "overrides", *Limits._fields),
 )
 _OF_OTHER_SWEEPS = ("resume", "dry_run")
 
 
 @click.command(short_help="Run a recipe over sizes and devices: which is faster?")
-@click.argument("words", nargs=-1, metavar="[RECIPE]", shell_complete=complete_recipe)
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
     "--vary",
     "variations",
@@ -48,6 +48,7 @@ _OF_OTHER_SWEEPS = ("resume", "dry_run")
     "the first is the baseline. "
     "[default: the recipe's own, else the CPU, one GPU and all GPUs; without a GPU one logical CPU and two]",
 )
+@click.option("--aa", is_flag=True, help="Run each arm against itself: what differs by chance alone?")
 @click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 5]")
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
@@ -67,9 +68,10 @@ _OF_OTHER_SWEEPS = ("resume", "dry_run")
 def command(
     context: click.Context,
     /,
-    words: tuple[str, ...],
+    recipe: str | None,
     variations: tuple[str, ...],
     arms: tuple[str, ...],
+    aa: bool,
     repeats: int | None,
     seconds: float | None,
     full: bool,
@@ -102,33 +104,28 @@ def command(
         --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" \\
         --repeats 5 --time-budget 10m
+    tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
 
     Over the machines of a cluster, all rounds of a setting on one machine, one run at a time on each:
 
     \b
-    tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
-        --engine ray
     tfbench sweep mnist_mlp --arm "default gpu:0 @a100" \\
-        --arm "default gpu:0 @h100" --engine slurm
-    tfbench sweep mnist_mlp --arm "default gpu:0" --plan plan.json
-    tfbench sweep --plan plan.json --task 0 --store mine
-    tfbench sweep --collect ID mine
+        --arm "default gpu:0 @h100" --plan plan.json
+    tfbench sweep --plan plan.json --task 0 --store nodes
+    tfbench import nodes/journals/*.jsonl
+    tfbench sweep mnist_mlp --arm "default gpu:0" --arm "default cpu:0" \\
+        --ray HOST:6379
     """
     from tfbench.store.sweep_log import find_sweep, find_tracking, new_log, read_sweep, reopened_log
     from tfbench.sweeps.sweep import check_points
+    from tfbench.sweeps.tasks import find_standing
 
-    cluster.require_sense(is_named=bool(words))
+    cluster.require_sense(is_named=bool(recipe))
     if cluster.plan_path and cluster.task is not None:
         _require_no_plan(context, "--task", *_OF_OTHER_SWEEPS, "tracking_uri", "experiment", allows=("data_dir",))
         wins = is_given(context, "data_dir")  # over the plan's, which wins over the machine's own setting
-        context.exit(make_task(cluster.plan_path, cluster.task, cluster, measuring, has_own_data=wins))
-    if cluster.collect:
-        _require_no_plan(context, "--collect", *_OF_OTHER_SWEEPS)
-        context.exit(collect(cluster.collect, words, measuring))
-    if len(words) > 1:
-        raise click.UsageError(f"One RECIPE is swept. Received: {' '.join(words)}.")
-    recipe = next(iter(words), None)
+        context.exit(make_task(cluster.plan_path, cluster.task, measuring, has_own_data=wins))
     store, before = measuring.store, None
     if resume:
         if recipe:
@@ -139,7 +136,7 @@ def command(
         warn_of_unreadable_lines(store, sweep_id)
         if plan.allows_code and not measuring.allows_code:
             raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
-        if cluster.engine and plan.time_budget_seconds is not None:
+        if cluster.ray and plan.time_budget_seconds is not None:
             raise click.UsageError("the sweep has a --time-budget, which is of one machine: go on with it here.")
         check_points(plan)  # its record may be someone else's
         opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)
@@ -156,14 +153,14 @@ def command(
         request = measuring.make_request(recipe, steady_seconds=seconds)
         if cluster.finds_machines:
             _require_plannable(arms, time_budget)
-        plan, results = _make_plan(request, variations, arms, repeats, limits, time_budget, cluster), {}
+        plan, results = _make_plan(request, variations, arms, aa, repeats, limits, time_budget, cluster), {}
         opened = new_log(store, plan)
     if cluster.plan_path and not dry_run:
         context.exit(write_plan(plan, opened, cluster.plan_path, measuring, replaces=cluster.replaces))
-    if cluster.engine:
-        made = len(results)
-        context.exit(make_on_cluster(plan, opened, made, cluster, measuring, is_dry=dry_run, before=before))
-    context.exit(make_sweep(plan, opened, len(results), measuring, is_dry=dry_run, before=before))
+    if cluster.ray:
+        context.exit(make_on_ray(plan, opened, results, cluster.ray, measuring, is_dry=dry_run, before=before))
+    num_made = len(find_standing(plan, results, store))
+    context.exit(make_sweep(plan, opened, num_made, measuring, is_dry=dry_run, before=before))
 
 
 def _require_no_plan(context: click.Context, way: str, *also: str, allows: tuple[str, ...] = ()) -> None:
@@ -184,11 +181,14 @@ def _make_plan(
     request: "RunRequest",
     variations: tuple[str, ...],
     arms: tuple[str, ...],
+    aa: bool,
     repeats: int | None,
     limits: Limits,
     time_budget: float | None,
     cluster: Cluster,
 ) -> "SweepPlan":
+    import dataclasses
+
     from tfbench.sweeps.making import choose_arms, plan_sweep
     from tfbench.sweeps.plan import own_variations, parse_arm, parse_variation
 
@@ -200,6 +200,8 @@ def _make_plan(
         named, left_out = choose_arms(request, varied)
         for label, why in left_out.items():
             click.echo(f"Left out: {label}: {why}", err=True)
+    if aa:
+        named = [one for arm in dict.fromkeys(named) for one in (arm, dataclasses.replace(arm, again=True))]
     return plan_sweep(
         request,
         named,

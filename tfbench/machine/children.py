@@ -28,6 +28,7 @@ def start(
     stdin: int = subprocess.DEVNULL,
     folder: str | None = None,
     settings: Mapping[str, str | None] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> "subprocess.Popen[bytes]":
     """Starts `python -m MODULE` in a session of its own, which Ctrl-C does not reach.
 
@@ -40,6 +41,7 @@ def start(
         stdin: As of `subprocess.Popen`.
         folder: It is started in; None: the current one.
         settings: Environment variables set in place of the user's; None takes one away.
+        environment: All of its variables; None: those of this process, with the settings.
     """
     return subprocess.Popen(
         _bound(module, arguments),
@@ -47,30 +49,7 @@ def start(
         stdout=output,
         stderr=output,
         cwd=folder,
-        env=_environment(settings or {}),
-        start_new_session=True,
-    )
-
-
-def start_bound(
-    module: str, arguments: Iterable[str], *, output: IO[bytes], folder: str, environment: Mapping[str, str]
-) -> "subprocess.Popen[bytes]":
-    """Starts `python -m MODULE` with nothing of this environment; it is asked to end once the calling thread has ended.
-
-    Args:
-        module: What is run.
-        arguments: Of its command line.
-        output: Receives what it prints, on either stream.
-        folder: It is started in.
-        environment: All of its variables.
-    """
-    return subprocess.Popen(
-        _bound(module, arguments),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        cwd=folder,
-        env={**environment, **_FIXED},
+        env=_environment(settings or {}, os.environ if environment is None else environment),
         start_new_session=True,
     )
 
@@ -124,6 +103,6 @@ def _command(module: str, arguments: Iterable[str]) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def _environment(settings: Mapping[str, str | None]) -> dict[str, str]:
-    wanted = {**os.environ, **settings, **_FIXED}
+def _environment(settings: Mapping[str, str | None], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+    wanted = {**inherited, **settings, **_FIXED}
     return {name: value for name, value in wanted.items() if value is not None}

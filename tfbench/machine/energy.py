@@ -59,7 +59,7 @@ class EnergyMeter:
         self._zones, lacking = open_zones(root)
         self.sources = EnergySources(
             sources=(*(gpu.source for gpu in self._counted), *(zone.source for zone in self._zones)),
-            problems=(*problems, *lacking),
+            problems=(*problems, *([lacking] if lacking else [])),
         )
 
     def __enter__(self) -> "EnergyMeter":

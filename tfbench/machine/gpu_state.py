@@ -54,7 +54,6 @@ class WatchedGpu:
         """Returns what it does at the moment; None if it does not answer at all."""
         nvml, processes = self._nvml, self._ask("nvmlDeviceGetComputeRunningProcesses")
         state = GpuState(
-            watts=_scaled(self._ask("nvmlDeviceGetPowerUsage")),
             clock_mhz=self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             temperature_celsius=self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             clock_reasons=self._ask_reasons(),

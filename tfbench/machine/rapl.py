@@ -32,44 +32,35 @@ class RaplZone:
             return None
 
 
-def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], list[str]]:
-    """Returns the counters that can be read, and why others, or all, cannot.
-
-    Of packages, and of memory, all counters or none: a figure of one of two would be told as that of both.
+def open_zones(root: Path = ROOT) -> tuple[list[RaplZone], str]:
+    """Returns all counters, or none and why one cannot be read: a figure of one of two would be told as that of both.
 
     Args:
         root: Where /sys lies.
     """
-    zones, refused, problems = list[RaplZone](), list[Path](), list[str]()
-    partial = set[Part]()  # that cannot be read as a whole
+    zones = list[RaplZone]()
     for folder in sorted((root / _FOLDER).glob("intel-rapl:*"), key=lambda path: _numbers(path.name)):
         found = _describe(folder)
         if found is None:
             continue
-        counter, (name, part) = folder / "energy_uj", found
+        counter = folder / "energy_uj"
         try:
             counter.read_text(encoding="ascii")
+        except PermissionError:
+            pattern = root / _FOLDER / "intel-rapl:*" / "energy_uj"
+            return [], (
+                f"processors: {counter}: permission denied: only root may read it (CVE-2020-8694). `sudo chmod a+r "
+                f"{pattern}` allows it to all until the machine starts again"
+            )
         except OSError as error:
-            partial.add(part)
-            if isinstance(error, PermissionError):
-                refused.append(counter)
-            else:
-                problems.append(f"processors: {counter}: {error.strerror}")
-        else:
-            zones.append(RaplZone(_source(name, part, folder), counter))
-    zones = [zone for zone in zones if zone.source.part not in partial]
-    if refused:
-        pattern = root / _FOLDER / "intel-rapl:*" / "energy_uj"
-        problems.append(
-            f"processors: {refused[0]}: permission denied: only root may read it (CVE-2020-8694). `sudo chmod a+r "
-            f"{pattern}` allows it to all until the machine starts again"
-        )
-    if not zones and not problems:
-        problems.append(
+            return [], f"processors: {counter}: {error.strerror}"
+        zones.append(RaplZone(_source(*found, folder), counter))
+    if not zones:
+        return [], (
             f"processors: {root / _FOLDER} has no counters of energy (RAPL): a virtual machine, a container that hides "
             "them, or a processor or kernel without"
         )
-    return zones, problems
+    return zones, ""
 
 
 def _source(name: str, part: Part, folder: Path) -> EnergySource:

@@ -4,6 +4,7 @@ from typing import Literal
 
 BackendName = Literal["tensorflow", "jax", "torch"]
 Compiler = Literal["graph", "xla", "eager", "inductor"]
+COMPILER_KEY = "training.compiler"
 BACKEND_TITLES: dict[BackendName, str] = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 # The first one of each does unless told otherwise.
 COMPILERS: dict[BackendName, tuple[Compiler, ...]] = {

@@ -73,7 +73,7 @@ class TrainingConfig:
     """How the model is trained; everything that could differ between two arms is explicit here, never "auto"."""
 
     backend: BackendName = "tensorflow"
-    """The framework that Keras trains with; `jax` and `torch` have to be installed, as by `tfbench[jax]`."""
+    """The framework that Keras trains with. `pip install jax` or `pip install torch` installs another one."""
     global_batch_size: BatchSize
     """Samples of a step, over all replicas."""
     epochs: Annotated[Count, pydantic.Field(le=1_000_000)]
@@ -220,7 +220,7 @@ class OutputConfig:
     saves_model: Flag = False
     """The trained model as `model.keras`."""
     draws_model: Flag = False
-    """The model's graph as `model.png`; needs `tfbench[draw]` and Graphviz."""
+    """The model's graph as `model.png`; needs `pip install pydot` and Graphviz."""
     num_predictions: Annotated[NaturalNumber, pydantic.Field(le=10_000)] = 0
     """So many labels of the validation set, and what the model takes them for."""
     per_class_accuracy: Flag = False
@@ -228,36 +228,15 @@ class OutputConfig:
 
 
 @schema
-class InstancePrice:
-    """What an hour of another machine costs, and how fast that machine is beside this one."""
-
-    instance: Text
-    """Name of the other machine."""
-    price_per_hour: NonNegativeNumber
-    """What an hour of it costs."""
-    relative_speed: Annotated[PositiveNumber, pydantic.Field(le=1e6)] = 1.0
-    """Speed of that machine beside this one; it scales the hours, and nothing measures it."""
-
-
-@schema
 class CostConfig:
-    """What the machine costs; prices in `currency`."""
+    """What the machine costs."""
 
     price_per_hour: NonNegativeNumber | None = None
     """What an hour of this machine costs; not set: no cost is shown."""
     instance: str = ""
     """Name of this machine, as the bill has it."""
     currency: Currency = "USD"
-    """Currency of all prices."""
-    storage_gib: NonNegativeNumber = 0.0
-    """Storage that is paid for, in GiB."""
-    storage_price_per_gib_month: NonNegativeNumber = 0.0
-    """What a GiB of storage costs a month, a month being 30 days."""
-    estimated_watts: Annotated[PositiveNumber, pydantic.Field(le=1e6)] | None = None
-    """What the whole machine is taken to draw while it trains: adds figures of energy that are marked as estimates, of
-    which only time is measured. Not set: there are none."""
-    alternatives: tuple[InstancePrice, ...] = ()
-    """Other machines, to show what the same run would cost there."""
+    """Currency of the price."""
 
 
 @schema
@@ -287,7 +266,7 @@ class Reference:
     curve: dict[str, tuple[Number, ...]] = dataclasses.field(default_factory=dict)
     """From the name of a figure to its published values, epoch by epoch."""
     layer_seconds: dict[DirectionKey, PositiveNumber] = dataclasses.field(default_factory=dict)
-    """Seconds of a step by direction and layer, "backward/pool": beside those of `tfbench profile --try`."""
+    """Seconds of a step by direction and layer, "backward/pool": beside those of `tfbench profile`."""
     verified: Flag = True
     """False where a figure could not be checked at its source."""
     notes: str = ""

@@ -8,7 +8,6 @@ from tfbench.errors import RecipeError, did_you_mean
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe.conflicts import find_conflicts
 from tfbench.recipe.expectations import drop_unreachable
-from tfbench.recipe.jit_compile import read_training
 from tfbench.recipe.optimizers import OwnConfig
 from tfbench.recipe.sections import (
     CostConfig,
@@ -36,7 +35,6 @@ SECTIONS = {
 }
 _TABLES = ("recipe", "model", "dataset", *tuple(SECTIONS)[1:], "sweep", "reference")
 VARIABLE_SECTIONS = ("model", "dataset", "training", "measurement")  # the distribution is what a sweep's arms are for
-_LATER_KEYS = ("layer_seconds", "not_comparable")  # of a reference; versions before them read a recipe without them
 THREADS = "threads"  # in a sweep, stands for both thread settings of [training]
 
 
@@ -65,9 +63,6 @@ def from_tables(
         for key in tables
         if key not in _TABLES
     ]
-    training, found = read_training(tables.get("training"))
-    problems += found
-    tables = {**tables, "training": training} if "training" in tables else tables
     sections: dict[str, Any] = {}
     for key, cls in SECTIONS.items():
         if key in ("recipe", "training") and key not in tables:
@@ -97,10 +92,6 @@ def to_tables(recipe: Recipe) -> dict[str, Any]:
     del tables["name"]
     for kind in ("model", "dataset"):
         tables[kind] |= tables[kind].pop("options")
-    for reference in tables["reference"]:
-        for key in _LATER_KEYS:
-            if not reference[key]:
-                del reference[key]
     return tables
 
 

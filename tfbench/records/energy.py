@@ -48,7 +48,6 @@ class EnergyReading:
 class GpuState:
     """What the driver says of a GPU at a moment; None: it does not say."""
 
-    watts: float | None = None
     clock_mhz: float | None = None  # of the multiprocessors
     temperature_celsius: float | None = None
     clock_reasons: NaturalNumber | None = None  # bits, as of `CLOCK_REASONS`
@@ -62,7 +61,8 @@ class GpuState:
 class MachineState:
     """What the parent saw beside the training: the GPUs in use by their addresses, and the counters of energy.
 
-    `seconds` are of the machine's monotonic clock, before the reading. A GPU is missing that did not answer.
+    `seconds` are of the machine's monotonic clock, before the reading. A GPU is missing that did not answer. What the
+    counters show in between says how often one came to its end.
     """
 
     seconds: float

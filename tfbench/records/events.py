@@ -4,7 +4,6 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench.recipe.jit_compile import read_settings
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.lines import UNREADABLE, Record
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
@@ -15,8 +14,6 @@ from tfbench.records.profile import (
     ProfiledLayer,
     ProfiledOperation,
     ProfileRound,
-    VariantRound,
-    VariantSetup,
 )
 from tfbench.records.recorded import Recorded, event_of, field_types
 from tfbench.records.run import (
@@ -233,23 +230,9 @@ class OperationsTraced(Recorded):
     """The longest operations of a trace."""
 
     operations: tuple[ProfiledOperation, ...]
-    host_waits: tuple[ProfiledOperation, ...] | None  # None: an older profile, which did not look for any
+    host_waits: tuple[ProfiledOperation, ...]
     num_steps: NaturalNumber
     step_seconds: float | None
-
-
-@event_of("profile_setup")
-class VariantSetUp(Recorded):
-    """A variant of a step was built."""
-
-    setup: VariantSetup
-
-
-@event_of("profile_variant_round")
-class VariantsTimed(Recorded):
-    """One round of variants."""
-
-    round: VariantRound
 
 
 @event_of("finished")
@@ -280,7 +263,7 @@ class Unreadable(Recorded):
 
 @event_of("")
 class Unknown(Recorded):
-    """A record of a kind that this version passes over: a newer one wrote it, or nothing comes of it."""
+    """A record of a kind that is passed over: nothing comes of it."""
 
 
 # fmt: off
@@ -288,8 +271,8 @@ Event = (
     Requested | WorkerStarted | StageBegun | Ready | Refused | ReplicaChecked | SpreadRead | ExchangeChecked | Started
     | EnergyFound | EnergyRead | MachineSeen | SpansMeasured | EpochEnded | SnapshotKept | Stopped | Evaluated
     | Predicted | Trained | InputChecked | PeakChecked | LedgerKept | Noted | LayersProfiled | RoundProfiled
-    | BandwidthProfiled | EpochProfiled | OperationsTraced | VariantSetUp | VariantsTimed | Finished
-    | Failed | Exited | Unreadable | Unknown
+    | BandwidthProfiled | EpochProfiled | OperationsTraced | Finished | Failed
+    | Exited | Unreadable | Unknown
 )
 # fmt: on
 _CLASSES: Mapping[str, type[Event]] = {cls.kind: cls for cls in typing.get_args(Event) if cls.kind}
@@ -310,8 +293,5 @@ def read_event(record: Record) -> Event:
 
 
 def read_fields(record: Record, *, strict: bool = False) -> dict[str, Any]:
-    """Returns the fields of a record, an earlier version's too, as its class has them; see `build_fields`."""
-    cls = class_of(record)
-    if cls is Ready and isinstance(record.get("settings"), Mapping):
-        record = record | {"settings": read_settings(record["settings"])}
-    return build_fields(field_types(cls), record, record["kind"], strict=strict)
+    """Returns the fields of a record as its class has them; see `build_fields`."""
+    return build_fields(field_types(class_of(record)), record, record["kind"], strict=strict)

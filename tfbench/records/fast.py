@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-from tfbench.recipe.jit_compile import COMPILER, JIT_COMPILE
 from tfbench.records.run import RunRequest
 
 FAST_TAG = "tfbench.fast"  # the group of the short runs, its trial
@@ -24,7 +23,7 @@ def read_fast(request: RunRequest) -> Fast | None:
     """Returns what the settings of a run were chosen by; None for a run that was made without trial."""
     if AS_ASKED_TAG not in request.tags:
         return None
-    keys = [COMPILER if key == JIT_COMPILE else key for key in request.tags.get(CHANGED_TAG, "").split()]
+    keys = request.tags.get(CHANGED_TAG, "").split()
     training = request.recipe.training
     training = dataclasses.replace(training, compiler=training.compiler_used)
     return Fast(as_asked=float(request.tags[AS_ASKED_TAG]), settings={key: getattr(training, key) for key in keys})

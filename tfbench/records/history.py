@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-Kind = Literal["run", "profile", "repeats", "trial", "calibration", "sweep", "scaling"]
+Kind = Literal["run", "profile", "repeats", "trial", "sweep", "scaling"]
 STATUSES = ("FINISHED", "FAILED", "KILLED", "RUNNING", "INCOMPLETE", "UNREADABLE")
 
 

@@ -130,7 +130,7 @@ class Replay:
 
         Raises:
             RecipeError: A field is not of its type.
-            TrackingError: The journal was written by a newer version of tfbench.
+            TrackingError: The journal is of another format.
         """
         event = events.read_event(record)
         match event:
@@ -194,10 +194,7 @@ class Replay:
 def request_fields(request: RunRequest) -> Record:
     """Returns the fields of a journal's first record, from which `read_request` rebuilds the request."""
     plain = {f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name != "recipe"}
-    plain["resume"] = to_plain(request.resume) if request.resume else None
-    for name in ("profile", "member"):
-        if value := plain.pop(name):  # left out else, so that versions before it can read the rest
-            plain[name] = to_plain(value)
+    plain |= {name: to_plain(plain[name]) if plain[name] else None for name in ("resume", "profile", "member")}
     return {
         "format_version": FORMAT_VERSION,
         "request": plain | {"recipe_name": request.recipe.name, "recipe": tables.to_tables(request.recipe)},
@@ -208,12 +205,11 @@ def read_request(record: Record) -> RunRequest:
     """Rebuilds the request from a journal's first record.
 
     Raises:
-        TrackingError: The journal was written by a newer version of tfbench.
+        TrackingError: The journal is of another format.
     """
     if record.get("format_version") != FORMAT_VERSION:
         raise TrackingError(
-            f"journal format {record.get('format_version')} is not known to this version of tfbench, "
-            f"which reads format {FORMAT_VERSION}. Use the version that wrote it, or a newer one."
+            f"its format is {record.get('format_version')}; this version of tfbench reads format {FORMAT_VERSION}"
         )
     fields = dict(record["request"])
     names = build_fields({"run_id": str, "recipe_name": str, "recipe": dict[str, Any]}, fields, "request")

@@ -49,7 +49,7 @@ class Environment:
     tensorflow_onednn: bool | None = None  # whether oneDNN's kernels are in use
     mlflow: str | None = None
     thread_variables: str = ""  # OMP_NUM_THREADS and the like, "" when not set
-    # Of the measuring process, as it began to train. Without a niceness, the record is older than these five.
+    # Of the measuring process, as it began to train.
     niceness: int | None = None
     scheduling_policy: str | None = None  # "SCHED_OTHER"
     autogroup_niceness: int | None = None  # of its session; None: the kernel does not group by session

@@ -10,20 +10,11 @@ SizesOrNone = tuple[int | None, ...]  # None: not fixed
 
 
 @schema
-class LayerVariable:
-    """A weight of a layer, by the name that a layout of several devices has for it: "fc6/kernel"."""
-
-    name: str
-    shape: tuple[int, ...]
-    is_trained: bool
-
-
-@schema
 class LayerRow:
     """One use of a layer; shapes are of one sample.
 
     `input_shape` is that of what the previous row gives out: padding, flattening and the like have no row of their own.
-    A layer that is used again has its weights in the first of its rows. `inputs` are the rows whose outputs it reads.
+    A layer that is used again has its weights in the first of its rows.
     """
 
     name: str
@@ -39,8 +30,6 @@ class LayerRow:
     flops_per_sample: int | None = 0
     training_flops_per_sample: int | None = 0
     is_used_again: bool = False
-    inputs: tuple[str, ...] = ()
-    variables: tuple[LayerVariable, ...] = ()
 
 
 @schema

@@ -1,10 +1,9 @@
-"""What is recorded of a profile: the readings of a step's phases, layers and variants, before any statistics."""
+"""What is recorded of a profile: the readings of a step's phases and layers, before any statistics."""
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from tfbench.recipe.jit_compile import read_values
-from tfbench.schema import read_by, schema
+from tfbench.schema import schema
 
 # Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
 PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
@@ -17,24 +16,14 @@ COPY_CALL = "copy"  # a batch from the host to a device that is not the host
 
 
 @schema
-class Variant:
-    """The same step with some values of the recipe, by their keys, changed."""
-
-    name: str  # as it was asked for: "compiler=xla"
-    values: Annotated[dict[str, Any], read_by(read_values)] = dataclasses.field(default_factory=dict)
-
-
-@schema
 class ProfileRequest:
     """What is to be found out of a recipe's step, in a measuring process of its own.
 
-    "step": its phases and layers. "trace": the framework's own trace of it. "variants": how variants of it compare.
+    "step": its phases and layers. "trace": the framework's own trace of it.
     """
 
-    kind: Literal["step", "trace", "variants"] = "step"
+    kind: Literal["step", "trace"] = "step"
     seconds: float = 20.0  # after which no more rounds are begun, once there are enough
-    variants: tuple[Variant, ...] = ()
-    builds: int = 1  # of each variant, and of the step without changes, one after another; 1: as older profiles have
 
 
 @schema
@@ -42,7 +31,7 @@ class ProfiledLayer:
     """One use of a layer. Bytes are those of a step's batch that must move at least: each tensor once, in its dtype.
 
     `flops_per_sample` counts the forward pass, `gradient_flops_per_sample` the gradients of its products that training
-    needs, None where they are not known. `has_input_gradient` is False where nothing before the layer is trained.
+    needs, None where they are not known.
     """
 
     index: int
@@ -52,9 +41,8 @@ class ProfiledLayer:
     flops_per_sample: int | None
     forward_bytes: int | None
     backward_bytes: int | None
-    has_input_gradient: bool = True
     is_trained: bool = True  # False: no gradient goes through it
-    gradient_flops_per_sample: int | None = None  # also None in records that are older than this count
+    gradient_flops_per_sample: int | None = None
 
 
 @schema
@@ -79,7 +67,7 @@ class TracedCall:
     that index, "forward/loss", "backward/loss", "update", "other". No moment is in two of them.
 
     `active_seconds`: for how long anything was at work, an operation that the trace names or not: TensorFlow's executor
-    on the host, any kernel or copy on a GPU. None: not told, as in older profiles. `on_device`: parts ran on a GPU, and
+    on the host, any kernel or copy on a GPU. None: not told. `on_device`: parts ran on a GPU, and
     took their own time; on the host a trace makes them longer.
     """
 
@@ -118,30 +106,6 @@ class ProfiledOperation:
 
 
 @schema
-class VariantSetup:
-    """A variant that was built: how its loss went, on the same batches from the same weights.
-
-    Losses are known of the first build of each, and of the second one of the step without changes.
-    """
-
-    name: str
-    build: int = 1
-    losses: tuple[float | None, ...] = ()  # means over the steps of each execution; None: not finite
-    refusal: str = ""  # why it could not be built
-    layers: tuple[ProfiledLayer, ...] = ()  # empty: its layers cannot be told apart
-    has_same_weights: bool = True  # as the step without changes has in the beginning
-
-
-@schema
-class VariantRound:
-    """One round over all variants of a build: mean seconds of a step, and of traced calls, by a variant's name."""
-
-    build: int = 1
-    seconds: dict[str, float]
-    traced: dict[str, TracedCall] = dataclasses.field(default_factory=dict)
-
-
-@schema
 class Profile:
     """All that a measuring process recorded of a profile."""
 
@@ -156,5 +120,3 @@ class Profile:
     host_waits: tuple[ProfiledOperation, ...] | None = (
         None  # copies to the host and waits for a GPU; None: not looked for
     )
-    setups: tuple[VariantSetup, ...] = ()
-    variant_rounds: tuple[VariantRound, ...] = ()

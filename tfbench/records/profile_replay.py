@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfbench.records import events
-from tfbench.records.profile import Profile, ProfileRound, VariantRound, VariantSetup
+from tfbench.records.profile import Profile, ProfileRound
 
 
 class ProfileReplay:
@@ -12,8 +12,6 @@ class ProfileReplay:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self._rounds: list[ProfileRound] = []
-        self._setups: list[VariantSetup] = []
-        self._variant_rounds: list[VariantRound] = []
 
     def apply(self, event: events.Event) -> None:
         """Takes in what is told of a profile, and nothing else."""
@@ -31,16 +29,7 @@ class ProfileReplay:
                     "num_traced_steps": event.num_steps,
                     "traced_step_seconds": event.step_seconds,
                 }
-            case events.VariantSetUp():
-                self._setups.append(event.setup)
-            case events.VariantsTimed():
-                self._variant_rounds.append(event.round)
 
     def result(self) -> Profile:
         """Returns what is known so far."""
-        return Profile(
-            rounds=tuple(self._rounds),
-            setups=tuple(self._setups),
-            variant_rounds=tuple(self._variant_rounds),
-            **self._values,
-        )
+        return Profile(rounds=tuple(self._rounds), **self._values)

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any, Literal
 
 from tfbench.recipe.abilities import Compiler
-from tfbench.recipe.jit_compile import RecipeKeys
 from tfbench.recipe.sections import Recipe
 from tfbench.records.energy import EnergyReading, EnergySources, MachineState
 from tfbench.records.machine import Environment, InputCheck, LedgerRecord, PeakCheck, Usage
@@ -60,8 +59,8 @@ class EffectiveSettings:
     onednn: str  # TF_ENABLE_ONEDNN_OPTS, "" when not set
     # On the PCI bus, of the visible GPUs, which are those of the placement in its order. Empty: not known.
     gpu_addresses: tuple[str, ...] = ()
-    backend: str = "tensorflow"  # as Keras names it; older records are all of this one
-    framework_variables: str = ""  # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set, or older
+    backend: str = "tensorflow"  # as Keras names it
+    framework_variables: str = ""  # of memory, launches and cuDNN: "PYTORCH_ALLOC_CONF=..."; "" when not set
 
 
 @schema
@@ -85,7 +84,7 @@ class ModelSummary:
     num_trainable_parameters: int
     num_outputs: int | None = None
     flops_per_sample: int | None = None  # forward pass of one sample, two for each multiply-accumulate
-    training_flops_per_sample: int | None = None  # and of its gradients; None: not known, or older than this count
+    training_flops_per_sample: int | None = None  # and of its gradients; None: not known
     # Of the product that most of the work is in, for one sample: rows, what both factors have in common, columns.
     main_product: tuple[int, ...] = ()
     uncounted_layers: tuple[str, ...] = ()  # whose operations are not known, which makes flops_per_sample None
@@ -169,7 +168,7 @@ class RunRequest:
     recipe: Recipe
     data_dir: str | None = None
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
-    overrides: RecipeKeys = ()  # keys of the recipe that the command line set
+    overrides: tuple[str, ...] = ()  # keys of the recipe that the command line set
     resume: ResumePoint | None = None
     allows_code: bool = False  # the user allowed functions from outside of tfbench to be called
     profile: ProfileRequest | None = None  # what is to be found out instead of training
@@ -223,7 +222,7 @@ class RunResult:
     spread: Spread | None = None  # of a run over several devices, where it was read back
     exchange_check: ExchangeCheck | None = None  # the same, where its steps were traced
     usage: Usage | None = None
-    energy: EnergySources | None = None  # None: an older run, or one that was not trained
+    energy: EnergySources | None = None  # None: of a run that was not trained
     energy_readings: tuple[EnergyReading, ...] = ()
     machine_states: tuple[MachineState, ...] = ()
     input_check: InputCheck | None = None

@@ -1,10 +1,6 @@
 """How a network lies on several devices, as read back from them, and what they exchange for it in a step."""
 
-from typing import Literal
-
 from tfbench.schema import schema
-
-ExchangeKind = Literal["gradients", "activations", "partial_sums"]
 
 
 @schema
@@ -15,21 +11,6 @@ class TensorParts:
     shape: tuple[int, ...]
     part_shape: tuple[int, ...]
     num_parts: int  # that differ; devices beyond that hold copies
-
-
-@schema
-class Exchange:
-    """What a layer makes the devices exchange in a step, computed from the layout.
-
-    "gradients": of weights that lie whole on several devices, added up over their parts of the batch. "activations":
-    outputs or inputs of a layer, gathered from their parts. "partial_sums": outputs, or gradients of inputs, to which
-    each part of a layer's weights adds. `num_bytes` are those of the result on one device, whatever algorithm moves
-    them.
-    """
-
-    layer: str
-    kind: ExchangeKind
-    num_bytes: int
 
 
 @schema
@@ -48,8 +29,6 @@ class Spread:
     variables: tuple[TensorParts, ...]
     outputs: tuple[TensorParts, ...]  # of layers, in a forward pass of one batch
     bytes_per_device: tuple[int, ...]  # of weights and the optimizer's variables, on each device of this worker
-    exchanges: tuple[Exchange, ...] = ()
-    uncounted: tuple[str, ...] = ()  # layers that exchange what cannot be computed, and why
     collectives: tuple[Collective, ...] = ()  # of the compiled step; empty: the framework does not tell
 
 

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import RecipeKeys, read_variation
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
 from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
@@ -28,7 +27,9 @@ from tfbench.wording import shorten
 BATCH_KEY, BACKEND_KEY = "training.global_batch_size", "training.backend"
 WORKERS_KEY = "distribution.num_workers"
 SWEEP_TAG, GROUP_TAG, ROUND_TAG, ARM_TAG = "tfbench.sweep", "tfbench.group", "tfbench.round", "tfbench.arm"
+POINT_TAG = "tfbench.point"  # the number of the setting
 THREAD_KEYS = ("training.intra_op_threads", "training.inter_op_threads")
+AGAIN = "again"  # behind the label of a setup that is held against itself
 _START_SECONDS = 8.0  # of a run before its first step and after its last, where no run here tells better
 
 Outcome = Literal["FINISHED", "FAILED", "KILLED", "REFUSED", "SKIPPED"]
@@ -39,13 +40,14 @@ class Arm:
     """Where and how a setting is measured: a strategy, the devices that it gets, and values of the recipe of its own.
 
     No devices named: those that the strategy chooses itself. The values are under dotted keys. A machine is named where
-    a scheduler is to take one of that kind; without, it takes any.
+    a scheduler is to take one of that kind; without, it takes any. `again`: the same once more, for an A/A test.
     """
 
     strategy: Text
     devices: tuple[Text, ...] = ()
     values: tuple[tuple[Text, Any], ...] = ()
     machine: MachineName = ""
+    again: bool = False
 
     @property
     def num_devices(self) -> int:
@@ -60,7 +62,8 @@ class Arm:
             for key, value in self.values
         )
         machine = f"@{self.machine}" if self.machine else ""
-        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values, machine) if part)
+        again = AGAIN if self.again else ""
+        return " ".join(part for part in (self.strategy, ",".join(self.devices), *values, machine, again) if part)
 
 
 def label_arm(strategy: str, devices: Sequence[str], backend: str) -> str:
@@ -76,11 +79,6 @@ class Variation:
     key: Text
     values: tuple[Any, ...]
 
-    def __post_init__(self) -> None:
-        key, values = read_variation(self.key, self.values)
-        object.__setattr__(self, "key", key)
-        object.__setattr__(self, "values", values)
-
 
 @schema
 class SweepPlan:
@@ -94,7 +92,7 @@ class SweepPlan:
     created: Timestamp
     recipe_name: str
     tables: dict[str, Any]
-    overrides: RecipeKeys  # keys that the command line set
+    overrides: tuple[str, ...]  # keys that the command line set
     variations: tuple[Variation, ...]
     arms: tuple[Arm, ...]
     num_rounds: RoundCount
@@ -107,7 +105,7 @@ class SweepPlan:
 
 
 def read_plan(plain: Any) -> SweepPlan:
-    """Builds a plan that was written as plain values, maybe by somebody else or an earlier version.
+    """Builds a plan that was written as plain values, maybe by somebody else.
 
     Raises:
         RecipeError: It is none.
@@ -273,8 +271,7 @@ class CellResult:
     outcome: Outcome
     run_id: Id | None = None
     reason: str = ""
-    seconds: float = 0.0  # that the whole run took
-    machine: MachineName = ""  # that made it, of several; "": the one where the sweep is made
+    seconds: float = 0.0  # that the whole run took; 0 where another machine made it
 
 
 def round_of(tags: Mapping[str, str]) -> tuple[str, str] | None:

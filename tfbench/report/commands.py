@@ -2,19 +2,17 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import COMPILER_KEY
 from tfbench.recipe.tables import list_values
 from tfbench.recipe.toml_text import describe_values
-from tfbench.records.run import RunRequest
 from tfbench.records.scaling import find_scaling_arms
-from tfbench.records.sweep import SweepPlan, Variation, describe_variation
+from tfbench.records.sweep import SweepPlan, describe_variation
 from tfbench.wording import DEFAULT_STORE, command_line
 
 _BESIDE = ("recipe", "reference", "sweep")  # sections that change nothing of what is measured
@@ -78,7 +76,7 @@ def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
         for variation in plan.variations:
             words += ["--vary", describe_variation(variation)]
         for arm in plan.arms:
-            words += ["--arm", arm.label]
+            words += ["--aa"] * (arm is plan.arms[1]) if arm.again else ["--arm", arm.label]
         words += ["--plan", "plan.json"] if any(arm.machine for arm in plan.arms) else []  # whatever makes it then
     words += ["--repeats", str(plan.num_rounds)]
     values.pop(_MEASURED_SECONDS, None)
@@ -115,43 +113,6 @@ def run_command(
     if repeats > 1:
         words += ["--repeats", str(repeats)]
     return command_line(*words, *_describe_rest(data_dir, allows_code=allows_code))
-
-
-def vary_command(
-    request: RunRequest, values: Mapping[str, Sequence[Any]], store: Path | str = DEFAULT_STORE
-) -> str | None:
-    """Returns the command that holds values of a recipe against others, each in processes of their own.
-
-    Args:
-        request: The run whose recipe it is; one that is not shipped is taken from a file NAME.toml.
-        values: By dotted key, each to be held against that of the recipe.
-        store: Where the runs go.
-
-    Returns:
-        None: a value cannot be varied alone, since others depend on it, or the recipe has none to hold it against.
-    """
-    tables = recipe_tables.to_tables(request.recipe)
-    own = list_values(_measured(tables)) | {COMPILER_KEY: request.recipe.training.compiler_used}
-    if "training.optimizer.name" in values or any(own.get(key) is None for key in values):
-        return None
-    name, overrides = _name_and_values(request.recipe.name, tables, request.overrides)
-    kept = {key: value for key, value in overrides.items() if key not in values}
-    words = ["sweep", name]
-    for key, others in values.items():
-        words += ["--vary", describe_variation(Variation(key=key, values=(own[key], *others)))]
-    strategy, devices = (kept.pop(f"distribution.{part}", None) for part in ("strategy", "devices"))
-    words += ["--arm", " ".join([strategy or "default", *([",".join(devices)] if devices else [])])]
-    kept = {key: value for key, value in kept.items() if key.partition(".")[0] in recipe_tables.VARIABLE_SECTIONS}
-    kept.pop(_MEASURED_SECONDS, None)
-    rest = [*_describe_values(kept), *_describe_rest(request.data_dir, allows_code=request.allows_code)]
-    return command_line(*words, *rest, store=store)
-
-
-def calibrate_command(request: RunRequest, store: Path | str) -> str:
-    """Returns the command that measures the noise floor of such runs; a recipe that is not shipped is NAME.toml."""
-    name, values = _name_and_values(request.recipe.name, recipe_tables.to_tables(request.recipe), request.overrides)
-    words = ["calibrate", name, *_take_placement(values), *_describe_values(values)]
-    return command_line(*words, *_describe_rest(request.data_dir, allows_code=request.allows_code), store=store)
 
 
 def fold_command(command: str) -> str:

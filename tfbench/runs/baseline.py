@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfbench.analysis.comparison.noise import describe_length
 from tfbench.analysis.comparison.regression import (
     DEFAULT_FAIL_ABOVE,
     FORMAT_VERSION,
@@ -28,7 +27,6 @@ from tfbench.runs.limits import RunOutcome
 from tfbench.runs.repeats import RepeatPlan, Repeats, repeat_run
 from tfbench.runs.series import Execute
 from tfbench.schema import build, read_json, to_plain
-from tfbench.store.noise_floors import newest_noise_floors
 from tfbench.store.store import Store
 
 DEFAULT_REPEATS = 5
@@ -144,7 +142,6 @@ def check(
     baseline: Baseline,
     num_repeats: int,
     execute: Execute,
-    store: Store,
     *,
     fail_above: float = DEFAULT_FAIL_ABOVE,
     allows_unequal: bool = False,
@@ -158,7 +155,6 @@ def check(
         baseline: What its speeds are held against.
         num_repeats: How often; runs that fail are left out.
         execute: Makes one run.
-        store: Where noise floors are.
         fail_above: The share of the speed whose loss is no regression yet.
         allows_unequal: Whether to compare all the same where something differs that must be equal.
 
@@ -168,23 +164,20 @@ def check(
         MeasurementError: Too few runs finished.
         TfbenchError: The first run was refused.
     """
-    sample, recipe = baseline.sample, request.recipe.name
-    floors = newest_noise_floors(store)
-    has_floor = sample.noise_key in floors and sample.noise_key.length == describe_length(request.recipe)
-    require_enough((sample.num, num_repeats), has_floor, recipe, f"baseline {baseline.source} and --repeats 1")
+    sample = baseline.sample
+    require_enough(sample, num_repeats)
     if not allows_unequal:
         require_equal(sample, find_unequal_request(sample, request), baseline.source)
         execute = _requiring_equal(execute, baseline)
     repeats = _repeat(request, num_repeats, execute, "nothing was judged")
     found = _find_speeds(repeats)
-    if len(found) < min(2, num_repeats):
+    if len(found) < 2:
         raise MeasurementError(
             f"only {len(found)} of {len(repeats.series.runs)} runs finished with a speed: too few to be judged. "
             f"{' '.join(dict.fromkeys(repeats.summary.refusals))} The runs are stored as group {repeats.summary.group}."
         )
     current = make_sample(found, group=repeats.summary.group)
-    known = (floors.get(sample.noise_key), floors.get(current.noise_key))
-    return judge(sample, current, known, fail_above, baseline.earlier), repeats
+    return judge(sample, current, fail_above, baseline.earlier), repeats
 
 
 def _requiring_equal(execute: Execute, baseline: Baseline) -> Execute:

@@ -5,6 +5,14 @@ import signal
 from tfbench.errors import ExitCode, describe_recorded
 from tfbench.records.run import RunExit, RunResult
 
+INTERRUPTED = "interrupted by"
+_SILENT = "the process that tracked it and the worker ended without a word"
+
+
+def is_half(status: str, reason: str) -> bool:
+    """Says whether a run was cut short by the end of what made it, and not by a limit or a fault of its own."""
+    return status == "KILLED" and reason.startswith((INTERRUPTED, _SILENT))
+
 
 def describe_exit(
     result: RunResult, returncode: int, *, stopped_by: str, stderr_tail: str, who: str = "the measuring process"
@@ -40,10 +48,7 @@ def deduce_exit(result: RunResult) -> RunExit:
     Args:
         result: What the journal holds, in which there is no end.
     """
-    return _told_by_worker(result) or RunExit(
-        status="KILLED",
-        reason="the process that tracked it and the worker ended without a word: killed, or the machine stopped",
-    )
+    return _told_by_worker(result) or RunExit(status="KILLED", reason=f"{_SILENT}: killed, or the machine stopped")
 
 
 def _told_by_worker(result: RunResult) -> RunExit | None:

@@ -25,6 +25,8 @@ from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import fields
 
+_NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Part:
@@ -52,9 +54,9 @@ def import_journals(
 
     Args:
         store: Where to.
-        paths: Journals of runs that are over; before the first is copied, all are read, whatever is made of them is
-            made in memory, and MLflow was reached. The journal of another worker than the first is added to its run,
-            which is in the store or among them.
+        paths: Journals, of which those of runs that are over are imported; before the first is copied, all are read,
+            whatever is made of them is made in memory, and MLflow was reached. The journal of another worker than the
+            first is added to its run, which is in the store or among them.
         make_tracker: From a tracking URI and an experiment to a tracker; None: MLflow is left for `recover`.
         state: Where the runs are to be tracked.
 
@@ -65,7 +67,10 @@ def import_journals(
     Raises:
         TrackingError: A file is no whole journal, MLflow cannot be reached, or the store cannot be written to.
     """
-    parts = [part for path in paths for part in _read_parts(path)]
+    found = [part for path in paths for part in _read_parts(path)]
+    # Another worker's journal may have been cut off from who knew the end.
+    open_ids = {part.run_id for part in found if part.result.exit is None and not part.index}
+    parts = [part for part in found if part.run_id not in open_ids]
     runs, others = [part for part in parts if not part.index], [part for part in parts if part.index]
     for part in runs:
         store.journal_path(part.run_id)  # refuses an id that would lead out of the store
@@ -78,7 +83,7 @@ def import_journals(
             trackers.get(state)
         except TrackingError as error:
             raise TrackingError(f"{error} Nothing was imported.") from error
-    entries = []
+    entries = [RecoveredRun(run_id=run_id, outcome="left", message=_NO_END) for run_id in sorted(open_ids)]
     for part in runs:
         own = [other for other in others if other.run_id == part.run_id]
         entries.append(_import_run(store, part, own, trackers, state, is_known=part.run_id in known))
@@ -197,11 +202,6 @@ def _read_run(path: Path, data: bytes, num_lines_before: int) -> RunResult:
         raise TrackingError(f"{path}: {error}") from error
     except Exception as error:  # anything may be in a file
         raise TrackingError(f"{path}: is damaged: {describe(error)}") from error
-    is_first = result.request.member is None or result.request.member.index == 0
-    if result.exit is None and is_first:  # another worker's may have been cut off from who knew the end
-        raise TrackingError(
-            f"{path}: the run has no end in it. Run `tfbench recover` where it was measured, then export it again."
-        )
     return result
 
 

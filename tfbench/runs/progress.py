@@ -26,7 +26,7 @@ class RunProgress:
         self._steps_per_epoch = result.steps_per_epoch or 1
         self._limit_seconds = recipe.measurement.seconds
         profile = result.request.profile
-        self._profile_seconds = profile.seconds / profile.builds if profile else None
+        self._profile_seconds = profile.seconds if profile else None
         if not recipe.measurement.is_limited:
             self._epochs_before = len(result.epochs)
             self._total_steps = self._steps_per_epoch * (recipe.training.epochs - self._epochs_before)

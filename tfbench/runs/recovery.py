@@ -131,7 +131,6 @@ class Trackers:
 def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: bool) -> RecoveredRun | None:
     try:
         path = store.journal_path(run_id)
-        store.forget_password(run_id)
         state = store.read_state(run_id)
         if state and state.projected_bytes == path.stat().st_size and not everything:
             return None

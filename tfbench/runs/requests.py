@@ -24,8 +24,6 @@ CHANGEABLE = ("training.epochs", "training.stop_", "output.", "cost.", "expect."
 # A run that goes on is none of the series that its predecessor was of.
 SERIES_TAGS = tuple(f"tfbench.{name}" for name in ("group", "repeat", "arm", "round", "sweep", "point"))
 
-_PROFILE_SUFFIXES = {"step": "profile", "trace": "trace", "variants": "variants"}
-
 
 def new_request(
     recipe: Recipe,
@@ -141,7 +139,7 @@ def profile_request(request: RunRequest, profile: ProfileRequest) -> RunRequest:
     return dataclasses.replace(
         request,
         run_id=new_id(),
-        name=f"{request.name}-{_PROFILE_SUFFIXES[profile.kind]}",
+        name=f"{request.name}-{'trace' if profile.kind == 'trace' else 'profile'}",
         created=time.time(),
         profile=profile,
     )

@@ -17,7 +17,7 @@ from tfbench.records import events
 from tfbench.records.journal import DiskFullError, Journal, Replay, request_fields
 from tfbench.records.lines import Record
 from tfbench.records.run import RunRequest, TrackedRun
-from tfbench.runs.endings import describe_exit
+from tfbench.runs.endings import INTERRUPTED, describe_exit
 from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.launchers.group import Group
 from tfbench.runs.launchers.launch import Launch, prepare
@@ -154,7 +154,7 @@ class _Run:
     def conclude(self, journal: Journal, store: Store) -> RunOutcome:
         """Records how the run ended, and brings the store up to date with all of it."""
         result = self._replay.result()
-        stopped_by = f"interrupted by {self._stop.received.name}" if self._stop.received else self._exceeded
+        stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
         end = (None if stopped_by else self._worker.fault) or describe_exit(
             result, self._worker.returncode or 0, stopped_by=stopped_by, stderr_tail=self._worker.stderr_tail()
         )
@@ -241,7 +241,7 @@ class _Run:
                 case events.SpansMeasured():
                     epoch, _, last_step, _ = event.spans[-1]
                     self._progress.advance(self._observer, epoch, last_step, time_=event.time)
-                case events.RoundProfiled() | events.VariantsTimed():
+                case events.RoundProfiled():
                     self._progress.advance_profile(self._observer, time_=event.time)
                 case events.EpochEnded():
                     has_new_epochs = True

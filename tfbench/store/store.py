@@ -42,7 +42,7 @@ class RunHead:
     created: float  # seconds since 1970, UTC
     mlflow_run_id: str
     group: str = ""  # of runs that it was made with, as repeats of each other
-    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+    profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
 
 
 class Store:
@@ -140,8 +140,6 @@ class Store:
             TrackingError: What is to be moved, or `dropped`, is a link.
         """
         paths = (*self._files_of(run_id), files_folder(self.journal_path(run_id)))
-        with contextlib.suppress(OSError):  # of what cannot be read, which is moved all the same
-            self.forget_password(run_id)
         folder = self.folder("dropped")
         folder.mkdir(exist_ok=True)
         target = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=folder))
@@ -163,14 +161,6 @@ class Store:
         path = self._state_path(run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
         tracking_state.write(path, state, self.tracking_uri)
-
-    def forget_password(self, run_id: str) -> None:
-        """Takes the password out of a note that an earlier version wrote.
-
-        Raises:
-            OSError: The store cannot be written to.
-        """
-        tracking_state.forget_password(self._state_path(run_id))
 
     def run_ids(self) -> list[str]:
         """Returns the ids of all runs that have a journal."""

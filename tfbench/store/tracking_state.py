@@ -1,6 +1,5 @@
 """Where a run is tracked, and how much of its journal is there already; and the note of it beside the journal."""
 
-import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -50,15 +49,3 @@ def write(path: Path, state: TrackingState, own_uri: str) -> None:
     """
     uri = None if state.tracking_uri == own_uri else without_secrets(state.tracking_uri)
     write_whole(path, json.dumps(dataclasses.asdict(state) | {"tracking_uri": uri}))
-
-
-def forget_password(path: Path) -> None:
-    """Takes the password out of a note that an earlier version wrote.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        if without_secrets(text) != text:
-            write_whole(path, without_secrets(text))

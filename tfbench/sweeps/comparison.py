@@ -2,17 +2,18 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey
+from tfbench.analysis.comparison.hosts import arm_of
 from tfbench.analysis.comparison.references import find_own_settings
-from tfbench.records.sweep import CellResult, SweepPlan, list_cells, list_settings
-from tfbench.schema import build
+from tfbench.records.sweep import AGAIN, ARM_TAG, Arm, CellResult, SweepPlan, list_cells, list_settings
 from tfbench.store.briefs import Briefs, read_briefs
-from tfbench.store.noise_floors import newest_noise_floors
 from tfbench.store.store import Store
+
+_SETUP = "setup"  # the key of rows, and the column, of several setups that are held against themselves
 
 
 def compare_sweep(
@@ -26,38 +27,46 @@ def compare_sweep(
         results: What came of its runs so far, by the numbers of their cells.
         baseline: The arm that others are held against; None: the plan's first.
     """
-    settings = list_settings(plan)
+    keys, settings = [variation.key for variation in plan.variations], list_settings(plan)
+    columns: dict[str, tuple[dict[str, Any], str]] = {arm.label: ({}, arm.label) for arm in plan.arms}
+    if sum(arm.again for arm in plan.arms) > 1:  # each setup has rows of its own, and stands there against itself
+        keys.insert(0, _SETUP)
+        columns = {arm.label: ({_SETUP: arm.label.removesuffix(f" {AGAIN}")}, _twin(arm)) for arm in plan.arms}
     run_ids = [result.run_id for result in results.values() if result.outcome == "FINISHED" and result.run_id]
+    briefs, unreadable = read_briefs(store, run_ids)
     failures: dict[tuple[int, int], Failure] = {}
     for cell in list_cells(plan):
         result = results.get(cell.number)
         if result is None:
             outcome, reason = "MISSING", "not measured"
+        elif result.run_id in unreadable:
+            outcome, reason = "UNREADABLE", unreadable[result.run_id]
         elif result.outcome in ("FINISHED", "SKIPPED"):
             continue
         else:
             outcome, reason = result.outcome, result.reason
-        failure = Failure(setting=settings[cell.setting], arm=plan.arms[cell.arm].label, outcome=outcome, reason=reason)
+        own, column = columns[plan.arms[cell.arm].label]
+        failure = Failure(setting=own | settings[cell.setting], arm=column, outcome=outcome, reason=reason)
         failures.setdefault(cell.point, failure)
-    briefs, unreadable = read_briefs(store, run_ids)
-    for cell in list_cells(plan):
-        result = results.get(cell.number)
-        if result and result.run_id in unreadable:
-            reason = unreadable[result.run_id]
-            arm = plan.arms[cell.arm].label
-            failure = Failure(setting=settings[cell.setting], arm=arm, outcome="UNREADABLE", reason=reason)
-            failures.setdefault(cell.point, failure)
     comparison = compare(
-        briefs,
-        floors_of(store),
-        keys=[variation.key for variation in plan.variations],
-        settings=settings,
-        arms=[arm.label for arm in plan.arms],
+        [_move(brief, *columns[arm_of(brief)]) for brief in briefs] if _SETUP in keys else briefs,
+        keys=keys,
+        settings=[own | setting for own, _ in columns.values() for setting in settings],
+        arms=list(dict.fromkeys(column for _, column in columns.values())),
         baseline=baseline,
         failures=failures.values(),
         compared=list_compared(plan),
     )
     return dataclasses.replace(comparison, own_settings=find_own_settings(briefs, plan), unreadable=unreadable)
+
+
+def _twin(arm: Arm) -> str:
+    return f"{_SETUP} {AGAIN}" if arm.again else _SETUP
+
+
+def _move(brief: RunBrief, own: dict[str, Any], column: str) -> RunBrief:
+    """Returns a run in its column, with what tells its rows apart beside what was varied."""
+    return dataclasses.replace(brief, settings=brief.settings | own, tags=brief.tags | {ARM_TAG: column})
 
 
 def compare_stored(
@@ -79,7 +88,7 @@ def compare_stored(
     """
     found, unreadable = _read_oldest_first(store) if run_ids is None else read_briefs(store, run_ids)
     briefs = [brief for brief in found if recipe in (None, brief.recipe) and not brief.profile]
-    comparison = compare(briefs, floors_of(store), baseline=baseline, allows_unequal=allows_unequal)
+    comparison = compare(briefs, baseline=baseline, allows_unequal=allows_unequal)
     return dataclasses.replace(comparison, own_settings=find_own_settings(briefs), unreadable=unreadable)
 
 
@@ -92,10 +101,10 @@ def compare_each_recipe(store: Store, *, baseline: str | None = None, allows_une
         allows_unequal: Whether to compare runs that differ in what must be equal all the same.
     """
     briefs = [brief for brief in _read_oldest_first(store).found if not brief.profile]
-    find_floor, comparisons = floors_of(store), []
+    comparisons = []
     for recipe in dict.fromkeys(brief.recipe for brief in briefs):
         own = [brief for brief in briefs if brief.recipe == recipe]
-        comparison = compare(own, find_floor, baseline=baseline, allows_unequal=allows_unequal)
+        comparison = compare(own, baseline=baseline, allows_unequal=allows_unequal)
         comparisons.append(dataclasses.replace(comparison, own_settings=find_own_settings(own)))
     return comparisons
 
@@ -104,18 +113,6 @@ def _read_oldest_first(store: Store) -> Briefs:
     briefs = read_briefs(store, store.run_ids())
     briefs.found.sort(key=lambda brief: brief.created)
     return briefs
-
-
-def floors_of(store: Store) -> FindFloor:
-    """Returns what finds the noise floor of a run; those of the store are read once."""
-    floors = newest_noise_floors(store)
-
-    def find(brief: RunBrief) -> NoiseFloor | None:
-        if not floors or not brief.noise_key:
-            return None
-        return floors.get(build(NoiseKey, brief.noise_key, "noise_key"))
-
-    return find
 
 
 def list_compared(plan: SweepPlan) -> tuple[str, ...]:

@@ -8,24 +8,19 @@ from typing import Any
 from tfbench.analysis.comparison.crossover import Crossover, SearchStopped, find_crossover, judge_with
 from tfbench.analysis.comparison.equality import Difference, find_unequal
 from tfbench.analysis.comparison.judging import Runs, judge
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.step_model import StepModel, StepWork, describe_work, fit_step_model
 from tfbench.analysis.comparison.step_prediction import PredictedCrossing, bound_crossings
 from tfbench.errors import InterruptedRunError, TfbenchError
-from tfbench.records.run import RunResult
-from tfbench.records.sweep import BATCH_KEY, Cell, CellResult, SweepPlan, list_cells, round_of
+from tfbench.records.sweep import BATCH_KEY, POINT_TAG, Cell, CellResult, SweepPlan, list_cells, round_of
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.sweeps.comparison import list_compared
 from tfbench.sweeps.observer import SearchObserver
 from tfbench.sweeps.search_plan import SearchPlan, at_value
-from tfbench.sweeps.sweep import POINT_TAG, Execute, cell_request
+from tfbench.sweeps.sweep import Execute, cell_request
 
 # Given the values that were tried as a sweep, and what is known of its runs, keeps both.
 Keep = Callable[[SweepPlan, Mapping[int, CellResult]], None]
-
-# Returns the noise floor of runs like one, if there is one.
-FindFloor = Callable[[RunResult], NoiseFloor | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,9 +53,7 @@ class _Run:
     outcome: RunOutcome | None
 
 
-def search(
-    plan: SearchPlan, execute: Execute, observer: SearchObserver, keep: Keep, find_floor: FindFloor
-) -> SearchResult:
+def search(plan: SearchPlan, execute: Execute, observer: SearchObserver, keep: Keep) -> SearchResult:
     """Searches for the values at which the second arm overtakes the first.
 
     At each value that is tried, both arms are run in rounds, taking turns at being first. A value at which a run fails,
@@ -72,7 +65,6 @@ def search(
         observer: Told what happens.
         keep: Told what is known before the first run of each value, and after each run, so that the search may be
             killed at any moment.
-        find_floor: Finds noise floors.
 
     Raises:
         InterruptedRunError: It was stopped before anything was measured.
@@ -81,7 +73,7 @@ def search(
         TfbenchError: The first run was refused.
     """
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
-        made = _Search(plan, execute, observer, keep, find_floor, stop)
+        made = _Search(plan, execute, observer, keep, stop)
         found = find_crossover(plan.values, made.measure, plan.sweep.num_rounds)
     if not made.runs:
         raise InterruptedRunError("interrupted before anything was measured; nothing was stored.")
@@ -105,11 +97,9 @@ class _Search:
         execute: Execute,
         observer: SearchObserver,
         keep: Keep,
-        find_floor: FindFloor,
         stop: StopSignals,
     ) -> None:
         self._plan, self._execute, self._observer, self._keep, self._stop = plan, execute, observer, keep, stop
-        self._find_floor = find_floor
         self._failures: dict[int, str] = {}
         self.runs: list[_Run] = []
 
@@ -153,7 +143,6 @@ class _Search:
             arm=self._plan.sweep.arms[arm].label,
             speeds=tuple(map(_speed, runs)),
             rounds=tuple(round_of(result.request.tags) for result in results),
-            floor=self._find_floor(results[0]),
         )
 
     def known(self, begun: int | None = None) -> tuple[SweepPlan, dict[int, CellResult]]:

@@ -1,4 +1,4 @@
-"""What a store holds, newest first: a sweep, a scaling, a series of repeats or a calibration counts as one."""
+"""What a store holds, newest first: a sweep, a scaling, or a series of repeats counts as one."""
 
 import collections
 import dataclasses
@@ -10,7 +10,7 @@ from tfbench.records.fast import TRIAL_TAG
 from tfbench.records.history import HistoryEntry, Kind
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.scaling import find_scaling_arms
-from tfbench.records.sweep import ARM_TAG, GROUP_TAG, SWEEP_TAG, label_arm, list_cells
+from tfbench.records.sweep import GROUP_TAG, SWEEP_TAG, label_arm, list_cells
 from tfbench.store.briefs import read_briefs
 from tfbench.store.liveness import may_be_running
 from tfbench.store.store import Store
@@ -98,7 +98,7 @@ def _runs(briefs: Sequence[RunBrief], sweeps: Mapping[str, HistoryEntry]) -> Ite
             kind: Kind = "profile" if first.profile else "run"
             status, speed, reason = first.status, first.speed, first.reason
         else:
-            kind = "calibration" if ARM_TAG in first.tags else "trial" if TRIAL_TAG in first.tags else "repeats"
+            kind = "trial" if TRIAL_TAG in first.tags else "repeats"
             status, speed = ("FINISHED" if status == "FINISHED" else "FAILED"), None
             reason = ", ".join(f"{brief.run_id} {brief.status}" for brief in members if brief.status != "FINISHED")
         yield HistoryEntry(

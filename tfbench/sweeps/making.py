@@ -1,6 +1,6 @@
 """A sweep from its plan to what came of all of its runs."""
 
-import socket
+import dataclasses
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from tfbench.errors import DeviceError, RecipeError
 from tfbench.machine.devices import count_gpus
 from tfbench.machine.frameworks import describe_lack, is_installed
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import Arm, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
+from tfbench.records.sweep import Arm, Cell, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
 from tfbench.runs.maker import RunMaker
 from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.sweep_log import SweepLog
@@ -19,6 +19,7 @@ from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.observer import SweepObserver
 from tfbench.sweeps.plan import machine_arms, new_plan, own_arm, own_variations, require_machine_found
 from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
+from tfbench.sweeps.tasks import Task, find_results, find_standing
 from tfbench.sweeps.view import try_to_show
 
 
@@ -63,8 +64,29 @@ def make_sweep(
     require_machine_found(plan.arms, names_machines=False)
     require_back_ends(plan)
     with opened as log:
-        end = _make_runs(log, maker, observer)
+        end = _make_runs(log, list_cells(plan), maker, observer)
     return look_at(plan, end, maker)
+
+
+def make_task(
+    plan: SweepPlan, task: Task, maker: RunMaker, observer: SweepObserver, data_dir: str | None = None
+) -> SweepEnd:
+    """Makes the runs of a task on this machine that its store does not have yet.
+
+    Args:
+        plan: Of the sweep.
+        task: One of it.
+        maker: Makes the runs, which are tracked where they are imported.
+        observer: Told of each.
+        data_dir: Where data is on this machine; None: where the plan has it.
+
+    Raises:
+        DatasetError: There is no data for the first run.
+        TrackingError: The store cannot be written to.
+    """
+    found = find_results(maker.store, plan, maker.store.run_ids())
+    log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), found)
+    return _make_runs(log, task.cells, maker, observer)
 
 
 def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
@@ -117,11 +139,10 @@ def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> Arms:
     return arms if arms.usable else Arms([own], {})  # what is wrong with all of them, it is told with
 
 
-def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> SweepEnd:
-    machine = socket.gethostname() if any(result.machine for result in log.found) else ""  # others made some of it
-    known = log.made_by(machine)
+def _make_runs(log: SweepLog, cells: Sequence[Cell], maker: RunMaker, observer: SweepObserver) -> SweepEnd:
+    known = find_standing(log.plan, log.results, maker.store)
     speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
-    for cell in list_cells(log.plan):
+    for cell in cells:
         if result := known.get(cell.number):
             observer.recall(cell, result, speeds.get(result.run_id or ""))
     try:
@@ -131,7 +152,8 @@ def _make_runs(log: SweepLog, maker: RunMaker, observer: SweepObserver) -> Sweep
             lambda request, limits: maker.make(request, observer, limits),
             observer,
             start_seconds,
-            machine=machine,
+            of=cells,
+            made=known,
         )
     finally:
         observer.stop()

@@ -8,7 +8,6 @@ from typing import Any
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
 from tfbench.recipe.abilities import BackendName
-from tfbench.recipe.jit_compile import read_values
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
@@ -83,7 +82,7 @@ def require_machine_found(arms: Iterable[Arm], *, names_machines: bool) -> None:
     if named := [arm for arm in arms if arm.machine and not names_machines]:
         raise RecipeError(
             f'arm "{shorten(named[0].label)}": names a machine, and all runs are made on this one. `tfbench sweep '
-            "--engine ray` or `--engine slurm` finds it in a cluster, `--plan FILE` leaves it to another scheduler."
+            "--plan FILE` leaves its tasks to a scheduler, `--ray ADDRESS` finds it in a Ray cluster."
         )
 
 
@@ -120,7 +119,6 @@ def _read_arm_value(text: str, arm: str) -> tuple[str, Any]:
     section = "distribution" if key == "num_workers" else "training"
     try:
         key, value = tables.parse_override(text if "." in key else f"{section}.{text}")
-        ((key, value),) = read_values({key: value}).items()
     except RecipeError as error:
         raise RecipeError(f'--arm "{shorten(arm)}": {shorten(text)}: must be KEY=VALUE, as of --set.') from error
     if key != WORKERS_KEY and (key.partition(".")[0] not in VARIABLE_SECTIONS or key == BATCH_KEY):

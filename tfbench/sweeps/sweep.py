@@ -14,6 +14,7 @@ from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
     ARM_TAG,
     BATCH_KEY,
+    POINT_TAG,
     ROUND_TAG,
     SWEEP_TAG,
     Arm,
@@ -31,8 +32,6 @@ from tfbench.runs.requests import new_request
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.observer import SweepObserver
-
-POINT_TAG = "tfbench.point"
 
 Execute = Callable[[RunRequest, RunLimits], RunOutcome]
 
@@ -62,7 +61,7 @@ def run_sweep(
     start_seconds: float | None = None,
     *,
     of: Sequence[Cell] | None = None,
-    machine: str = "",
+    made: Mapping[int, CellResult] | None = None,
 ) -> SweepEnd:
     """Makes the runs of a sweep that its record does not have yet.
 
@@ -76,16 +75,16 @@ def run_sweep(
         observer: Told what happens.
         start_seconds: As of `estimate_seconds`.
         of: The runs that are to be there in the end; None: all.
-        machine: What this one of several machines is called: a task that others left incomplete is made as a whole.
+        made: The results that stand, by the numbers of their cells; None: all that the record has.
 
     Raises:
-        DatasetError: There is no data for the first run, so that none would have any; of several machines, another may.
+        DatasetError: There is no data for the first run, so that none would have any.
     """
     plan, start = log.plan, time.monotonic()
     every = list_cells(plan)
     cells = every if of is None else of
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
-    was_interrupted, known = False, log.made_by(machine)
+    was_interrupted, known = False, dict(log.results if made is None else made)
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
         for cell in cells:
             if cell.number in known:
@@ -97,16 +96,15 @@ def run_sweep(
             if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
                 break
             if earlier := _find_failure(cell, every, known):
-                result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier, machine=machine)
+                result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier)
                 log.end(result)
                 known[cell.number] = result
                 observer.end(cell, result, None)
                 continue
             observer.begin(cell, len(cells) - len(left), seconds * len(left))
-            outcome = _make_run(log, cell, execute, limits, observer, machine)
-            known = log.made_by(machine)
-            if outcome is None or outcome.was_interrupted or stop.received:
-                was_interrupted = True
+            made_now, was_interrupted = _make_run(log, cell, execute, limits, observer)
+            known |= {cell.number: made_now} if made_now else {}
+            if was_interrupted := was_interrupted or stop.received is not None:
                 break
     return SweepEnd(
         num_cells=len(cells),
@@ -116,36 +114,29 @@ def run_sweep(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Refused:
-    """Stands for the outcome of a run that was refused."""
-
-    was_interrupted: bool = False
-
-
 def _make_run(
-    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, observer: SweepObserver, machine: str
-) -> RunOutcome | _Refused | None:
-    """Makes one run and notes what came of it; None: it was stopped before there was anything to keep."""
+    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, observer: SweepObserver
+) -> tuple[CellResult | None, bool]:
+    """Makes one run and notes what came of it, None if it was cut short; says, too, whether it was asked to stop."""
     request = cell_request(log.plan, cell)
     log.begin(cell.number, request.run_id)
     start = time.monotonic()
     try:
         outcome = execute(request, limits)
     except InterruptedRunError:
-        return None
+        return None, True
     except TfbenchError as error:
-        is_first = not machine and not any(result.run_id for result in log.results.values())
+        is_first = not any(result.run_id for result in log.results.values())
         varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(log.plan))
         if isinstance(error, DatasetError) and is_first and not varies_data:
             raise
         seconds = time.monotonic() - start
-        result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=seconds, machine=machine)
+        result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=seconds)
         log.end(result)
         observer.end(cell, result, None)
-        return _Refused()
+        return result, False
     if outcome.was_interrupted and outcome.result.status != "FINISHED":
-        return outcome  # half a run is none: it is made again when the sweep goes on
+        return None, True  # half a run is none: it is made again when the sweep goes on
     end = outcome.result.exit
     result = CellResult(
         cell=cell.number,
@@ -153,11 +144,10 @@ def _make_run(
         run_id=request.run_id,
         reason=end.reason if end else "",
         seconds=time.monotonic() - start,
-        machine=machine,
     )
     log.end(result)
     observer.end(cell, result, outcome.summary)
-    return outcome
+    return result, outcome.was_interrupted
 
 
 def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
@@ -229,6 +219,6 @@ def _find_failure(cell: Cell, cells: Sequence[Cell], known: Mapping[int, CellRes
 
 
 def _typical_seconds(results: Iterable[CellResult]) -> float | None:
-    """Returns what a run took, once one was made."""
-    seconds = [result.seconds for result in results if result.outcome == "FINISHED"]
+    """Returns what a run took, once one was made here."""
+    seconds = [result.seconds for result in results if result.outcome == "FINISHED" and result.seconds]
     return statistics.median(seconds) if seconds else None

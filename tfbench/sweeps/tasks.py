@@ -1,69 +1,98 @@
-"""A plan as a file, with a command for each task of it and for each run; and a task made on this machine.
+"""A sweep over several machines: its plan as a file, the tasks of it, and which runs of a store are of it.
 
-Any scheduler runs the commands. What they leave is collected afterwards: see `tfbench.sweeps.collecting`.
+A task is what one machine makes. Any scheduler runs `tfbench sweep --plan FILE --task N`; each run says in its tags
+which one of the plan it is, so that its journal is all that has to come home.
 """
 
-import contextlib
-import dataclasses
 import json
+import platform
 import re
-import shlex
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from tfbench.analysis.comparison.hosts import host_of
 from tfbench.errors import RecipeError, TrackingError
-from tfbench.records.sweep import Cell, SweepPlan, list_settings, read_plan
-from tfbench.records.tasks import Task, list_tasks
+from tfbench.records.sweep import (
+    ARM_TAG,
+    POINT_TAG,
+    ROUND_TAG,
+    SWEEP_TAG,
+    Cell,
+    CellResult,
+    SweepPlan,
+    list_cells,
+    list_settings,
+    read_plan,
+)
 from tfbench.records.whole_files import write_output
-from tfbench.runs.maker import RunMaker
-from tfbench.runs.stop_signals import StopSignals
-from tfbench.schema import read_json, to_plain
-from tfbench.store.briefs import typical_start_seconds
-from tfbench.store.task_log import alone, opened_task
-from tfbench.sweeps.observer import SweepObserver
-from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
+from tfbench.runs.endings import is_half
+from tfbench.schema import build, read_json, to_plain
+from tfbench.store.briefs import read_briefs
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import SweepLog, list_sweeps, reopened_log
+from tfbench.sweeps.sweep import check_points
 
 PLAN_FORMAT = 1
+_TAGS = (SWEEP_TAG, POINT_TAG, ARM_TAG, ROUND_TAG)  # which together say what run of a plan one is
 _SWEEP_ID = re.compile(r"[A-Za-z0-9]{1,64}")  # it becomes a file name, and may come from a foreign file
 
 
+class Task(NamedTuple):
+    """All rounds of a setting under the arms that are held against each other on one machine."""
+
+    number: int  # from 0
+    setting: int
+    machine: str  # the kind that its arms name; "": any
+    cells: tuple[Cell, ...]  # in the order in which they are made
+
+
+def list_tasks(plan: SweepPlan) -> list[Task]:
+    """Returns the tasks of a sweep, each run in one of them, in the order in which their first runs come.
+
+    Within a task, runs come as they do in a sweep on one machine: round by round, the arms taking turns at being first.
+    """
+    found: dict[tuple[int, str], list[Cell]] = {}
+    for cell in list_cells(plan):
+        found.setdefault((cell.setting, plan.arms[cell.arm].machine), []).append(cell)
+    return [
+        Task(number, setting, machine, tuple(cells)) for number, ((setting, machine), cells) in enumerate(found.items())
+    ]
+
+
+def find_task(plan: SweepPlan, number: int) -> Task:
+    """Returns a task of a plan.
+
+    Raises:
+        RecipeError: There is none of this number.
+    """
+    tasks = list_tasks(plan)
+    if not 0 <= number < len(tasks):
+        raise RecipeError(f"--task: must be from 0 to {len(tasks) - 1}. Received: {number}.")
+    return tasks[number]
+
+
+def plan_document(plan: SweepPlan) -> bytes:
+    """Returns a plan as a file has it, with what each of its tasks is of."""
+    settings = list_settings(plan)
+    tasks = [
+        {"number": task.number, "setting": settings[task.setting], "machine": task.machine, "num_runs": len(task.cells)}
+        for task in list_tasks(plan)
+    ]
+    document = {"format_version": PLAN_FORMAT, "tasks": tasks, "plan": to_plain(plan)}
+    return json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"
+
+
 def write_plan_file(plan: SweepPlan, path: Path) -> None:
-    """Writes a plan, with a command for each of its tasks and runs.
+    """Writes a plan.
 
     Raises:
         TrackingError: The file cannot be written.
     """
-    settings = list_settings(plan)
-    tasks = [
-        {
-            "number": task.number,
-            "setting": settings[task.setting],
-            "machine": task.machine,
-            "command": shlex.join(task_command(plan, path, task)),
-            "cells": [
-                {
-                    "number": cell.number,
-                    "arm": plan.arms[cell.arm].label,
-                    "round": cell.round_number,
-                    "command": shlex.join(task_command(plan, path, task, cell)),
-                }
-                for cell in task.cells
-            ],
-        }
-        for task in list_tasks(plan)
-    ]
-    document = {"format_version": PLAN_FORMAT, "tasks": tasks, "plan": to_plain(plan)}
     try:
-        write_output(path, json.dumps(document, indent=1, allow_nan=False).encode() + b"\n")
+        write_output(path, plan_document(plan))
     except OSError as error:
         raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-
-
-def task_command(plan: SweepPlan, path: Path, task: Task, cell: Cell | None = None) -> list[str]:
-    """Returns the command that makes a task, or one run of it, into the store `mlruns` of the current folder."""
-    words = ["tfbench", "sweep", "--plan", str(path), "--task", str(task.number)]
-    words += [] if cell is None else ["--cell", str(cell.number)]
-    return words + (["--allow-code"] if plan.allows_code else [])
 
 
 def read_plan_file(path: Path) -> SweepPlan:
@@ -90,63 +119,62 @@ def read_plan_file(path: Path) -> SweepPlan:
     return plan
 
 
-def find_task(plan: SweepPlan, number: int, cell: int | None) -> tuple[Task, Cell | None]:
-    """Returns a task of a plan, and one of its runs.
+def find_results(store: Store, plan: SweepPlan, run_ids: Iterable[str]) -> dict[int, CellResult]:
+    """Returns what came of runs of a sweep by the numbers of their cells, as their tags say; the newest of each counts.
 
-    Raises:
-        RecipeError: There is none of this number.
-    """
-    tasks = list_tasks(plan)
-    if not 0 <= number < len(tasks):
-        raise RecipeError(f"--task: must be from 0 to {len(tasks) - 1}. Received: {number}.")
-    cells = {one.number: one for one in tasks[number].cells}
-    if cell is not None and cell not in cells:
-        listed = ", ".join(map(str, cells))
-        raise RecipeError(f"--cell: must be a run of task {number}: {listed}. Received: {cell}.")
-    return tasks[number], None if cell is None else cells[cell]
-
-
-def run_task(
-    plan: SweepPlan,
-    task: Task,
-    maker: RunMaker,
-    observer: SweepObserver,
-    *,
-    machine: str,
-    cell: Cell | None = None,
-    data_dir: str | None = None,
-    tell: Callable[[str], None],
-) -> SweepEnd:
-    """Makes the runs of a task on this machine that its store does not have yet.
+    Half a run is none.
 
     Args:
+        store: Where the runs are.
         plan: Of the sweep.
-        task: One of it.
-        maker: Makes the runs, which are tracked where they are collected.
-        observer: Told of each.
-        machine: What this machine is called.
-        cell: The only run that is made; None: all.
-        data_dir: Where data is on this machine; None: where the plan has it.
-        tell: Told of what is waited for.
+        run_ids: Of any runs.
+    """
+    numbers = {
+        (plan.sweep_id, str(cell.setting), plan.arms[cell.arm].label, str(cell.round_number)): cell.number
+        for cell in list_cells(plan)
+    }
+    found = {}
+    for brief in sorted(read_briefs(store, run_ids).found, key=lambda brief: brief.created):
+        sweep_id, setting, arm, round_number = (brief.tags.get(tag, "") for tag in _TAGS)
+        number = numbers.get((sweep_id, setting, arm, round_number))
+        if number is not None and not is_half(brief.status, brief.reason):
+            plain = {"cell": number, "outcome": brief.status, "run_id": brief.run_id, "reason": brief.reason}
+            found[number] = build(CellResult, plain, f"run {brief.run_id}")
+    return found
+
+
+def note_results(log: SweepLog, store: Store) -> None:
+    """Notes in a sweep's record what is in the store of it and was made elsewhere."""
+    for number, result in find_results(store, log.plan, store.run_ids()).items():
+        known = log.results.get(number)
+        if known is None or known.run_id != result.run_id:
+            log.end(result)
+
+
+def note_imported(store: Store, run_ids: Iterable[str]) -> list[str]:
+    """Notes in the records of sweeps what was imported of them, and returns the ids of these sweeps.
 
     Raises:
-        TrackingError: Another process is at the task, or the store cannot be written to.
-        InterruptedRunError: It was stopped before anything was made.
+        TrackingError: A record is damaged, or another process is at it.
     """
-    cells = task.cells if cell is None else (cell,)
-    with contextlib.ExitStack() as held:
-        with StopSignals() as stop:  # later, a run under way hears them itself
-            held.enter_context(alone(maker.store, machine, lambda: stop.received is not None, tell))
-        log = held.enter_context(opened_task(maker.store, plan, task.number, machine))
-        log.plan = dataclasses.replace(plan, data_dir=data_dir or plan.data_dir)
-        try:
-            return run_sweep(
-                log,
-                lambda request, limits: maker.make(request, observer, limits),
-                observer,
-                typical_start_seconds(maker.store),
-                of=cells,
-                machine=machine,
-            )
-        finally:
-            observer.stop()
+    named = dict.fromkeys(brief.tags.get(SWEEP_TAG, "") for brief in read_briefs(store, run_ids).found)
+    sweeps = [sweep_id for sweep_id in list_sweeps(store) if sweep_id in named]
+    for sweep_id in sweeps:
+        with reopened_log(store, sweep_id) as log:
+            note_results(log, store)
+    return sweeps
+
+
+def find_standing(plan: SweepPlan, results: Mapping[int, CellResult], store: Store) -> dict[int, CellResult]:
+    """Returns the results that need not be made again here: those of whole tasks, of the others those of this machine.
+
+    All rounds of a task are made on one machine: rounds of two have nothing in common.
+    """
+    run_ids = [result.run_id for result in results.values() if result.run_id]
+    hosts = {brief.run_id: host_of(brief) for brief in read_briefs(store, run_ids).found}
+    here, standing = platform.node(), dict[int, CellResult]()
+    for task in list_tasks(plan):
+        own = {cell.number: results[cell.number] for cell in task.cells if cell.number in results}
+        is_whole = len(own) == len(task.cells)
+        standing |= {n: one for n, one in own.items() if is_whole or (hosts.get(one.run_id or "") or here) == here}
+    return standing

@@ -29,6 +29,8 @@ def require_address(tracking_uri: str) -> None:
             f"tracking URI {without_secrets(tracking_uri)}: must begin with one of {', '.join(_SCHEMES)}, for example "
             "http://127.0.0.1:5000 or sqlite:////data/mlflow.db."
         )
+    if scheme == "sqlite" and set("?#%") & set(tracking_uri):  # MLflow would have its database elsewhere
+        raise TrackingError(f"tracking URI {tracking_uri}: a path of SQLite must have no ?, # or %. Use another file.")
     if scheme != "sqlite" and re.search(r"""[\s"<>]""", tracking_uri):  # where a password ends could not be told
         raise TrackingError(
             f"tracking URI of {scheme}: must have no spaces, quotes, < or > in it. In a password, write them as %20, "

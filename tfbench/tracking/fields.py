@@ -2,12 +2,12 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.analysis.run.watts import gpu_names, start_of, watts_curves
-from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS, machine_metric
+from tfbench.metrics import EPOCH_SERIES, LEARNING_METRICS, TRACKED_METRICS
 from tfbench.recipe import tables as recipe_tables
 from tfbench.recipe.abilities import title_of
 from tfbench.records.run import EpochRecord, RunRequest, RunResult, Summary
@@ -19,8 +19,8 @@ from tfbench.wording import cut, format_share, markdown_text
 
 MAX_PARAM_CHARACTERS = 6000  # MLflow cuts longer values without a word
 MAX_TAG_CHARACTERS = 8000
+MAX_METRIC_CHARACTERS = 250  # of its name
 MAX_CAUTION_CHARACTERS = 5000
-MAX_LOOKS = 300  # of a figure over the time of a run
 COLOR_TAG = "mlflow.runColor"
 
 # Of a recipe, beside its network and what the user set; recipe.json has all of it. The batch size is the placement's.
@@ -74,8 +74,9 @@ def params(result: RunResult) -> dict[str, str]:
 
 
 def epoch_metrics(epoch: EpochRecord) -> dict[str, float]:
-    """Returns the metrics of one epoch that exist."""
-    values = {f"by_epoch/{name}": getattr(epoch, name) for name in EPOCH_SERIES}
+    """Returns the metrics of one epoch that exist; a compiled network's own with the characters that MLflow takes."""
+    values = {re.sub(r"[^\w -]", "_", name)[:MAX_METRIC_CHARACTERS]: value for name, value in epoch.metrics.items()}
+    values |= {f"by_epoch/{name}": getattr(epoch, name) for name in EPOCH_SERIES}
     return _existing(values | {name: getattr(epoch, name) for name in LEARNING_METRICS})
 
 
@@ -85,27 +86,6 @@ def summary_metrics(summary: Summary) -> dict[str, float]:
     groups = [name for name in metrics if name.startswith(("cost/", "profile/"))]
     found = _existing({name: metrics.get(name) for name in (*TRACKED_METRICS, *groups, *AXES)})
     return {AXES.get(name, name): value for name, value in found.items()}
-
-
-def machine_metrics(result: RunResult) -> list[tuple[float, dict[str, float]]]:
-    """Returns watts, clocks and temperatures over the run: seconds since it began to train, and what was seen then.
-
-    Of a long run every second look is left out, or more, so that no figure has more than `MAX_LOOKS`.
-    """
-    began = start_of(result)
-    names = gpu_names(result)
-    found: dict[float, dict[str, float]] = {}
-    for curve in watts_curves(result):
-        name = machine_metric("power_usage_watts", names.get(curve.name, curve.name))
-        for seconds, watts in zip(curve.seconds, curve.watts, strict=True):
-            found.setdefault(seconds, {})[name] = watts
-    for state in result.machine_states:
-        for address, gpu in state.gpus.items():
-            for name in ("clock_mhz", "temperature_celsius"):
-                if (value := getattr(gpu, name)) is not None:
-                    found.setdefault(state.seconds - began, {})[machine_metric(name, names[address])] = value
-    looks = sorted(found.items())
-    return looks[:: 1 + len(looks) // MAX_LOOKS]
 
 
 def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:
@@ -235,8 +215,6 @@ def _describe_profile(result: RunResult) -> list[str]:
     if request.kind == "trace":
         framework = title_of(result.request.recipe.training.backend)
         return [f"{framework}'s trace of a few steps, no training: folder trace of the artifacts.", ""]
-    if request.kind == "variants":
-        return ["Variants of a step, timed in turns, no training: profile.json of the artifacts.", ""]
     step = summarize_profile(result)
     if step is None:
         return ["Profile of a step, no training.", ""]

@@ -23,7 +23,6 @@ from tfbench.tracking.mlflow_view import OVERVIEW
 from tfbench.tracking.mlflow_writes import (
     end_of,
     log_files,
-    log_machine,
     log_whole,
     make_template,
     metrics_at,
@@ -113,7 +112,6 @@ class MlflowTracker:
                 ended = milliseconds(end_of(result))
                 if result.request.run_id in self._doubtful:
                     search_run(self._connected(), progress.run.experiment_id, result.request.run_id)
-                log_machine(self._connected(), progress.run.run_id, result)
                 # Before the files: the status is true even if the files cannot be stored.
                 self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
                 require_artifact_place(progress.info.artifact_uri, self._uri)

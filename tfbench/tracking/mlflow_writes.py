@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfbench.records.run import RunResult
-from tfbench.tracking import database, fields
+from tfbench.tracking import database
 from tfbench.tracking.mlflow_view import View
 
 if TYPE_CHECKING:
@@ -46,17 +46,6 @@ def metrics_at(values: Mapping[str, float], *, timestamp: int, step: int = 0) ->
     from mlflow.entities import Metric
 
     return [Metric(name, value, timestamp, step) for name, value in values.items()]
-
-
-def log_machine(client: "MlflowClient", run_id: str, result: RunResult) -> None:
-    """Logs what the machine was seen to do during a run, by seconds of the run."""
-    began = result.started_at or result.request.created
-    metrics = [
-        metric
-        for seconds, values in fields.machine_metrics(result)
-        for metric in metrics_at(values, timestamp=milliseconds(began + seconds), step=round(seconds))
-    ]
-    log_whole(client, run_id, metrics=metrics)
 
 
 def log_files(client: "MlflowClient", run: "RunInfo", folder: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tfbench import backends
-from tfbench.analysis.parallel.traffic import count_traffic
 from tfbench.backends import resident_samples
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources import synthetic
@@ -22,12 +21,10 @@ from tfbench.machine.environment import find_framework_variables
 from tfbench.machine.usage import UsageMeter, count_other_workers, find_fellows, read_memory
 from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
-from tfbench.recipe.mesh import Mesh
 from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.energy import Moment
 from tfbench.records.journal import Journal, plain_fields
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
-from tfbench.records.spread import Spread
 from tfbench.worker import network_data, snapshots, user_code
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
@@ -259,21 +256,7 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
         journal.append("replica_check", **plain_fields(replica_check=check))
         backend.placement.require_as_one(check, placement)
         if spread := backend.placement.read_spread(prepared.model, draw):
-            journal.append("spread", **plain_fields(spread=_with_traffic(spread, prepared)))
-
-
-def _with_traffic(spread: Spread, prepared: Prepared) -> Spread:
-    """Adds what the layout makes the devices exchange."""
-    from tfbench.worker.model_table import tabulate
-
-    model, placement = prepared.model, prepared.resolved.placement
-    if not getattr(model, "inputs", None):
-        return dataclasses.replace(spread, uncounted=("a network of your own class: its layers are in no graph",))
-    rows = tabulate(model, prepared.splits.spec, name=model.name).layers
-    traffic = count_traffic(rows, placement.layout, Mesh(**placement.mesh), placement.global_batch_size)
-    precision = prepared.training.precision
-    narrow = () if precision == "float32" else (f"all layers: with {precision}, some values have two bytes, some four",)
-    return dataclasses.replace(spread, exchanges=traffic.exchanges, uncounted=(*narrow, *traffic.unknown))
+            journal.append("spread", **plain_fields(spread=spread))
 
 
 def note_shared_machine(request: RunRequest, prepared: Prepared, journal: Journal) -> None:

@@ -37,22 +37,25 @@ def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: J
         start = time.perf_counter()
         found = evaluate(request, model, splits, "test")
         _append(journal, "test", splits.test.num_samples, start, found.get("loss"), found.get("accuracy"))
+    wants_predictions = output.num_predictions or output.per_class_accuracy
+    if not (wants_predictions or splits.spec.views > 1):
+        return
+    num_classes = splits.spec.num_classes
+    if num_classes is None or not _gives_classes(model, num_classes):
+        text = "predictions and views are left out: the network's outputs are not one number per class."
+        journal.append("note", text=text)
+        return
     if splits.spec.views > 1:
         journal.append("stage", name=f"evaluating {splits.spec.views} views")
         start = time.perf_counter()
         loss, accuracy = _evaluate_views(recipe, splits, model)
         _append(journal, "multiview", splits.validation.num_samples, start, loss, accuracy)
-    wants_predictions = output.num_predictions or output.per_class_accuracy
-    if wants_predictions and not _gives_classes(model, splits):
-        journal.append("note", text="no predictions are shown: the network's outputs are not one number a class.")
-    elif wants_predictions and splits.spec.num_classes is not None:
+    if wants_predictions:
         journal.append("stage", name="predicting")
         dataset = build_evaluation_dataset(request, splits, "validation")
         logits = model.predict(backends.current().feeding.without_targets(dataset), verbose=0)
         labels = splits.validation.labels().reshape(-1)
-        predictions = summarize_predictions(
-            labels, np.argmax(logits, axis=-1), output, num_classes=splits.spec.num_classes
-        )
+        predictions = summarize_predictions(labels, np.argmax(logits, axis=-1), output, num_classes=num_classes)
         journal.append("predictions", predictions=to_plain(predictions))
 
 
@@ -93,11 +96,10 @@ def write_model_files(output: OutputConfig, model: Any, journal: Journal) -> Non
             journal.append("note", text=f"the model's graph was not drawn: {problem}.")
 
 
-def _gives_classes(model: Any, splits: Splits) -> bool:
+def _gives_classes(model: Any, num_classes: int) -> bool:
     """Says whether the largest output of a network is the class that it takes a sample for."""
     shapes = [tensor.shape for tensor in getattr(model, "outputs", None) or ()]
-    num_classes = splits.spec.num_classes
-    return num_classes is None or [len(shape) == 2 and shape[1] >= num_classes for shape in shapes] == [True]
+    return [len(shape) == 2 and shape[1] >= num_classes for shape in shapes] == [True]
 
 
 def _append(
@@ -111,11 +113,13 @@ def _append(
 
 def _evaluate_views(recipe: Recipe, splits: Splits, model: Any) -> tuple[float, float]:
     """Returns -log of the label's mean probability over the views, averaged, and the accuracy of the mean."""
-    from tfbench.worker.objective import ProbabilityCrossEntropy
+    from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
     batch_size = recipe.training.validation_batch_size or recipe.training.global_batch_size
     feeding = backends.current().feeding
     is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(model, "is_probable", False)
+    if comes_compiled(model):
+        is_probable = gives_probabilities(model)
     total: Any = 0.0
     for view in range(splits.spec.views):
         dataset = feeding.build_validation_dataset(splits, batch_size=batch_size, view=view)

@@ -18,7 +18,7 @@ from tfbench.recipe import registry
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.recipe.sections import ModelConfig, TrainingConfig
 from tfbench.recipe.tables import from_tables
-from tfbench.records.model_table import LayerRow, LayerVariable, ModelTable, SizesOrNone
+from tfbench.records.model_table import LayerRow, ModelTable, SizesOrNone
 from tfbench.schema import to_plain
 from tfbench.worker.process_settings import configure_keras, import_keras
 
@@ -66,29 +66,27 @@ def _build_and_tabulate(model_config: ModelConfig, spec: DatasetSpec, *, allows_
         if spec.is_structured:
             if not getattr(model, "inputs", None):
                 raise RecipeError(f"model {model_config.name}: has no graph of layers to be shown.")
-            return tabulate(model, spec, name=model.name)
+            return tabulate(model, spec)
         # In a model around it, one that is a class of its own has a place in a graph, too.
         batch_size = model.inputs[0].shape[0] if getattr(model, "inputs", None) else None
         inputs = keras.Input(spec.input_shape, batch_size=batch_size)
-        table = tabulate(keras.Model(inputs, model(inputs)), spec, name=model.name)
+        table = tabulate(keras.Model(inputs, model(inputs)), spec)
     notices = [str(warning.message) for warning in caught if issubclass(warning.category, Notice)]
     return dataclasses.replace(table, notes=(*notices, *table.notes))
 
 
-def tabulate(model: Any, spec: DatasetSpec, *, name: str = "") -> ModelTable:
+def tabulate(model: Any, spec: DatasetSpec) -> ModelTable:
     """Counts the layers of a functional model with one input and one output.
 
     Args:
         model: Gives out logits, if `spec` has classes.
         spec: The data; its input shape is the model's.
-        name: Of the model that the paths of the variables begin with.
     """
     from tfbench.models.structure.flops import add_up, count_calls
     from tfbench.models.structure.graph import walk
 
     calls = list(walk(model))
     counted = count_calls(calls, model.trainable_variables)
-    layers, given_by = _tabulate_calls(calls, counted, dict.fromkeys(model.inputs, ("data",)), name)
     rows = [
         LayerRow(name="data", kind="data", output_shape=spec.input_shape, num_outputs=math.prod(spec.input_shape)),
         LayerRow(
@@ -97,7 +95,7 @@ def tabulate(model: Any, spec: DatasetSpec, *, name: str = "") -> ModelTable:
             output_shape=spec.target_shape,
             num_outputs=math.prod(spec.target_shape),
         ),
-        *layers,
+        *_tabulate_calls(calls, counted),
     ]
     if spec.num_classes is not None:
         shape = model.outputs[0].shape[1:]
@@ -108,7 +106,6 @@ def tabulate(model: Any, spec: DatasetSpec, *, name: str = "") -> ModelTable:
                 output_shape=shape,
                 num_outputs=_size(shape),
                 input_shape=shape,
-                inputs=given_by.get(calls[-1].outputs[0], ()),
             )
         )
     flops = add_up(calls, counted)
@@ -148,10 +145,8 @@ def report_on(request: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _tabulate_calls(
-    calls: "Sequence[Call]", counted: "Sequence[CallFlops]", given_by: dict[Any, tuple[str, ...]], name: str
-) -> tuple[list[LayerRow], dict[Any, tuple[str, ...]]]:
-    """Returns the rows, and for every tensor the rows that it comes from; `given_by`: those of the model's inputs."""
+def _tabulate_calls(calls: "Sequence[Call]", counted: "Sequence[CallFlops]") -> list[LayerRow]:
+    """Returns the rows."""
     import keras
 
     from tfbench.models.structure.products import kernels_of
@@ -163,11 +158,9 @@ def _tabulate_calls(
         layer, inputs = call.operation, call.inputs[0] if call.inputs else None
         before = shapes.get(inputs, inputs.shape[1:]) if inputs is not None else None
         weights = layer.weights if isinstance(layer, keras.Layer) else []
-        sources = tuple(dict.fromkeys(row for tensor in call.inputs for row in given_by.get(tensor, ())))
         if not weights and (isinstance(layer, _without_row()) or not isinstance(layer, keras.Layer)):
             if isinstance(layer, keras.Layer) and before is not None:
                 shapes |= dict.fromkeys(call.outputs, before)
-            given_by |= dict.fromkeys(call.outputs, sources)
             continue
         new = [weight for weight in weights if id(weight) not in seen]
         kernels = {id(weight) for weight in kernels_of(layer)}
@@ -186,20 +179,10 @@ def _tabulate_calls(
                 flops_per_sample=flops.forward,
                 training_flops_per_sample=flops.training,
                 is_used_again=bool(weights) and not new,
-                inputs=sources,
-                variables=tuple(
-                    LayerVariable(
-                        name=weight.path.removeprefix(f"{name}/"),
-                        shape=tuple(weight.shape),
-                        is_trained=weight.trainable,
-                    )
-                    for weight in new
-                ),
             )
         )
-        given_by |= dict.fromkeys(call.outputs, (layer.name,))
         seen |= {id(weight) for weight in weights}
-    return rows, given_by
+    return rows
 
 
 def _without_row() -> tuple[type, ...]:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from floors import no_floor
 from sweeps import build_brief
 from tfbench.analysis.comparison.back_ends import name_arms
 from tfbench.analysis.comparison.brief import RunBrief
@@ -54,14 +53,14 @@ def sweep_of(speeds: dict[int, dict[str, float]], baseline: str | None = None) -
         for place, (name, speed) in enumerate(of_backends.items())
         for number in (1, 2, 3)
     ]
-    return compare(briefs, no_floor, keys=[BATCH], baseline=baseline)
+    return compare(briefs, keys=[BATCH], baseline=baseline)
 
 
 def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
     runs = [
         build(name, speed, number) for number in (1, 2, 3) for name, speed in (("tensorflow", 100.0), ("jax", 160.0))
     ]
-    found = compare(runs, no_floor)
+    found = compare(runs)
     assert found.arms == ("default cpu:0", "default cpu:0 backend=jax")
     assert found.keys == ()
     speedup = found.rows[0].entries[found.arms[1]].speedup
@@ -74,7 +73,7 @@ def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
 
 
 def test_runs_that_no_sweep_named_have_their_back_end_in_the_arm() -> None:
-    found = compare([build("tensorflow", 100.0, None), build("jax", 160.0, None)], no_floor)
+    found = compare([build("tensorflow", 100.0, None), build("jax", 160.0, None)])
     assert found.arms == ("default cpu:0", "default cpu:0 backend=jax")
 
 
@@ -82,20 +81,20 @@ def test_runs_of_one_back_end_must_be_equal_whatever_stands_beside_them() -> Non
     other = {"settings": {"compiler": "xla", "precision": "float32"}, "environment": {"tensorflow": "2.20.0"}}
     runs = [build("tensorflow", 100.0, None), build("jax", 160.0, None)]
     unlike = build_brief(90.0, arm=parse_arm("one_device cpu:0"), equals={"global_batch_size": 32, **other})
-    found = compare([*runs, unlike], no_floor, keys=[])
+    found = compare([*runs, unlike], keys=[])
     assert [one.name for one in found.rows[0].entries["one_device cpu:0"].unequal] == ["compiler", "tensorflow"]
     assert found.rows[0].entries["default cpu:0 backend=jax"].unequal == ()
 
 
 def test_what_back_ends_need_not_differ_in_must_be_equal() -> None:
     other = build("jax", 160.0, 1, global_batch_size=64)
-    entry = compare([build("tensorflow", 100.0, 1), other], no_floor).rows[0].entries["default cpu:0 backend=jax"]
+    entry = compare([build("tensorflow", 100.0, 1), other]).rows[0].entries["default cpu:0 backend=jax"]
     assert [difference.name for difference in entry.unequal] == ["global_batch_size"]
     assert entry.speedup is None
 
 
 def test_one_back_end_is_no_comparison_of_several() -> None:
-    found = compare([build("jax", 100.0, number) for number in (1, 2)], no_floor)
+    found = compare([build("jax", 100.0, number) for number in (1, 2)])
     assert found.compared == ()
     assert "back ends" not in "\n".join(find_verdict(found))
 
@@ -147,7 +146,7 @@ def test_which_arms_are_the_fastest_does_not_depend_on_the_baseline() -> None:
     ]
     told = set()
     for baseline in LABELS.values():
-        found = compare(briefs, no_floor, baseline=baseline, compared=("backend",))
+        found = compare(briefs, baseline=baseline, compared=("backend",))
         told.update(standing.fastest for standing in find_standings(found))
     assert {frozenset(one) for one in told} == {frozenset({LABELS["jax"], LABELS["torch"]})}
 
@@ -168,7 +167,7 @@ def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_back_end() 
     unnamed.tags["tfbench.arm"] = "default cpu:0"
     named = build("tensorflow", 100.0, 2)
     named.tags["tfbench.arm"] = "default cpu:0 backend=tensorflow"
-    found = compare([build("tensorflow", 100.0, 1), named, unnamed], no_floor)
+    found = compare([build("tensorflow", 100.0, 1), named, unnamed])
     assert found.arms == (LABELS["tensorflow"], LABELS["jax"])
 
 
@@ -185,7 +184,7 @@ def test_replicas_beside_another_back_end_are_no_scaling_and_no_cause() -> None:
     runs = [build("jax", 160.0, number) for number in (1, 2, 3)]
     equals = {"global_batch_size": 32, **SETTINGS["tensorflow"]}
     runs += [build_brief(80.0, arm=two, round_number=number, equals=equals) for number in (1, 2, 3)]
-    found = compare(runs, no_floor, keys=[])
+    found = compare(runs, keys=[])
     assert find_scaling(found) is None
     told = find_verdict(found)[0]
     assert told.startswith("mirrored cpu:0,cpu:1 is slower than default cpu:0 backend=jax")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from floors import no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.causes import profile_command
@@ -32,7 +31,7 @@ def compared(arms: tuple[Arm, Arm] = GPUS, headroom: float | None = None, **fiel
                     faster * speed, arm=arm, batch=batch, round_number=number, parameters=2**18, **fields
                 )
                 briefs.append(dataclasses.replace(brief, metrics=brief.metrics | {"input_headroom": headroom}))
-    return compare(briefs, no_floor, keys=[BATCH])
+    return compare(briefs, keys=[BATCH])
 
 
 def slower(comparison: Comparison) -> str:

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from floors import floor_of_spread, no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Failure, FindFloor, compare
+from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.report.comparison.comparison import comparison_json, comparison_records, comparison_table
 from tfbench.report.comparison.speeds import legend
@@ -20,9 +18,7 @@ BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
 
 
-def sweep_of(
-    speeds: dict[int, tuple[list[float], list[float]]], find_floor: FindFloor = no_floor, **options: Any
-) -> Comparison:
+def sweep_of(speeds: dict[int, tuple[list[float], list[float]]], **options: Any) -> Comparison:
     """Compares a sweep: batch size to the speeds of both arms, round by round."""
     briefs = [
         build_brief(speed, arm=arm, batch=batch, round_number=number)
@@ -30,7 +26,7 @@ def sweep_of(
         for arm, of_arm in zip(TWO_ARMS, of_arms, strict=True)
         for number, speed in enumerate(of_arm, start=1)
     ]
-    return compare(briefs, find_floor, keys=[BATCH], **options)
+    return compare(briefs, keys=[BATCH], **options)
 
 
 def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
@@ -61,31 +57,6 @@ def test_a_speed_up_whose_interval_holds_one_is_none() -> None:
     assert speedup.judgement == "no measurable difference"
 
 
-def test_a_noise_floor_counts_beside_the_rounds() -> None:
-    speeds = {32: ([100.0, 101.0, 100.0], [102.0, 103.02, 102.0])}  # 2 % in each of three rounds
-
-    def judged(floor: NoiseFloor | None) -> tuple[str, bool]:
-        speedup = sweep_of(speeds, lambda brief: floor).rows[0].entries[MIRRORED].speedup
-        assert speedup is not None
-        return speedup.judgement, speedup.uses_floor
-
-    assert judged(None) == ("faster", False)
-    assert judged(floor_of_spread(0.001)) == ("faster", True)
-    assert judged(floor_of_spread(0.02)) == ("no measurable difference", True)
-
-
-def test_single_runs_are_judged_by_the_noise_floor_alone() -> None:
-    def judged(floor: NoiseFloor | None) -> str:
-        entry = sweep_of({32: ([100.0], [110.0])}, lambda brief: floor).rows[0].entries[MIRRORED]
-        assert entry.speedup is not None
-        assert entry.speedup.ratio == pytest.approx(1.1)
-        assert (entry.speedup.low is None) == (entry.interval is None) == (floor is None)
-        return entry.speedup.judgement
-
-    floors = [None, floor_of_spread(0.01), floor_of_spread(0.05)]
-    assert [judged(floor) for floor in floors] == ["not judged", "faster", "no measurable difference"]
-
-
 def test_rounds_of_different_sweeps_do_not_pair() -> None:
     monday, friday = {"tfbench.sweep": "monday"}, {"tfbench.sweep": "friday"}
     briefs = []
@@ -93,7 +64,7 @@ def test_rounds_of_different_sweeps_do_not_pair() -> None:
         for number, speed in enumerate(speeds, start=1):
             tags = sweep | {"tfbench.arm": arm.label, "tfbench.round": str(number)}
             briefs.append(build_brief(speed, arm=arm, tags=tags, run_id=f"{sweep}{number}"))
-    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    speedup = compare(briefs).rows[0].entries[MIRRORED].speedup
     assert speedup is not None
     assert not speedup.is_paired
 
@@ -106,23 +77,9 @@ def test_rounds_of_several_sweeps_all_count() -> None:
                 tags = {"tfbench.sweep": sweep, "tfbench.arm": arm.label, "tfbench.round": str(number)}
                 run_id = f"{sweep}{number}{arm.label}"
                 briefs.append(build_brief(factor * speed, arm=arm, tags=tags, run_id=run_id))
-    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    speedup = compare(briefs).rows[0].entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.is_paired, speedup.num, speedup.ratio) == (True, 6, pytest.approx(1.5, rel=1e-3))
-
-
-def test_runs_of_several_lengths_have_no_floor_in_common() -> None:
-    long, short = floor_of_spread(0.001), floor_of_spread(0.05)
-    floors = {"long": long, "short": short}
-    briefs = [
-        build_brief(speed, arm=arm, run_id=f"{length}{arm.label}", name=length)
-        for arm, speeds in ((TWO_ARMS[0], (100.0, 100.5)), (TWO_ARMS[1], (102.0, 102.5)))
-        for length, speed in zip(floors, speeds, strict=True)
-    ]
-    for order in (briefs, briefs[::-1]):
-        speedup = compare(order, lambda brief: floors[brief.name], baseline=DEFAULT).rows[0].entries[MIRRORED].speedup
-        assert speedup is not None
-        assert not speedup.uses_floor
 
 
 def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_arms() -> None:
@@ -133,7 +90,7 @@ def test_a_sweep_that_was_resumed_on_a_machine_of_another_name_keeps_its_arms() 
         for arm, base in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 150.0))
         for number, speed in ((1, base), (2, 1.01 * base))
     ]
-    found = compare(briefs, no_floor, keys=[BATCH], arms=[DEFAULT, MIRRORED])
+    found = compare(briefs, keys=[BATCH], arms=[DEFAULT, MIRRORED])
     assert found.arms == (DEFAULT, MIRRORED)
     assert all(row.entries[MIRRORED].speedup for row in found.rows)
 
@@ -148,7 +105,7 @@ def test_one_run_against_three_is_held_against_all_of_them_and_not_judged() -> N
 
 def test_a_round_that_both_ran_in_is_the_ratio_of_single_runs() -> None:
     runs = [build_brief(100.0, round_number=2), build_brief(150.0, arm=TWO_ARMS[1], round_number=2)]
-    speedup = compare(runs, no_floor).rows[0].entries[MIRRORED].speedup
+    speedup = compare(runs).rows[0].entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.ratio, speedup.is_paired, speedup.judgement) == (pytest.approx(1.5), True, "not judged")
 
@@ -156,7 +113,7 @@ def test_a_round_that_both_ran_in_is_the_ratio_of_single_runs() -> None:
 def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
     briefs = [build_brief(speed, arm=TWO_ARMS[0], run_id=f"a{speed}") for speed in (100.0, 102.0, 98.0)]
     briefs += [build_brief(speed, arm=TWO_ARMS[1], run_id=f"b{speed}") for speed in (200.0, 204.0)]
-    speedup = compare(briefs, no_floor).rows[0].entries[MIRRORED].speedup
+    speedup = compare(briefs).rows[0].entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.is_paired, speedup.num, speedup.judgement) == (False, 2, "faster")
     assert speedup.ratio == pytest.approx(math.sqrt(200 * 204) / (100 * 102 * 98) ** (1 / 3))
@@ -164,7 +121,7 @@ def test_runs_that_did_not_take_turns_are_compared_unpaired() -> None:
 
 def test_without_keys_rows_are_told_apart_by_what_the_runs_differ_in() -> None:
     briefs = [build_brief(parameters=size, batch=batch) for size in (10, 20) for batch in (64, 32)]
-    found = compare(briefs, no_floor)
+    found = compare(briefs)
     assert found.keys == ("model.hidden_units", BATCH)
     assert [tuple(row.setting.values()) for row in found.rows] == [([10], 32), ([10], 64), ([20], 32), ([20], 64)]
     assert [row.num_parameters for row in found.rows] == [10, 10, 20, 20]
@@ -177,10 +134,10 @@ def unequal_runs() -> list[RunBrief]:
 
 
 def test_arms_that_differ_in_what_must_be_equal_get_no_speed_up_unless_it_is_allowed() -> None:
-    entry = compare(unequal_runs(), no_floor).rows[0].entries[MIRRORED]
+    entry = compare(unequal_runs()).rows[0].entries[MIRRORED]
     assert entry.speedup is None
     assert [(one.name, one.a, one.b) for one in entry.unequal] == [("compiler", "graph", "xla")]
-    allowed = compare(unequal_runs(), no_floor, allows_unequal=True).rows[0].entries[MIRRORED]
+    allowed = compare(unequal_runs(), allows_unequal=True).rows[0].entries[MIRRORED]
     assert allowed.speedup is not None
     assert allowed.unequal
 
@@ -193,7 +150,7 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     ]
     briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
     rows = [{BATCH: batch} for batch in (32, 64, 4096)]
-    found = compare(briefs, no_floor, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
+    found = compare(briefs, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
     lines = comparison_table(found).text(200)
     assert [line.split()[0] for line in lines] == ["batch", "32", "64", "4096"]
     assert "out of memory" in lines[1]
@@ -251,7 +208,7 @@ def test_intervals_of_speeds_and_of_their_ratio_are_of_one_scatter() -> None:
         for arm, own in zip(TWO_ARMS, rounds, strict=True)
         for speed in own
     ]
-    for found in (sweep_of({32: rounds, 64: rounds}), compare(unpaired, no_floor)):
+    for found in (sweep_of({32: rounds, 64: rounds}), compare(unpaired)):
         for entries in (row.entries for row in found.rows):
             speedup, intervals = entries[MIRRORED].speedup, [entries[arm].interval for arm in (DEFAULT, MIRRORED)]
             assert speedup is not None and speedup.high is not None
@@ -284,10 +241,7 @@ def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
     unclear = find_verdict(sweep_of({32: ([100.0, 100.0], [50.0, 400.0])}))
     assert any(text.startswith("2 replicas: too noisy to tell whether they help") for text in unclear)
     single = find_verdict(sweep_of({32: ([100.0], [50.0]), 64: ([100.0], [300.0])}))
-    assert single[0] == (
-        f"{MIRRORED} is judged for none of 2 settings: a single run says nothing of chance. Repeat them (--repeats 3), "
-        "or measure how such runs scatter: `tfbench calibrate test.toml --strategy mirrored --devices cpu:0,cpu:1`."
-    )
+    assert single[0].startswith(f"{MIRRORED} is judged for none of 2 settings")
     assert not any(text.startswith("Use ") for text in (*unclear, *single))
 
 
@@ -320,7 +274,7 @@ def test_each_caution_of_the_runs_stands_once_below_the_verdict_with_their_numbe
         for number in (1, 2)
     ]
     briefs.append(build_brief(arm=TWO_ARMS[0], round_number=3, cautions=["synthetic data"]))
-    lines = result_lines(compare(briefs, no_floor, keys=[BATCH]), 120)
+    lines = result_lines(compare(briefs, keys=[BATCH]), 120)
     assert lines[-3:] == ["", "Warnings", "- in 4 of 5 runs: others kept 1 cores busy."]
     assert "Verdict" in lines
 
@@ -328,7 +282,7 @@ def test_each_caution_of_the_runs_stands_once_below_the_verdict_with_their_numbe
 def test_of_many_kinds_of_cautions_those_that_most_runs_have_are_told() -> None:
     kinds = ["swapped", "drifting", "unsteady", "throttled", "stolen"]
     briefs = [build_brief(round_number=number, speed_cautions=kinds[number:]) for number in range(5)]
-    assert result_lines(compare(briefs, no_floor, keys=[BATCH]), 120)[-6:] == [
+    assert result_lines(compare(briefs, keys=[BATCH]), 120)[-6:] == [
         "Warnings",
         *(f"- in {num} of 5 runs: {kinds[num - 1]}" for num in (5, 4, 3, 2)),
         "- and 1 more kind of warning, in fewer runs: see `tfbench report`",
@@ -345,15 +299,15 @@ def test_a_wide_interval_is_not_told_as_no_difference() -> None:
 
 
 def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> None:
-    # Ten settings that spread by 3 %, and one of them differs by 6 %: t of eight degrees of freedom gives p = 0.008, of
+    # Ten settings that spread by 3 %, and one of them differs by 5 %: t of 7.5 degrees of freedom gives p = 0.008, of
     # which Holm leaves 0.08.
     same = [100.0, 100.0, 100.0]
-    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(3, 12)}
-    found = sweep_of(speeds | {4096: (same, [103.0, 106.0, 109.0])})
+    speeds = {2**n: (same, [97.0, 98.5, 103.0]) for n in range(3, 12)}
+    found = sweep_of(speeds | {4096: (same, [103.5, 104.5, 108.5])})
     speedup = found.rows[-1].entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
-    assert comparison_table(found).text(200)[-1].endswith("1.06 [1.00, 1.12] ~")
+    assert comparison_table(found).text(200)[-1].endswith("1.05 [1.00, 1.11] ~")
     assert find_verdict(found)[0] == (
         f"{MIRRORED} and {DEFAULT} show no measurable difference for all 10 settings. By itself global_batch_size=4096 "
         "would suggest one, which among 10 comparisons may be chance: more rounds (--repeats) may tell."
@@ -362,8 +316,8 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
 
 def test_a_turning_point_of_which_one_side_is_only_suggested_is_suggested() -> None:
     same = [100.0, 100.0, 100.0]
-    speeds = {2**n: (same, [97.0, 100.0, 103.0]) for n in range(4, 12)} | {8: (same, [49.0, 50.0, 51.0])}
-    verdict = find_verdict(sweep_of(speeds | {4096: (same, [103.0, 106.0, 109.0])}))
+    speeds = {2**n: (same, [97.0, 98.5, 103.0]) for n in range(4, 12)} | {8: (same, [49.0, 50.0, 51.0])}
+    verdict = find_verdict(sweep_of(speeds | {4096: (same, [103.5, 104.5, 108.5])}))
     assert verdict[0] == (
         f"Suggested, and not supported by all settings together: {DEFAULT} up to batch 8 and {MIRRORED} from 4,096 on. "
         "More rounds (--repeats) may tell."
@@ -388,7 +342,7 @@ def test_the_verdict_names_the_few_settings_that_are_not_like_the_many() -> None
         for batch in batches
         for arm, speed in ((TWO_ARMS[0], 100.0), (TWO_ARMS[1], 100.0 * jitter if batch == batches[0] else 50.0))
     ]
-    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH]))
+    verdict = find_verdict(compare(runs, keys=[BATCH]))
     many, few = (next(sentence for sentence in verdict if text in sentence) for text in ("slower", "no measurable"))
     assert "for 7 of 8 settings, all but global_batch_size=256: 0.5 times its speed." in many
     assert "256 to 16,384 samples a replica" in many
@@ -400,7 +354,7 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
         setting={BATCH: 4096}, arm=DEFAULT, outcome="KILLED", reason="timed out: it took longer than 60 s"
     )
     runs = [build_brief(is_synthetic=True), *unequal_runs()[1:]]
-    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH], failures=[failure]))
+    verdict = find_verdict(compare(runs, keys=[BATCH], failures=[failure]))
     assert (
         f"No speed, or not in every round, of {DEFAULT} for global_batch_size=4096: KILLED, timed out: it took longer "
         "than 60 s." in verdict
@@ -413,7 +367,7 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
 def test_the_verdict_tells_points_with_fewer_rounds_from_those_without_any() -> None:
     runs = [build_brief(round_number=1), *(build_brief(arm=TWO_ARMS[1], batch=n, round_number=1) for n in (32, 64))]
     stopped = Failure(setting={BATCH: 32}, arm=DEFAULT, outcome="MISSING", reason="not measured")
-    verdict = find_verdict(compare(runs, no_floor, keys=[BATCH], failures=[stopped]))
+    verdict = find_verdict(compare(runs, keys=[BATCH], failures=[stopped]))
     assert "2 of 4 points were not measured in every round, 1 of them not at all." in verdict
 
 
@@ -422,7 +376,7 @@ def test_a_row_with_a_speed_is_not_missing() -> None:
         Failure(setting={BATCH: size}, arm=DEFAULT, outcome="MISSING", reason="not measured") for size in (32, 64)
     ]
     settings = [{BATCH: 32}, {BATCH: 64}]
-    found = compare([build_brief(round_number=1)], no_floor, keys=[BATCH], settings=settings, failures=missing)
+    found = compare([build_brief(round_number=1)], keys=[BATCH], settings=settings, failures=missing)
     rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
     outcomes = [(bool(row["samples_per_second"]), row["outcome"]) for row in rows]
     assert outcomes == [(True, "INCOMPLETE"), (False, "MISSING")]
@@ -434,9 +388,9 @@ def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:
     old = build_brief(
         50.0, run_id="old", created=1.0, equals={"environment": {"hostname": "bench", "tensorflow": "2.20"}}
     )
-    found = compare([old, build_brief(100.0), build_brief(102.0, run_id="second")], no_floor)
+    found = compare([old, build_brief(100.0), build_brief(102.0, run_id="second")])
     entry = found.rows[0].entries[DEFAULT]
     assert ([run.run_id for run in entry.left_out], entry.speed) == (["old"], pytest.approx(math.sqrt(100 * 102)))
     assert any(text.startswith("1 runs are left out") for text in find_verdict(found))
-    both = compare([old, build_brief(100.0)], no_floor, allows_unequal=True).rows[0].entries[DEFAULT]
+    both = compare([old, build_brief(100.0)], allows_unequal=True).rows[0].entries[DEFAULT]
     assert len(both.runs) == 2

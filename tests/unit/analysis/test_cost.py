@@ -31,26 +31,7 @@ def test_hours_are_paid_for_at_the_price_of_one() -> None:
     cost = compute_cost(build_run(45.0))
     assert cost is not None
     assert (cost.hours, cost.price_per_hour, cost.currency) == (45.0, 0.171, "USD")
-    assert cost.machine == cost.total == pytest.approx(7.695)
-    assert cost.total_per_hour == pytest.approx(0.171)
-
-
-def test_a_bill_divided_by_its_hours_is_the_price_of_an_hour() -> None:
-    # 28.04 for 143 hours: 0.19608 an hour; with storage for 2.55, 30.59 and 0.21392.
-    prices = {"price_per_hour": 28.04 / 143, "storage_gib": 25.5, "storage_price_per_gib_month": 0.1 * 720 / 143}
-    cost = compute_cost(build_run(143.0, cost=prices))
-    assert cost is not None
-    assert cost.machine == pytest.approx(28.04)
-    assert round(cost.price_per_hour, 3) == 0.196
-    assert cost.storage == pytest.approx(2.55)
-    assert cost.total == pytest.approx(30.59)
-    assert cost.total_per_hour == pytest.approx(0.21392, abs=5e-6)
-
-
-def test_storage_costs_its_share_of_a_month_of_30_days() -> None:
-    cost = compute_cost(build_run(360.0, cost={"storage_gib": 100.0, "storage_price_per_gib_month": 0.1}))
-    assert cost is not None
-    assert cost.storage == pytest.approx(5.0)
+    assert cost.machine == pytest.approx(7.695)
 
 
 def test_an_epoch_costs_its_mean_training_and_validation() -> None:
@@ -152,26 +133,14 @@ def test_a_run_that_goes_on_from_a_snapshot_pays_for_its_own_time() -> None:
     assert cost.target is None  # a part of the way was paid for by the other run
 
 
-def test_another_machine_is_paid_for_the_time_that_it_is_said_to_need() -> None:
-    others = [
-        {"instance": "same", "price_per_hour": 2.0},
-        {"instance": "large", "price_per_hour": 2.0, "relative_speed": 16.0},
-    ]
-    cost = compute_cost(build_run(8.0, cost={"alternatives": others}))
-    assert cost is not None
-    same, large = cost.alternatives
-    assert (same.instance, same.relative_speed, same.hours, same.machine) == ("same", 1.0, 8.0, 16.0)
-    assert (large.hours, large.machine) == (0.5, 1.0)
-
-
 def test_a_clock_that_was_set_back_earns_nothing() -> None:
     cost = compute_cost(build_run(-1.0))
     assert cost is not None
-    assert (cost.hours, cost.machine, cost.total_per_hour) == (0.0, 0.0, None)
+    assert (cost.hours, cost.machine) == (0.0, 0.0)
 
 
 def test_without_a_price_there_is_no_cost() -> None:
-    assert compute_cost(build_run(cost={"price_per_hour": None, "storage_gib": 5.0})) is None
+    assert compute_cost(build_run(cost={"price_per_hour": None, "instance": "p2.xlarge"})) is None
     metrics = summarize(build_result(), warmup_steps=1).metrics
     assert not [name for name in metrics if name.startswith("cost/")]
 

@@ -4,14 +4,12 @@ import dataclasses
 
 import pytest
 
-from builders import build_placement, build_result, build_settings
-from powered import CARD, DRAM, GPU, PACKAGE, STEPS, WATTS, build_powered_run, show_counters
+from builders import build_placement, build_result
+from powered import CARD, DRAM, GPU, PACKAGE, STEPS, WATTS, build_powered_run
 from tfbench.analysis.comparison.brief import make_brief
-from tfbench.analysis.run.energy import Energy, describe_parts, find_energy, unwrap
-from tfbench.analysis.run.energy_estimate import estimate_energy
+from tfbench.analysis.run.energy import Energy, find_energy
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.analysis.run.watts import gpu_names, watts_curves
-from tfbench.records.energy import EnergySources, GpuState, MachineState
+from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, MachineState
 from tfbench.records.run import RunResult
 
 SECONDS = 77.0  # from the beginning of the steady part to the end of the training
@@ -49,16 +47,13 @@ def test_short_epochs_are_counted_as_long_ones_are() -> None:
 def test_a_run_that_was_stopped_has_no_figure() -> None:
     result = build_powered_run(PACKAGE)
     energy = energy_of(dataclasses.replace(result, energy_readings=result.energy_readings[:1]))
-    assert (energy.parts, energy.metrics()) == (("package",), {})
+    assert (energy.parts, energy.metrics()) == ((), {})
 
 
 def test_parts_add_up_and_figures_have_their_names() -> None:
     result = build_powered_run(CARD, PACKAGE, DRAM, placement=build_placement(devices=("gpu:0",)))
     metrics = summarize_run(result).metrics
-    assert metrics["energy/gpu_joules"] == pytest.approx(15_400.0)
-    assert metrics["energy/package_joules"] == pytest.approx(770.0)
-    assert metrics["energy/dram_joules"] == pytest.approx(154.0)
-    assert metrics["energy_joules"] == pytest.approx(16_324.0)
+    assert metrics["energy_joules"] == pytest.approx(16_324.0)  # 15,400 J, 770 J and 154 J
     assert metrics["mean_watts"] == pytest.approx(212.0)
     assert metrics["samples_per_joule"] == pytest.approx(3 * STEPS * 32 / 16_324)
     assert metrics["energy_joules_per_epoch"] == pytest.approx(16_324.0 / 3)
@@ -79,7 +74,7 @@ def test_looks_of_the_parent_tell_how_often_a_counter_came_to_its_end() -> None:
     # 77 s at 1,000 W at most are more than 8,000 J: only looks of the parent in between say that it was less.
     silent = energy_of(build_powered_run(PACKAGE, looks=False))
     assert silent.joules is None
-    assert "processor packages: a counter could not be read throughout, or began anew" in silent.problems
+    assert "package-0: the counter could not be read throughout, or began anew" in silent.problems
 
 
 def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +83,6 @@ def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(monkeypatch
     energy = energy_of(result)
     assert (energy.parts, energy.joules) == (("package",), pytest.approx(770.0))
     assert energy.problems == ("package-0 dram: its counter stood still, so that it counts nothing",)
-    assert "energy/dram_joules" not in summarize_run(result).metrics
-    assert [curve.name for curve in watts_curves(result)] == ["package-0"]
     alone = build_powered_run(DRAM)
     assert not [name for name in summarize_run(alone).metrics if "energy" in name or "joule" in name]
     monkeypatch.setitem(WATTS, GPU, 0.0)
@@ -101,22 +94,29 @@ def test_a_counter_that_stands_still_counts_nothing_and_that_is_said(monkeypatch
 @pytest.mark.parametrize(
     ("points", "range_joules", "counted"),
     [
-        ([(0.0, 5.0), (1.0, 15.0), (2.0, 30.0)], None, [0.0, 10.0, 25.0]),
-        ([(0.0, 990.0), (0.5, 10.0), (0.9, 30.0)], 1000.0, [0.0, 20.0, 40.0]),
+        ([(0.0, 5.0), (1.0, 15.0), (2.0, 30.0)], None, 25.0),
+        ([(0.0, 990.0), (0.5, 10.0), (0.9, 30.0)], 1000.0, 40.0),
         # Two processes that write in the other order than they read.
-        ([(0.0, 990.0), (0.5, 989.0), (0.9, 995.0)], 1000.0, [0.0, -1.0, 5.0]),
-        ([(0.0, 5000.0), (1.0, 5010.0), (9.0, 3.0), (10.0, 13.0)], None, [0.0, 10.0, None, None]),
-        ([(0.0, 0.0), (300.0, 10.0)], 262_143.0, [0.0, None]),
-        ([], None, []),
+        ([(0.0, 990.0), (0.5, 989.0), (0.9, 995.0)], 1000.0, 5.0),
+        ([(0.0, 5000.0), (1.0, 5010.0), (9.0, 3.0), (10.0, 13.0)], None, None),
+        ([(0.0, 0.0), (300.0, 10.0)], 262_143.0, None),
     ],
-    ids=["grows", "begins anew", "out of order", "was reset", "not read for too long", "never read"],
+    ids=["grows", "begins anew", "out of order", "was reset", "not read for too long"],
 )
 def test_a_counter_is_unwrapped(
-    points: list[tuple[float, float]], range_joules: float | None, counted: list[float | None]
+    points: list[tuple[float, float]], range_joules: float | None, counted: float | None
 ) -> None:
-    found = unwrap(points, range_joules)
-    assert [None if value != value else value for value in found.values()] == counted
-    assert list(found) == [seconds for seconds, _ in points]
+    source = EnergySource(name="s", part="package", resolution_seconds=0.001, range_joules=range_joules)
+    (begin, first), *looks, (end, last) = points
+    result = build_result(
+        energy=EnergySources(sources=(source,)),
+        energy_readings=(
+            EnergyReading(moment="steady", seconds=begin, joules={"s": first}),
+            EnergyReading(moment="end", seconds=end, joules={"s": last}),
+        ),
+        machine_states=tuple(MachineState(seconds=at, gpus={}, joules={"s": joules}) for at, joules in looks),
+    )
+    assert energy_of(result).joules == counted
 
 
 def test_a_stretch_too_short_for_a_counter_s_resolution_has_no_figure_and_says_why() -> None:
@@ -124,7 +124,7 @@ def test_a_stretch_too_short_for_a_counter_s_resolution_has_no_figure_and_says_w
     coarse = dataclasses.replace(CARD, resolution_seconds=4.0)
     energy = energy_of(build_powered_run(coarse, placement=build_placement(devices=("gpu:0",))))
     assert energy.joules is None
-    assert energy.problems == ("GPUs: 77 s is too short for counters that are renewed every 4 s: 80 s are needed",)
+    assert energy.problems == ("77 s is too short for the counters: 80 s are needed",)
     assert "samples_per_joule" not in energy.metrics()
 
 
@@ -149,7 +149,7 @@ def test_a_gpu_that_falls_off_the_bus_within_the_training_leaves_no_figure() -> 
     )
     energy = energy_of(dataclasses.replace(result, energy_readings=cut))
     assert energy.joules is energy.per_epoch is None
-    assert energy.problems == ("GPUs: a counter could not be read throughout, or began anew",)
+    assert energy.problems == (f"{GPU}: the counter could not be read throughout, or began anew",)
 
 
 def test_nothing_is_known_of_a_run_that_was_not_looked_at_and_nothing_is_nagged() -> None:
@@ -159,51 +159,3 @@ def test_nothing_is_known_of_a_run_that_was_not_looked_at_and_nothing_is_nagged(
     summary = summarize_run(silent)
     assert not [name for name in summary.metrics if "energy" in name or "joule" in name]
     assert not [caution for caution in summary.cautions if "counters" in caution or "energy" in caution]
-
-
-def test_what_figures_are_of_is_said_in_words() -> None:
-    rest = "fans, disks, network and losses of power supplies"
-    assert describe_parts(("gpu",)) == f"GPUs alone, without processor packages, their memory, {rest}"
-    assert describe_parts(("package", "dram")) == f"processor packages and their memory alone, without {rest}"
-    assert describe_parts(("gpu", "package", "dram")).startswith("GPUs, processor packages and their memory alone, ")
-    assert describe_parts(()) == "nothing is measured"
-
-
-def test_an_estimate_is_watts_times_time_under_names_of_its_own() -> None:
-    sections = {"cost": {"estimated_watts": 100.0}, "expect": {"target_accuracy": 0.94}}
-    result = build_powered_run(PACKAGE, sections=sections)
-    assert estimate_energy(result) == {
-        "estimate/energy_joules": pytest.approx(6000.0),
-        "estimate/samples_per_joule": pytest.approx(3 * STEPS * 32 / 6000),
-        "estimate/energy_joules_per_epoch": pytest.approx(2500.0),
-        "estimate/energy_to_accuracy_joules": pytest.approx(6100.0),
-    }
-    metrics = summarize_run(result).metrics
-    assert metrics["energy_joules"] == pytest.approx(770.0)  # measured, beside it
-    unread = build_powered_run(sections=sections)
-    assert make_brief(unread, summarize_run(unread), journal_bytes=0).energy_parts == []
-    assert "energy_joules" not in summarize_run(unread).metrics
-    assert estimate_energy(build_powered_run(PACKAGE)) == {}
-
-
-def test_watts_over_time_are_a_driver_s_own_of_gpus_and_a_counter_s_growth_of_processors() -> None:
-    states = tuple(
-        MachineState(
-            seconds=100.0 + second,
-            gpus={GPU: GpuState(watts=150.0 + second)},
-            joules=show_counters(100.0 + second, (CARD, PACKAGE)),
-        )
-        for second in range(4)
-    )
-    result = build_powered_run(
-        CARD,
-        PACKAGE,
-        placement=build_placement(devices=("gpu:1",)),
-        settings=build_settings(gpu_addresses=(GPU,)),
-        machine_states=states,
-    )
-    gpu, package = watts_curves(result)
-    assert (gpu.name, gpu.seconds, gpu.watts) == (GPU, (0.0, 1.0, 2.0, 3.0), (150.0, 151.0, 152.0, 153.0))
-    assert (package.name, package.seconds) == ("package-0", (1.0, 2.0, 3.0))
-    assert package.watts == pytest.approx((10.0, 10.0, 10.0))
-    assert gpu_names(result) == {GPU: "gpu:1"}

@@ -13,7 +13,6 @@ from tfbench.records.run import RunResult
 
 GPU = "0000:3b:00.0"
 QUIET = GpuState(
-    watts=300.0,
     clock_mhz=1980.0,
     temperature_celsius=60.0,
     clock_reasons=0,
@@ -114,7 +113,7 @@ def test_a_gpu_that_fell_off_the_bus_is_named() -> None:
 
 
 def test_what_a_gpu_does_not_say_is_no_caution() -> None:
-    assert list(check_gpus(build_run(*[GpuState(watts=300.0)] * 9))) == []
+    assert list(check_gpus(build_run(*[GpuState(temperature_celsius=60.0)] * 9))) == []
 
 
 def test_these_are_cautions_against_the_speed_of_a_run_and_of_a_profile() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from floors import no_floor
 from sweeps import TWO_ARMS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
@@ -35,7 +34,7 @@ def of_sweep(
 
 
 def compared(runs: list[RunBrief], *arms: Arm, **options: Any) -> Comparison:
-    return compare(runs, no_floor, keys=[BATCH], arms=[arm.label for arm in arms or TWO_ARMS], **options)
+    return compare(runs, keys=[BATCH], arms=[arm.label for arm in arms or TWO_ARMS], **options)
 
 
 def test_an_arm_names_its_machine_or_none() -> None:

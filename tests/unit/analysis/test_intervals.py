@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfbench.analysis.comparison.intervals import (
-    accuracy_interval,
-    compare_paired,
-    compare_unpaired,
-    log_interval,
-    t_quantile,
-)
+from tfbench.analysis.comparison.intervals import accuracy_interval, log_interval, t_quantile
 from tfbench.errors import MeasurementError
 
 
@@ -67,38 +61,6 @@ def test_an_accuracy_lies_within_0_and_1(value: float) -> None:
         accuracy_interval([0.5, value])
 
 
-def test_a_comparison_by_round_is_that_worked_out_by_hand() -> None:
-    # Ratios 2, 2, 4, 4: logarithms to base 2 have mean 1.5 and standard deviation 1 / sqrt(3); t of 3 is 3.182446.
-    comparison = compare_paired([1.0, 10.0, 2.0, 3.0], [2.0, 20.0, 8.0, 12.0])
-    assert comparison is not None
-    half = 3.182446 / math.sqrt(3) / 2
-    assert comparison.ratio == pytest.approx(2**1.5)
-    assert (comparison.low, comparison.high) == pytest.approx((2 ** (1.5 - half), 2 ** (1.5 + half)), rel=1e-6)
-    assert comparison.num == 4 and comparison.excludes_one
-
-
-def test_a_comparison_by_round_agrees_with_scipys_paired_test() -> None:
-    first, second = [100.0, 120.0, 90.0, 110.0, 95.0], [103.0, 119.0, 95.0, 116.0, 94.0]
-    found = stats.ttest_rel(np.log(second), np.log(first))
-    comparison = compare_paired(first, second)
-    assert comparison is not None
-    assert (comparison.low, comparison.high) == pytest.approx(tuple(np.exp(found.confidence_interval(0.95))))
-    assert comparison.excludes_one == (found.pvalue < 0.05)
-
-
-def test_what_slows_both_runs_of_a_round_cancels_out() -> None:
-    steady = compare_paired([100.0, 101.0, 99.0], [110.0, 112.0, 108.0])
-    drifting = compare_paired([100.0, 50.5, 9.9], [110.0, 56.0, 10.8])
-    assert steady is not None and drifting is not None
-    assert (steady.ratio, steady.low, steady.high) == pytest.approx((drifting.ratio, drifting.low, drifting.high))
-
-
-def test_one_round_is_no_comparison_and_none_goes_without_its_partner() -> None:
-    assert compare_paired([1.0], [2.0]) is None
-    with pytest.raises(MeasurementError, match="Received: 2 and 1"):
-        compare_paired([1.0, 2.0], [1.0])
-
-
 @pytest.mark.parametrize("degrees_of_freedom", [1, 2, 5, 30])
 def test_quantiles_are_scipys(degrees_of_freedom: int) -> None:
     assert t_quantile(degrees_of_freedom) == pytest.approx(stats.t.ppf(0.975, degrees_of_freedom))
@@ -132,21 +94,3 @@ def cover(samples: np.ndarray, truth: float) -> float:
     """Returns the share of rows whose interval holds the truth."""
     intervals = [log_interval(row) for row in samples.tolist()]
     return float(np.mean([found is not None and found.low <= truth <= found.high for found in intervals]))
-
-
-def test_arms_that_were_run_independently_are_compared_as_scipy_does() -> None:
-    first, second = [101.0, 97.5, 104.2], [140.0, 133.1, 150.2, 161.0]
-    found = compare_unpaired(first, second)
-    interval = stats.ttest_ind(np.log(second), np.log(first), equal_var=False).confidence_interval(0.95)
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
-    assert found.ratio == pytest.approx(math.exp(np.log(second).mean() - np.log(first).mean()))
-    assert (found.num, found.excludes_one) == (3, True)
-    assert "Welch" in found.method
-
-
-def test_a_comparison_of_independent_arms_needs_two_runs_of_each() -> None:
-    assert compare_unpaired([1.0], [2.0, 3.0]) is None
-    same = compare_unpaired([2.0, 2.0], [3.0, 3.0])
-    assert same is not None
-    assert (same.ratio, same.low, same.high) == pytest.approx((1.5, 1.5, 1.5))

@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import stdtr
+from scipy import stats
+from scipy.special import stdtr, stdtrit
 
-from floors import build_floor, floor_of_spread
 from tfbench.analysis.comparison.holm import holm
-from tfbench.analysis.comparison.intervals import compare_paired, compare_unpaired
 from tfbench.analysis.comparison.judging import LEAST, MOST_BORROWED, Runs, judge, judge_family
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import EQUAL_WITHIN
+from tfbench.analysis.comparison.spread_estimate import estimate_without_farthest
 from tfbench.errors import MeasurementError
 
 
-def runs(*speeds: float, arm: str = "a", paired: bool = False, floor: NoiseFloor | None = None) -> Runs:
-    return Runs(arm=arm, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else (), floor=floor)
+def runs(*speeds: float, arm: str = "a", paired: bool = False) -> Runs:
+    return Runs(arm=arm, speeds=speeds, rounds=tuple(range(len(speeds))) if paired else ())
 
 
 def by_logs(base: float, *logs: float, **fields: Any) -> Runs:
@@ -33,100 +32,86 @@ def test_holm_adjusts_by_how_many_are_left() -> None:
 
 def test_rounds_alone_are_judged_by_students_t() -> None:
     first, second = (100.0, 101.0, 99.0), (110.0, 112.0, 108.0)
-    expected = compare_paired(first, second)
+    expected = stats.ttest_rel(np.log(second), np.log(first))
     found = judge(runs(*first, paired=True), runs(*second, arm="b", paired=True))
-    assert expected is not None
-    assert (found.ratio, found.low, found.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+    assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
+    assert (found.ratio, found.p_value) == pytest.approx(
+        (np.exp(np.log(second) - np.log(first)).prod() ** (1 / 3), expected.pvalue)
+    )
     assert (found.num, found.is_paired, found.degrees_of_freedom, found.judgement) == (3, True, 2, "faster")
     assert found.method == "Student's t on the logarithms of the rounds' ratios; 2 degrees of freedom"
 
 
 def test_runs_in_no_common_round_are_judged_by_welchs_t() -> None:
     first, second = (100.0, 101.0, 99.0), (110.0, 122.0)
-    expected = compare_unpaired(first, second)
+    expected = stats.ttest_ind(np.log(second), np.log(first), equal_var=False)
     found = judge(runs(*first), runs(*second, arm="b"))
-    assert expected is not None
-    assert (found.ratio, found.low, found.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+    assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
+    assert found.ratio == pytest.approx(math.exp(np.log(second).mean() - np.log(first).mean()))
     assert (found.num, found.is_paired, found.judgement) == (2, False, "no measurable difference")
+
+
+def test_what_slows_both_runs_of_a_round_cancels_out() -> None:
+    steady = judge(runs(100.0, 101.0, 99.0, paired=True), runs(110.0, 112.0, 108.0, arm="b", paired=True))
+    drifting = judge(runs(100.0, 50.5, 9.9, paired=True), runs(110.0, 56.0, 10.8, arm="b", paired=True))
+    assert (steady.ratio, steady.low, steady.high) == pytest.approx((drifting.ratio, drifting.low, drifting.high))
 
 
 def test_one_run_against_many_is_judged_only_where_its_own_kind_is_known() -> None:
     many, single = by_logs(100, -0.01, 0.0, 0.01, arm="b"), runs(50.0)
     for found in (judge(single, many), judge(many, single)):
         assert (found.judgement, found.low, found.p_value) == ("not judged", None, None)
-    # Other settings of its arm tell: variance 0.0001 of three degrees of freedom at most, t = 3.182.
-    other = by_logs(100, -0.01, 0.0, 0.01)
-    assert judge_family([(single, many), (other, many)])[0].judgement == "faster"
-    floor = floor_of_spread(0.01)
-    assert judge(runs(50.0, floor=floor), dataclasses.replace(many, floor=floor)).judgement == "faster"
+    # Other settings of its arm tell.
+    others = [(by_logs(base, -0.01, 0.0, 0.01), many) for base in (100, 101, 102)]
+    assert judge_family([(single, many), *others])[0].judgement == "faster"
 
 
-def test_single_runs_are_judged_by_a_floor_alone_or_not_at_all() -> None:
-    floor = build_floor()  # t 2.570582 of five degrees of freedom; standard deviation log(2) sqrt(0.3)
-    limit = math.exp(2.570582 * math.log(2) * math.sqrt(0.6))
-    assert judge(runs(1.0, floor=floor), runs(limit * 1.001, floor=floor)).judgement == "faster"
-    hidden = judge(runs(1.0, floor=floor), runs(limit * 0.999, floor=floor))
-    assert (hidden.judgement, hidden.uses_floor) == ("no measurable difference", True)
-    assert hidden.noise_limit == pytest.approx(floor.unpaired_limit())
-    alone = judge(runs(1.0, floor=floor), runs(9.0))
-    assert (alone.judgement, alone.low, alone.noise_limit, alone.p_value) == ("not judged", None, None, None)
-
-
-def test_one_round_is_judged_by_what_the_floor_says_of_rounds() -> None:
-    floor = build_floor()
-    one, other = runs(1.0, paired=True, floor=floor), runs(5.0, arm="b", paired=True, floor=floor)
-    assert judge(one, other).noise_limit == pytest.approx(floor.paired_limit())
-
-
-def test_rounds_and_floor_are_two_estimates_of_one_variance() -> None:
-    # The rounds: variance 0.0001, two degrees of freedom. The floor: ratios of exp(-0.04), six: 0.0016. Together
-    # 0.001225 with eight, t = 2.306: 2.306 * 0.035 / sqrt(3) = 0.0466.
-    floor = floor_of_spread(0.02)
-    base = runs(100.0, 100.0, 100.0, paired=True, floor=floor)
-    found = judge(base, by_logs(100, 0.035, 0.045, 0.055, arm="b", paired=True, floor=floor))
-    assert (found.judgement, found.degrees_of_freedom) == ("no measurable difference", 8)
-    assert found.noise_limit == pytest.approx(math.expm1(0.0466), rel=1e-3)
-    assert found.method.startswith("Student's t on the logarithms of the rounds' ratios, the noise floor; 8 ")
-    assert judge(base, by_logs(100, 0.04, 0.05, 0.06, arm="b", paired=True, floor=floor)).judgement == "faster"
-
-
-def test_rounds_that_scatter_more_than_the_floor_count_by_themselves() -> None:
-    # Variance 0.0025 of the rounds, against 0.0004 of the floor: it is 0.0025, t of eight: 2.306 * 0.05 / sqrt(3).
-    quiet = floor_of_spread(0.01)
-    base = runs(100.0, 100.0, 100.0, paired=True, floor=quiet)
-    found = judge(base, by_logs(100, -0.01, 0.04, 0.09, arm="b", paired=True, floor=quiet))
-    assert found.noise_limit == pytest.approx(math.expm1(2.306 * 0.05 / math.sqrt(3)), rel=1e-3)
-
-
-def test_the_floors_of_two_arms_count_half_each() -> None:
-    # Ratios of exp(-0.02) and exp(-0.06): (0.0004 + 0.0036) / 2 = 0.002, with 0.004**2 / (0.0004**2 + 0.0036**2) * 6 =
-    # 7.317 degrees of freedom, t = 2.343.
-    floors = floor_of_spread(0.01), floor_of_spread(0.03)
-    found = judge(runs(1.0, paired=True, floor=floors[0]), runs(1.0, arm="b", paired=True, floor=floors[1]))
-    assert found.degrees_of_freedom == pytest.approx(7.317, abs=1e-3)
-    assert found.noise_limit == pytest.approx(math.expm1(2.3436 * math.sqrt(0.002)), rel=1e-3)
+def test_two_single_runs_are_not_judged() -> None:
+    for paired in (False, True):
+        found = judge(runs(1.0, paired=paired), runs(9.0, arm="b", paired=paired))
+        assert (found.judgement, found.low, found.noise_limit, found.p_value) == ("not judged", None, None, None)
 
 
 def test_settings_lend_each_other_their_variance_up_to_a_limit() -> None:
-    # Variance 0.0001 everywhere. The interval: three degrees of freedom, t = 3.182. The family: two and six, t = 2.306.
-    base = runs(100.0, 100.0, 100.0, paired=True)
+    # Variance 0.0001 by all three rounds; without the farthest 0.00005, of 0.173 times that is left of normal ones.
+    base, lent = runs(100.0, 100.0, 100.0, paired=True), 0.00005 / 0.173
     quiet = by_logs(100, 0.02, 0.03, 0.04, arm="b", paired=True)
     alone = judge(base, quiet)
     assert (alone.degrees_of_freedom, alone.judgement) == (2, "faster")
     found = judge_family([(base, quiet)] * 8)
     assert {one.degrees_of_freedom for one in found} == {LEAST}
-    assert found[0].noise_limit == pytest.approx(math.expm1(3.1824 * 0.01 / math.sqrt(3)), rel=1e-3)
-    assert (found[0].num_family, found[0].judgement) == (8, "faster")
-    p_value = 2 * stdtr(2 + MOST_BORROWED, -0.03 / 0.01 * math.sqrt(3))
-    assert found[0].family_p_value == pytest.approx(max(8 * p_value, found[0].p_value))
-    assert found[0].method == (
-        "Student's t on the logarithms of the rounds' ratios, the scatter of the other settings; 3 degrees of freedom"
+    variance = (2 * 0.0001 + (LEAST - 2) * lent) / LEAST
+    half = stdtrit(LEAST, 0.975) * math.sqrt(variance / 3)
+    assert found[0].noise_limit == pytest.approx(math.expm1(half))
+    num = 2 + MOST_BORROWED  # the other seven have 7 * 0.79
+    p_value = 2 * stdtr(num, -0.03 / math.sqrt((2 * 0.0001 + MOST_BORROWED * lent) / num / 3))
+    assert (found[0].num_family, found[0].family_p_value) == (8, pytest.approx(max(8 * p_value, found[0].p_value)))
+    assert found[0].method.startswith(
+        "Student's t on the logarithms of the rounds' ratios, the scatter of the other settings; 2.75"
     )
+
+
+def test_a_disturbed_round_hides_no_difference_at_other_settings() -> None:
+    base = runs(100.0, 100.0, 100.0, paired=True)
+    quiet = by_logs(100, 0.17, 0.18, 0.20, arm="b", paired=True)
+    same, disturbed = ([by_logs(100, -0.02, 0.01, off, arm="b", paired=True)] * 7 for off in (0.02, -0.4))
+    found, beside = (judge_family([(base, quiet), *((base, one) for one in others)])[0] for others in (same, disturbed))
+    assert found.judgement == beside.judgement == "faster"
+
+
+@pytest.mark.parametrize("num", [2, 3, 5, 10, 11])
+def test_a_scatter_without_the_farthest_value_is_that_of_all_normal_ones(num: int) -> None:
+    samples = np.random.default_rng(num).normal(0, 2, (4_000, num))
+    estimates = [estimate_without_farthest(sample) for sample in samples.tolist()]
+    variances = [one.variance for one in estimates]
+    assert np.mean(variances) == pytest.approx(4, rel=0.07)
+    # Of a variance of so many degrees of freedom, the mean over the spread is the root of half of them.
+    assert 2 * np.mean(variances) ** 2 / np.var(variances) == pytest.approx(estimates[0].degrees_of_freedom, rel=0.2)
 
 
 def test_what_the_family_supports_but_not_its_own_interval_is_no_finding() -> None:
     # Rounds that scatter by 0.05 themselves, among settings that do so by 0.001: 0.08 / 0.05 * sqrt(3) = 2.77 is beyond
-    # 2.306 of eight degrees of freedom, and within 3.182 of three.
+    # what t is within for 2 + 3 * 0.79 degrees of freedom, 2.71, and within that of `LEAST`.
     base = runs(100.0, 100.0, 100.0, paired=True)
     off = by_logs(100, 0.03, 0.08, 0.13, arm="b", paired=True)
     same = by_logs(100, 0.0, 0.001, -0.001, arm="b", paired=True)
@@ -138,7 +123,7 @@ def test_a_setting_noisier_than_the_others_keeps_its_own_variance() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
     quiet, noisy = (by_logs(100, 0.1 - off, 0.1, 0.1 + off, arm="b", paired=True) for off in (0.01, 0.1))
     found = judge_family([(base, quiet)] * 7 + [(base, noisy)])
-    assert found[-1].noise_limit == pytest.approx(math.expm1(3.1824 * 0.1 / math.sqrt(3)), rel=1e-3)
+    assert found[-1].noise_limit == pytest.approx(math.expm1(stdtrit(LEAST, 0.975) * 0.1 / math.sqrt(3)))
     assert found[-1].judgement == "no measurable difference"
 
 
@@ -178,7 +163,7 @@ def test_no_difference_is_found_only_where_the_interval_is_narrow(
 def test_what_only_a_settings_own_interval_says_is_suggested() -> None:
     base = runs(100.0, 100.0, 100.0, paired=True)
     same = by_logs(100, -0.01, 0.0, 0.01, arm="b", paired=True)
-    off = by_logs(100, 0.01, 0.02, 0.03, arm="b", paired=True)
+    off = by_logs(100, 0.015, 0.025, 0.035, arm="b", paired=True)
     (*others, last) = judge_family([*[(base, same)] * 9, (base, off)])
     assert (last.excludes_one, last.is_suggested, last.judgement) == (True, True, "no measurable difference")
     assert last.p_value is not None and last.p_value < 0.05 < (last.family_p_value or 0)

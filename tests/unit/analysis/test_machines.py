@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from builders import build_environment
-from floors import floor_of_spread, no_floor
 from sweeps import TWO_ARMS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, FindFloor, compare
+from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.machine_ranking import MachineComparison, compare_machines
 from tfbench.analysis.comparison.machine_verdict import find_notes, machine_sentences
 from tfbench.analysis.comparison.machines import describe_machines
@@ -49,10 +48,8 @@ def runs_of(
     return found
 
 
-def compared(
-    *listed: list[RunBrief], prices: Mapping[str, float] = PRICES, find_floor: FindFloor = no_floor, **fields: Any
-) -> Comparison:
-    found = compare([run for runs in listed for run in runs], find_floor, keys=[BATCH])
+def compared(*listed: list[RunBrief], prices: Mapping[str, float] = PRICES, **fields: Any) -> Comparison:
+    found = compare([run for runs in listed for run in runs], keys=[BATCH])
     settings = {name: MachineSettings(price_per_hour=price, **fields) for name, price in prices.items()}
     return dataclasses.replace(found, machine_settings=settings)
 
@@ -99,15 +96,11 @@ def test_machines_that_intervals_do_not_tell_apart_are_not_ranked() -> None:
     assert cost.best == ("small",)  # six times the price is beyond any of that
 
 
-def test_one_run_of_each_machine_is_not_judged_without_a_noise_floor() -> None:
+def test_one_run_of_each_machine_is_not_judged() -> None:
     listed = runs_of("big", 2000.0, spread=(1.0,)), runs_of("small", 1000.0, spread=(1.0,))
     assert sentences(machines_of(*listed))[0] == (
         "Fastest machine: big and small are not judged: a single run says nothing of chance."
     )
-    floor = floor_of_spread(0.01)
-    found = machines_of(*listed, find_floor=lambda brief: floor)
-    assert sentences(found)[0].startswith("Fastest machine: big by default cpu:0, 2 times as fast")
-    assert [machine.floors for machine in found.machines] == [(floor,), (floor,)]
 
 
 def test_a_single_run_of_a_machine_is_not_judged_by_how_runs_scatter_on_another() -> None:
@@ -206,7 +199,7 @@ def test_a_machine_without_a_price_is_not_among_the_cheap_ones_and_that_is_said(
         ({"currency": "EUR", "instance": "other", "price_per_hour": 2.0}, {}, {}),
         ({"currency": "EUR", "price_per_hour": 2.0}, {}, {}),  # of this machine, whichever that was
         (
-            {"currency": "EUR", "alternatives": [{"instance": "small", "price_per_hour": 0.25}]},
+            {"currency": "EUR", "instance": "small", "price_per_hour": 0.25},
             {"big": 4.0},
             {"big": (4.0, "EUR"), "small": (0.25, "EUR")},
         ),
@@ -353,9 +346,7 @@ def test_arms_name_machines_and_a_name_may_stand_for_several() -> None:
         )
         for number, factor in enumerate(QUIET, start=1)
     ]
-    comparison = compare(
-        runs, no_floor, keys=[BATCH], arms=[on_a.label, on_b.label], compared=("hostname", "cpu_model")
-    )
+    comparison = compare(runs, keys=[BATCH], arms=[on_a.label, on_b.label], compared=("hostname", "cpu_model"))
     found = compare_machines(comparison)
     assert found is not None
     assert [(one.name, one.hosts) for one in found.machines] == [("a100", ("n1", "n2")), ("t4", ("n3",))]
@@ -368,7 +359,7 @@ def test_arms_name_machines_and_a_name_may_stand_for_several() -> None:
     assert speedup is not None and speedup.judgement == "slower"
     assert not any("several machines" in text for text in find_verdict(comparison))
     # Stored runs, beside which others stand, keep the names of their machines.
-    assert set(compare(runs, no_floor).arms) == {on_a.label, on_b.label}
+    assert set(compare(runs).arms) == {on_a.label, on_b.label}
 
 
 def test_settings_of_one_machine_each_rank_none() -> None:

@@ -20,7 +20,7 @@ from tfbench.analysis.profile.phases import KeptRounds
 from tfbench.analysis.profile.step_profile import PIPELINE, StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.machine import PeakCheck
-from tfbench.records.profile import EpochCheck, Profile, ProfiledLayer, ProfileRound
+from tfbench.records.profile import EpochCheck, Profile, ProfileRound
 
 
 def summarize(**fields: object) -> StepProfile:
@@ -108,7 +108,7 @@ def test_the_best_of_a_phase_comes_from_the_fastest_of_both_functions() -> None:
 def test_parts_are_scaled_from_traced_calls_to_those_without_a_trace() -> None:
     profile = summarize()
     times = {
-        time.layer.name: (milliseconds(time.forward.seconds), milliseconds(time.backward.seconds), time.share)
+        time.name: (milliseconds(time.forward.seconds), milliseconds(time.backward.seconds), time.share)
         for time in profile.layers
     }
     assert times == {"conv": (0.4, 0.5, pytest.approx(0.15)), "pool": (0.3, 1.8, pytest.approx(0.35))}
@@ -154,7 +154,7 @@ def test_what_the_trace_does_not_name_can_be_the_bottleneck() -> None:
     assert (found.name, milliseconds(found.seconds)) == ("not named of backward", 2.4)
 
 
-def test_an_older_profile_does_not_tell_them_apart() -> None:
+def test_a_trace_may_not_tell_them_apart() -> None:
     checks = summarize(rounds=(build_partly_traced("not told"),)).checks
     assert [check.unnamed_seconds for check in checks] == [None, None, None]
     assert milliseconds(checks[1].overhead_seconds) == 2.7
@@ -247,12 +247,12 @@ def test_a_layer_is_bound_by_what_takes_longer_at_the_peaks() -> None:
     assert (conv.forward.flops, conv.forward.bound) == (16_000_000, "arithmetic")
     assert conv.forward.roof_share == pytest.approx(0.4)
     assert conv.forward.flops_per_second == pytest.approx(40e9)
-    assert conv.forward.intensity == pytest.approx(16)
+    assert conv.forward.flops_per_byte == pytest.approx(16)
     # Nothing before it is trained, so that the backward pass has as many; 3.2 MB are 0.32 ms of 0.5.
     assert (conv.backward.flops, conv.backward.bound) == (16_000_000, "memory")
     assert conv.backward.roof_share == pytest.approx(0.64)
     # No operations; 0.9 MB are 0.09 ms of 1.8.
-    assert (pool.backward.flops, pool.backward.bound, pool.backward.intensity) == (0, None, 0)
+    assert (pool.backward.flops, pool.backward.bound, pool.backward.flops_per_byte) == (0, None, 0)
     assert pool.backward.roof_share == pytest.approx(0.05)  # so that memory does not bound it
 
 
@@ -269,17 +269,6 @@ def test_the_backward_pass_has_the_gradients_that_were_counted() -> None:
     assert summarize(layers=(layer, POOL)).layers[0].backward.flops == 8 * 2_500_000
 
 
-@pytest.mark.parametrize(
-    ("changes", "flops"),
-    [({"has_input_gradient": True}, 32_000_000), ({"is_trained": False}, 0), ({"flops_per_sample": None}, None)],
-)
-def test_an_older_record_s_backward_pass_has_a_product_for_each_gradient(
-    changes: dict[str, object], flops: int | None
-) -> None:
-    layer: ProfiledLayer = dataclasses.replace(CONV, **changes)
-    assert summarize(layers=(layer, POOL)).layers[0].backward.flops == flops
-
-
 def test_nothing_is_bound_by_what_was_not_measured() -> None:
     without_bandwidth = summarize(bandwidth=None)
     assert without_bandwidth.bytes_per_second is None
@@ -293,7 +282,7 @@ def test_nothing_is_bound_by_what_was_not_measured() -> None:
 
 def test_the_bottleneck_is_the_longest_single_part() -> None:
     found = summarize().bottleneck
-    assert (found.name, found.direction, found.layer and found.layer.layer.name) == (
+    assert (found.name, found.direction, found.layer) == (
         "backward of pool",
         "backward",
         "pool",

@@ -13,10 +13,9 @@ from builders import build_recipe, build_request, build_result
 from journals import write_journal
 from sweeps import TWO_ARMS, build_brief, build_plan, write_sweep
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.references import find_published_layers, match_references, published_epoch_seconds
+from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.run.summary import summarize
 from tfbench.recipe.files import load_recipe, shipped_folder
-from tfbench.recipe.sections import Reference
 from tfbench.recipe.tables import to_tables
 from tfbench.report.comparison.comparison import comparison_json, comparison_records
 from tfbench.report.comparison.references import (
@@ -47,7 +46,7 @@ def brief(speed: float = 100.0, **fields: Any) -> Any:
 
 
 def compared(*briefs: Any, own: dict[str, Any] | None = OWN, **options: Any) -> Comparison:
-    return dataclasses.replace(compare(briefs, lambda brief: None, **options), own_settings=own)
+    return dataclasses.replace(compare(briefs, **options), own_settings=own)
 
 
 def short(comparison: Comparison) -> list[str]:
@@ -239,17 +238,6 @@ def test_a_reference_that_says_why_it_is_not_comparable_is_believed() -> None:
     assert said(brief(references=[reference], batch=64)) == (
         "not comparable: other batch size: 64; its network computes something else"
     )
-
-
-def test_published_layers_are_found_by_direction_and_layer() -> None:
-    first, last = (
-        Reference(hardware=name, devices="cpu", source="x", figures={}, layer_seconds=seconds)
-        for name, seconds in (("a", {"backward/pool": 3.0, "forward/pool": 1.0}), ("b", {"backward/pool": 2.0}))
-    )
-    assert find_published_layers([first, last]) == {
-        "backward/pool": [(first, 3.0), (last, 2.0)],
-        "forward/pool": [(first, 1.0)],
-    }
 
 
 def test_nothing_is_called_a_fair_comparison_where_nothing_is_compared() -> None:

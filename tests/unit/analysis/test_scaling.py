@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from floors import no_floor
 from sweeps import build_brief, build_plan
-from tfbench.analysis.comparison.causes import calibrate_command
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -46,7 +44,7 @@ def scaled(
             brief = build_brief(one, arm=arm, batch=batch, round_number=number, parameters=2**18)
             briefs.append(dataclasses.replace(brief, metrics=brief.metrics | {"input_headroom": headroom}))
     values = {"keys": [], "settings": [{}], "compared": ("global_batch_size",) if is_weak else ()} | options
-    return compare(briefs, no_floor, **values)
+    return compare(briefs, **values)
 
 
 def scaling_of(*args: Any, **options: Any) -> Scaling:
@@ -156,7 +154,7 @@ def test_other_comparisons_tell_nothing_of_scaling() -> None:
     assert find_scaling(scaled(two, failures=[other])) is None  # an arm of one replica, too
     other = Failure(setting={}, arm="mirrored cpu:0,cpu:1,cpu:2", outcome="FAILED", reason="")
     assert find_scaling(scaled(two, failures=[other])) is None  # other devices
-    assert find_scaling(compare([], no_floor)) is None
+    assert find_scaling(compare([])) is None
     only_missing = Failure(setting={}, arm=second, outcome="FAILED", reason="")
     assert find_scaling(scaled({1: 960.0}, failures=[only_missing])) is None
     assert base == "one_device gpu:0"
@@ -190,8 +188,8 @@ def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() 
     assert find_scaling(with_runs(hardware=["Example CPU 3000", "A faster one"])) is None
     runs = [run for entry in (one, two) for run in entry.runs]
     other = [dataclasses.replace(run, equals=run.equals | {"settings": {"compiler": "xla"}}) for run in two.runs]
-    assert find_scaling(compare([*one.runs, *other], no_floor, keys=[], settings=[{}], allows_unequal=True)) is None
-    assert find_scaling(compare(runs, no_floor, keys=[], settings=[{}], allows_unequal=True)) is not None
+    assert find_scaling(compare([*one.runs, *other], keys=[], settings=[{}], allows_unequal=True)) is None
+    assert find_scaling(compare(runs, keys=[], settings=[{}], allows_unequal=True)) is not None
 
 
 def test_the_verdict_says_what_replicas_give_and_what_is_lost() -> None:
@@ -309,7 +307,6 @@ def test_json_and_csv_have_what_the_table_has() -> None:
         "ideal_step_seconds": pytest.approx(0.1),
         "lost_seconds": pytest.approx(0.025),
         "exchanged_bytes": 2**20,
-        "collective_bytes": None,
         "state_bytes": None,
         "transfer_share": None,
         "waiting_share": None,
@@ -395,8 +392,3 @@ def test_a_plan_of_weak_scaling_multiplies_the_batch_by_the_devices_of_an_arm() 
     assert find_scaling_arms(build_plan()) is None  # batch sizes are varied
     assert find_scaling_arms(build_plan(variations=(), arms=replica_arms("cpu", (1, 2))[::-1])) is None
     assert find_scaling_arms(build_plan(variations=(), arms=replica_arms("cpu", (2,)))) is None
-
-
-def test_the_noise_of_several_workers_is_measured_with_as_many() -> None:
-    brief = dataclasses.replace(build_brief(), strategy="multi_worker", devices=("cpu:0",), num_workers=2)
-    assert calibrate_command(brief).endswith("--devices cpu:0 --set distribution.num_workers=2")

@@ -24,7 +24,10 @@ from tfbench.metrics import METRICS
 from tfbench.records.energy import EnergyReading, EnergySource, EnergySources, Moment
 from tfbench.records.machine import InputCheck, LedgerRecord, PeakCheck
 from tfbench.records.run import Evaluation, ModelSummary, ResumePoint, RunExit, RunResult, StepSpan
-from tfbench.records.spread import Collective, Exchange, ExchangeCheck, Spread, StepParts
+from tfbench.records.spread import Collective, ExchangeCheck, Spread, StepParts
+from tfbench.report.run.sections import run_sections
+from tfbench.report.table import text
+from tfbench.tracking.fields import epoch_metrics
 
 # Two epochs of six steps of 128 samples, two warm-up steps, clock = "step". Worked out by hand.
 #
@@ -69,7 +72,6 @@ COMMON = {
     "num_parameters": 1000,
     "num_trainable_parameters": 900,
     "global_batch_size": 128,
-    "exchanged_bytes_per_step": 1024,  # gradients of 1000 bytes and activations of 24
     "collective_bytes_per_step": 1100,
     "state_bytes_per_device": 140,  # the larger of two
     # Of steps of 40 ms, one worker spends 20 in collectives, 15 of them waiting for the other.
@@ -82,21 +84,12 @@ COMMON = {
     # In 20 s after the warm-up all GPUs together took 4000 J, the processor 200 J and its memory 40 J.
     "energy_joules": 4240.0,
     "mean_watts": 212.0,
-    "energy/gpu_joules": 4000.0,
-    "energy/package_joules": 200.0,
-    "energy/dram_joules": 40.0,
-    # At 100 W: 2.4 s of the second epoch, and 4.8 s to the accuracy.
-    "estimate/energy_joules_per_epoch": 240.0,
-    "estimate/energy_to_accuracy_joules": 480.0,
     # 36 an hour is 0.01 a second. Ten seconds in all, five to the accuracy of 0.75; the epochs take 4.8 and 2.4 s with
-    # their validation. 720 GiB at 3.6 a month cost 3.6 for each of the month's 720 hours, so 0.01 for ten seconds.
+    # their validation.
     "cost/hours": 10 / 3600,
     "cost/machine": 0.1,
     "cost/epoch": 0.036,
     "cost/to_accuracy": 0.05,
-    "cost/storage": 0.01,
-    "cost/total": 0.11,
-    "cost/total_per_hour": 39.6,
     # 20 s in all; the entries add up to 18.5, half a second from the last record to the end, one second in between.
     "ledger/startup_seconds": 4.0,
     "ledger/data_seconds": 1.0,
@@ -141,8 +134,6 @@ BY_STEPS_PER_EXECUTION = {
         "steady_seconds": 5.0,
         "samples_per_joule": 1280 / 4240,
         "energy_joules_per_epoch": 4240 / 10 * 6,
-        "estimate/energy_joules": 500.0,
-        "estimate/samples_per_joule": 2.56,
         "log10_samples_per_second": 2.408239965311849,
     },
     3: {
@@ -159,8 +150,6 @@ BY_STEPS_PER_EXECUTION = {
         "steady_seconds": 2.4,
         "samples_per_joule": 1152 / 4240,
         "energy_joules_per_epoch": 4240 / 9 * 6,
-        "estimate/energy_joules": 240.0,
-        "estimate/samples_per_joule": 4.8,
         "log10_samples_per_second": 2.681241237375587,
     },
 }
@@ -213,12 +202,7 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             "stop_at_val_accuracy": 0.75,
         },
         measurement={"clock": "step", "warmup_steps": 2},
-        cost={
-            "price_per_hour": 36.0,
-            "storage_gib": 720.0,
-            "storage_price_per_gib_month": 3.6,
-            "estimated_watts": 100.0,
-        },
+        cost={"price_per_hour": 36.0},
         expect={"target_accuracy": 0.75},
     )
     return build_result(
@@ -237,10 +221,6 @@ def build_measured_run(num_replicas: int, steps_per_execution: int) -> RunResult
             variables=(),
             outputs=(),
             bytes_per_device=(100, 140),
-            exchanges=(
-                Exchange(layer="conv", kind="gradients", num_bytes=1000),
-                Exchange(layer="fc", kind="activations", num_bytes=24),
-            ),
             collectives=(Collective(operation="all-reduce", num=2, num_bytes=1100),),
         ),
         exchange_check=ExchangeCheck(
@@ -439,6 +419,18 @@ def test_a_regression_has_no_accuracies() -> None:
     summary = summarize(build_result(request=build_request(recipe=recipe), epochs=(epoch,)), warmup_steps=1)
     assert not [name for name in summary.metrics if "accuracy" in name]
     assert summary.cautions == ()
+
+
+def test_the_metrics_of_a_network_of_its_own_have_their_own_names_everywhere() -> None:
+    own = {"top2": 0.25, "val_top2": 0.5, "f1@0.5": 0.75, "loss": 9.0}
+    result = build_result(epochs=(build_epoch(metrics=own),), placement=build_placement())
+    summary = summarize(result, warmup_steps=0)
+    metrics = summary.metrics
+    assert (metrics["top2"], metrics["val_top2"], metrics["loss"]) == (0.25, 0.5, 0.5)
+    shown = " ".join("\n".join(text(run_sections(result, summary, None, "", is_full=True), 80)).split())
+    assert "top2 validation 0.5, training 0.25" in shown
+    tracked = epoch_metrics(result.epochs[0])
+    assert (tracked["val_top2"], tracked["f1_0_5"], tracked["loss"]) == (0.5, 0.75, 0.5)
 
 
 def test_a_sound_run_has_no_cautions() -> None:

@@ -97,7 +97,7 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(compiles: bool)
     first_iterator, second_iterator = batches.iterator(), batches.iterator()
     step.restore()  # sets PyTorch's generator, too, from which its iterators draw as they begin
     before = read_all(step)
-    losses = [step.train(first_iterator) for _ in range(3)]
+    losses = [float(step._train(first_iterator)["loss"]) for _ in range(3)]
     theirs = read_all(step)
     step.restore()
     for value, old in zip(read_all(step), before, strict=True):
@@ -112,7 +112,7 @@ def test_updates_are_those_of_kerass_own_step_and_are_taken_back(compiles: bool)
         assert old.dtype.kind != "f" or old.size == 1 or not np.array_equal(ours, old)
     assert first == pytest.approx(losses[0], rel=1e-6)
     step.restore()
-    assert step.train(second_iterator) == pytest.approx(losses[0], rel=1e-6)  # and metrics begin anew
+    assert float(step._train(second_iterator)["loss"]) == pytest.approx(losses[0], rel=1e-6)  # and metrics begin anew
     step.restore()
     step.model.fit(generate_batches(6), steps_per_epoch=2, shuffle=False, verbose=0)
 

@@ -123,7 +123,6 @@ def test_layers_are_described_with_the_bytes_that_must_move_and_whether_gradient
     assert first.backward_bytes == 4 * (24 + 12 + 21 + 21)  # no gradient of the input, one of the weights
     assert (first.flops_per_sample, first.num_parameters) == (36, 21)
     assert (first.gradient_flops_per_sample, second.gradient_flops_per_sample) == (36, 2 * 30)
-    assert not first.has_input_gradient and second.has_input_gradient
     assert second.backward_bytes == 4 * (12 + 20 + 20 + 12 + 20)
     assert not rescaling.is_trained and first.is_trained
 

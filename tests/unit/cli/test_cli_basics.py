@@ -303,17 +303,6 @@ def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...
     assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_a_command_that_measures_says_then_where_its_result_is_too(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tfbench", "calibrate", "--list", "--format", "json", "--store", str(tmp_path)]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
-    message = (
-        b"Error: stdout cannot be written: No space left on device. The noise floors and links are still in the "
-        b"store.\n"
-    )
-    assert (done.returncode, done.stderr) == (2, message)
-
-
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

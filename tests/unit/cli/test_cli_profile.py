@@ -11,7 +11,7 @@ import pytest
 from profile_runs import KILLED, build_profile_run
 from tfbench.analysis.run.summary import summarize
 from tfbench.errors import DeviceError, TfbenchError
-from tfbench.records.profile import ProfileRequest, Variant
+from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.report.run.console import RunConsole
 from tfbench.runs import requests, session
@@ -73,8 +73,6 @@ def profile(tfbench: Cli, *arguments: str) -> Any:
     [
         ((), ["step"]),
         (("--trace",), ["step", "trace"]),
-        (("--try", "compiler=xla"), ["variants"]),
-        (("--try", "compiler=xla", "--trace"), ["step", "trace", "variants"]),
     ],
 )
 def test_each_thing_that_is_asked_for_gets_a_process_of_its_own(
@@ -98,34 +96,11 @@ def test_options_reach_the_measuring_process(tfbench: Cli, profiles: Profiles) -
     assert profiles.requests[-1].profile == ProfileRequest(kind="step", seconds=20.0)
 
 
-def test_variants_are_read_from_all_lists(tfbench: Cli, profiles: Profiles) -> None:
-    assert profile(tfbench, "--try", "compiler=xla,steps_per_execution=10", "--try", "mixed_precision").exit_code == 0
-    (request,) = profiles.requests
-    assert request.profile is not None
-    assert all(isinstance(variant, Variant) for variant in request.profile.variants)
-    assert [variant.name for variant in request.profile.variants] == [
-        *("compiler=xla", "steps_per_execution=10", "mixed_precision")
-    ]
-
-
-@pytest.mark.parametrize(("arguments", "builds"), [((), 5), (("--builds", "3"), 3)])
-def test_variants_are_built_several_times(
-    arguments: tuple[str, ...], builds: int, tfbench: Cli, profiles: Profiles
-) -> None:
-    assert profile(tfbench, "--try", "compiler=xla", *arguments).exit_code == 0
-    (request,) = profiles.requests
-    assert request.profile is not None
-    assert request.profile.builds == builds
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--builds", "3"), "Received: no variant. Name some with --try"),
-        (("--try", "compiler=xla", "--builds", "1"), "1 is not in the range 2<=x<=100"),
         (("--seconds", "0"), "must be more than 0"),
         (("--seconds", "nan"), "must be more than 0"),
-        (("--try", "dataset.data=real"), "--try dataset.data=real"),
     ],
 )
 def test_what_cannot_be_profiled_is_refused_before_anything_starts(
@@ -149,8 +124,7 @@ def test_the_text_names_the_bottleneck_and_repeats_no_head(tfbench: Cli, profile
 def test_json_is_one_document_with_null_for_what_was_not_asked_for(tfbench: Cli, profiles: Profiles) -> None:
     done = profile(tfbench, "--trace", "--format", "json")
     document = json.loads(done.stdout)
-    assert list(document) == ["profile", "trace", "variants"]
-    assert document["variants"] is None
+    assert list(document) == ["profile", "trace"]
     assert document["profile"]["step"]["bottleneck"]["name"] == "backward of pool"
     assert document["profile"]["mlflow"]["run_id"] == "m1"
     assert document["trace"]["step"] is None
@@ -175,10 +149,10 @@ def test_a_refused_profile_is_an_error(tfbench: Cli, profiles: Profiles) -> None
 
 def test_a_refusal_after_the_first_profile_costs_only_its_own(tfbench: Cli, profiles: Profiles) -> None:
     profiles.refusals["trace"] = DeviceError("no profiler.")
-    done = profile(tfbench, "--trace", "--try", "compiler=xla", "--format", "json")
-    assert (done.exit_code, profiles.kinds) == (1, ["step", "trace", "variants"])
+    done = profile(tfbench, "--trace", "--format", "json")
+    assert (done.exit_code, profiles.kinds) == (1, ["step", "trace"])
     document = json.loads(done.stdout)
-    assert [name for name, value in document.items() if value] == ["profile", "variants"]
+    assert [name for name, value in document.items() if value] == ["profile"]
     assert done.stderr.endswith("Error: no trace: no profiler.\n")
 
 

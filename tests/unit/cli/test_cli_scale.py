@@ -219,7 +219,7 @@ def test_workers_are_an_arm_of_processes(tfbench: Cli, made: Runs) -> None:
             "102.\ntraining.global_batch_size: must be divisible by num_replicas. Received: 100 with 6 replicas. Use "
             "96 or 102.",
         ),
-        (["--replicas", "2", "--set", "training.jit_compile=true"], "XLA cannot compile a step over several replicas"),
+        (["--replicas", "2", "--set", "training.compiler=xla"], "XLA cannot compile a step over several replicas"),
         (
             ["--replicas", "2", "--weak", "--per-replica-batch-size", "40000"],
             "global_batch_size: must be at most 60000",

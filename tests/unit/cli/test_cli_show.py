@@ -119,24 +119,6 @@ def test_a_network_that_takes_too_long_is_given_up(tfbench: Cli, monkeypatch: py
     assert done.stderr.startswith("Error: mnist_mlp: the network was not built within 300 s. `tfbench show --toml`")
 
 
-def test_show_parallel_counts_for_the_devices_that_are_asked_for(tfbench: Cli, asked: list[Any]) -> None:
-    done = tfbench("show", "mnist_hidden100_mlp", "--parallel", "--replicas", "2", "--format", "json")
-    shown = json.loads(done.stdout)
-    assert (shown["num_devices"], shown["global_batch_size"]) == (2, 128)
-    assert [(mode["name"], mode["num_bytes"], mode["reason"]) for mode in shown["modes"][:3]] == [
-        ("one device", 0, None),
-        ("data", 0, None),  # rows that name no variables
-        ("model", None, "no dense layer's outputs divide by 2, so that nothing would be split"),
-    ]
-    done = tfbench("show", "mnist_hidden100_mlp", "--replicas", "2")
-    assert (done.exit_code, done.stderr.splitlines()[-1]) == (
-        2,
-        "Error: --replicas is the number of devices of --parallel.",
-    )
-    done = tfbench("show", "mnist_hidden100_mlp", "--parallel", "--toml")
-    assert done.stderr.splitlines()[-1] == "Error: --toml and --parallel exclude each other."
-
-
 @pytest.mark.slow
 def test_show_builds_the_network_in_a_process_whose_chatter_is_kept_from_the_user(tfbench: Cli) -> None:
     done = tfbench("show", "mnist_hidden100_mlp", "--format", "json")

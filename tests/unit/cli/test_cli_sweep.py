@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from searches import KEY, PlantedRuns
+from sweeps import build_brief
 from tfbench.analysis.comparison.brief import make_brief
+from tfbench.analysis.comparison.comparison import compare
+from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
 from tfbench.records.run import RunRequest, TrackedRun
+from tfbench.records.sweep import Arm
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
 from tfbench.store import briefs
@@ -148,7 +152,7 @@ def test_without_arms_what_is_there_is_compared(
         assert "One arm" not in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [("--vary", f"{KEY}=1,8"), ("--set", "training.jit_compile=true")])
+@pytest.mark.parametrize("arguments", [("--vary", f"{KEY}=1,8"), ("--set", "training.compiler=xla")])
 def test_what_several_replicas_cannot_do_is_measured_on_one(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
@@ -193,6 +197,7 @@ def test_a_sweep_that_was_interrupted_goes_on(
     assert done.exit_code == 130
     assert "6 of 8 runs were not made: interrupted.\nThis makes them:\n  tfbench sweep --resume " in done.stdout
     runs = fake()
+    monkeypatch.setattr("platform.node", lambda: "bench")  # of which these runs are
     monkeypatch.setenv("TFBENCH_DATA_DIR", "/data")  # the user's own setting, which plans nothing anew
     done = tfbench("sweep", "--resume", "@last")
     assert done.exit_code == 0, done.stderr
@@ -322,3 +327,33 @@ def test_a_gpu_that_no_arm_is_planned_for_is_told_of_first_and_on_stderr(
         assert done.exit_code == 0
         assert (done.stdout + done.stderr).count("not used") == 1
         assert done.stderr.startswith("Warning: a GPU is not used: no driver.\n")
+
+
+@pytest.mark.parametrize("num_setups", [1, 2])
+def test_each_setup_is_run_against_itself(tfbench: Cli, fake: Callable[..., PlantedRuns], num_setups: int) -> None:
+    fake()
+    options = ("--vary", f"{KEY}=32,64", *ARMS[: 2 * num_setups], "--aa", "--repeats", "2", "--format", "json")
+    done = tfbench("sweep", "mnist_mlp", "--data", "synthetic", *options)
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["num_runs"], len(found["rows"])) == (0, 8 * num_setups, 2 * num_setups)
+    for row in found["rows"]:
+        once, again = row["entries"]
+        assert again["arm"] == f"{once['arm']} again"
+        assert again["speedup"]["ratio"] == pytest.approx(1.0, abs=0.01)  # planted speeds are off by 0.1 %
+        assert again["speedup"]["judgement"] == "no measurable difference"
+    assert found["verdict"][0].startswith("By chance alone, speeds differ by up to ")
+    assert found["verdict"][0].endswith("judged different from itself: nothing.")
+    again = json.loads(tfbench("compare", "--sweep", "@last", "--format", "json").stdout)
+    assert again["rows"] == found["rows"]
+
+
+def test_a_setup_that_differs_from_itself_is_named() -> None:
+    once, again = Arm(strategy="default", devices=("cpu:0",)), Arm(strategy="default", devices=("cpu:0",), again=True)
+    listed = [
+        build_brief(speed, arm=arm, round_number=number, run_id=f"{arm.label} {number}")
+        for number in (1, 2, 3)
+        for arm, speed in ((once, 100.0), (again, 150.0 + number))
+    ]
+    (sentence,) = find_verdict(compare(listed, keys=[], settings=[{}], arms=[once.label, again.label]))
+    assert sentence.startswith("By chance alone, speeds differ by up to 1.52x [")
+    assert sentence.endswith("judged different from itself: the recipe as it is.")

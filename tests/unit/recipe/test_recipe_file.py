@@ -174,7 +174,6 @@ def test_text_that_is_not_utf_8(tmp_path: Path) -> None:
             "must be sparse_categorical_crossentropy, since the data set mnist has 10",
         ),
         ("training__seed", -1, "training.seed: must be greater than or equal to 0."),
-        ("training__jit_compile", "yes", "training.jit_compile: must be true or false. Received: 'yes'."),
         (
             "distribution__strategy",
             "miror",
@@ -243,9 +242,8 @@ def test_names_all_problems_of_a_file_at_once(tmp_path: Path) -> None:
     assert [line for line in lines if line.startswith("command line: distribution.strategy: ")]
 
 
-@pytest.mark.parametrize("key", [{"training__compiler": "xla"}, {"training__jit_compile": True}])
-def test_refuses_xla_under_determinism(tmp_path: Path, key: dict[str, object]) -> None:
-    problem = problem_with(tmp_path, training__deterministic=True, **key)
+def test_refuses_xla_under_determinism(tmp_path: Path) -> None:
+    problem = problem_with(tmp_path, training__deterministic=True, training__compiler="xla")
     assert 'compiler cannot be "xla" with deterministic = true' in problem
 
 
@@ -264,34 +262,6 @@ def test_refuses_a_compiler_that_a_back_end_does_not_have(
     assert f"compiler: must be {possible} on backend {backend}. Received: {compiler}." in problem
 
 
-@pytest.mark.parametrize(("is_on", "compiler", "used"), [(True, "xla", "xla"), (False, None, "graph")])
-def test_jit_compile_of_an_earlier_version_is_read_as_the_compiler(
-    tmp_path: Path, is_on: bool, compiler: str | None, used: str
-) -> None:
-    line = f"jit_compile = {str(is_on).lower()}"
-    path = write(tmp_path, MINIMAL.replace("epochs = 2", f"epochs = 2\n{line}"))
-    training = files.load_recipe(path).training
-    assert (training.compiler, training.compiler_used) == (compiler, used)
-
-
-@pytest.mark.parametrize(("is_on", "compiler"), [(True, "xla"), (False, None)])
-def test_jit_compile_that_is_laid_over_a_compiler_wins(tmp_path: Path, is_on: bool, compiler: str | None) -> None:
-    path = write(tmp_path, MINIMAL.replace("epochs = 2", 'epochs = 2\ncompiler = "eager"'))
-    assert files.load_recipe(path, {"training.jit_compile": is_on}).training.compiler == compiler
-
-
-def test_jit_compile_stands_for_xla_on_jax_and_for_nothing_else_elsewhere(tmp_path: Path) -> None:
-    path = write(tmp_path, MINIMAL)
-    jax = {"training.backend": "jax", "training.jit_compile": True}
-    assert files.load_recipe(path, jax).training.compiler == "xla"
-    assert "jit_compile: false means TensorFlow's graph, which backend jax does not have. Set compiler" in (
-        problem_with(tmp_path, training__backend="jax", training__jit_compile=False)
-    )
-    assert "compiler: must be eager or inductor on backend torch. Received: xla." in (
-        problem_with(tmp_path, training__backend="torch", training__jit_compile=True)
-    )
-
-
 def test_refuses_a_wrong_reference(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"reference\.0\.figures\.loss: must be a valid number"):
         text = '[[reference]]\nhardware = "h"\ndevices = "cpu"\nsource = "s"\nfigures = { loss = "low" }\n'
@@ -307,7 +277,7 @@ def test_refuses_a_wrong_reference(tmp_path: Path) -> None:
         ("distribution.strategy=mirrored", "distribution.strategy", "mirrored"),
         ("distribution.devices=['gpu:0']", "distribution.devices", ["gpu:0"]),
         ('recipe.title="a = b"', "recipe.title", "a = b"),
-        ("training.jit_compile=true", "training.jit_compile", True),
+        ("training.deterministic=true", "training.deterministic", True),
     ],
 )
 def test_reads_an_override(text: str, key: str, value: object) -> None:
@@ -452,12 +422,6 @@ def test_published_layers_are_named_by_direction_and_layer() -> None:
         build_recipe(reference=[reference | {"layer_seconds": {"pool": 1.0}}])
     recipe = build_recipe(reference=[reference | {"layer_seconds": {"backward/pool": 1.0}, "not_comparable": "other"}])
     assert tables.from_tables(tables.to_tables(recipe), name="test", source="test") == recipe
-
-
-def test_what_later_versions_know_of_a_reference_is_left_out_where_it_says_nothing() -> None:
-    recipe = build_recipe(reference=[{"hardware": "x", "devices": "cpu", "source": "y", "figures": {}}])
-    (reference,) = tables.to_tables(recipe)["reference"]
-    assert set(reference) == {"hardware", "devices", "source", "figures", "curve", "verified", "notes"}
 
 
 def test_samples_on_the_device_are_for_other_strategies_than_mirrored_on_one_device_too() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from floors import build_floor
 from journals import build_sized_result, write_journal
 from sweeps import build_plan, write_sweep
 from tfbench.analysis.run.summary import summarize
@@ -18,7 +17,6 @@ from tfbench.records.plain_files import require_plain
 from tfbench.runs.recovery import recover
 from tfbench.runs.requests import resumed_request
 from tfbench.runs.run_files import write_files
-from tfbench.store.noise_floors import list_damaged_floors, list_noise_floors, save_noise_floor
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_sweep, find_tracking, read_sweep
 from tfbench.store.tracking_state import TrackingState
@@ -171,15 +169,6 @@ def test_a_sweep_that_is_a_link_is_refused_even_if_it_leads_nowhere(store: Store
     for sweep_id in ("feed", "dead"):
         with pytest.raises(TrackingError, match=f"mlruns/sweeps/{sweep_id}.jsonl: {LINK}"):
             read_sweep(store, find_sweep(store, sweep_id))
-
-
-def test_a_noise_floor_that_is_a_link_does_not_count_and_is_not_replaced(store: Store, tmp_path: Path) -> None:
-    path = save_noise_floor(store, build_floor())
-    path.rename(tmp_path / "floor.json")
-    path.symlink_to(tmp_path / "floor.json")
-    assert (list_noise_floors(store), list_damaged_floors(store)) == ([], [path])
-    with pytest.raises(TrackingError, match=LINK):
-        save_noise_floor(store, build_floor())
 
 
 @pytest.mark.parametrize("name", ["mlflow.db", "mlflow.db-wal", "artifacts"])

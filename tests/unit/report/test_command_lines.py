@@ -3,19 +3,17 @@ from typing import Any
 
 import pytest
 
-from builders import build_recipe, build_request
+from builders import build_recipe
 from sweeps import BATCHES, build_limited_plan, build_plan
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import SweepPlan, Variation
 from tfbench.report.commands import (
-    calibrate_command,
     find_overrides,
     fold_command,
     run_command,
     sweep_command,
-    vary_command,
 )
 from tfbench.sweeps.plan import parse_arm, parse_variation
 
@@ -139,55 +137,6 @@ def test_the_command_of_a_run_sets_what_its_recipe_has_not() -> None:
         "tfbench run mnist_mlp --strategy mirrored --devices cpu:0,cpu:1 --set 'model.hidden_units=[50,50]' --repeats 3"
     )
     assert run_command("mine", tables, repeats=1, data_dir=None, allows_code=False) is None
-
-
-def varied(recipe: Recipe, **values: Any) -> str | None:
-    wanted = {key.replace("__", "."): [value] for key, value in values.items()}
-    return vary_command(build_request(recipe=recipe), wanted)
-
-
-def test_values_are_held_against_those_of_the_recipe_as_it_was_changed() -> None:
-    recipe = shipped_recipe(
-        training__epochs=3,
-        measurement__seconds=5.0,
-        training__compiler="xla",
-        distribution__strategy="one_device",
-        distribution__devices=["cpu:0"],
-    )
-    command = varied(recipe, training__compiler="graph", model__hidden_units=[10])
-    assert command is not None
-    assert shlex.split(command) == [
-        *("tfbench", "sweep", "mnist_mlp", "--vary", "training.compiler=xla,graph"),
-        *("--vary", "model.hidden_units=[[1000,1000],[10]]", "--arm", "one_device cpu:0", "--set", "training.epochs=3"),
-    ]
-    for option in options_of(command, "--vary"):
-        parse_variation(option)
-
-
-def test_a_recipe_of_ones_own_is_varied_in_its_file() -> None:
-    request = build_request(
-        recipe=build_recipe(model={"name": "nets:build", "width": 2}, dataset={"data": "synthetic"}),
-        overrides=("dataset.data",),
-        data_dir="/data",
-        allows_code=True,
-    )
-    assert vary_command(request, {"model.width": [3, 4]}, "my store") == (
-        "tfbench sweep test.toml --vary model.width=2,3,4 --arm default --data synthetic --data-dir /data "
-        "--allow-code --store 'my store'"
-    )
-
-
-def test_a_noise_floor_is_measured_with_the_options_of_the_runs() -> None:
-    recipe = shipped_recipe(dataset__data="synthetic", distribution__strategy="mirrored", measurement__seconds=0.5)
-    assert calibrate_command(build_request(recipe=recipe), "my store") == (
-        "tfbench calibrate mnist_mlp --strategy mirrored --data synthetic --set measurement.seconds=0.5 "
-        "--store 'my store'"
-    )
-
-
-def test_what_cannot_be_varied_alone_has_no_command() -> None:
-    assert varied(shipped_recipe(), training__optimizer__name="sgd") is None
-    assert varied(shipped_recipe(), model__width=3) is None
 
 
 def test_a_long_command_is_folded_before_its_options_and_stays_the_same_to_a_shell() -> None:

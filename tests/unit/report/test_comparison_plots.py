@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from matplotlib.axes import Axes
 
-from floors import no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
@@ -37,7 +36,7 @@ def sweep_of(sizes: tuple[int, ...] = (10, 20), batches: tuple[int, ...] = (32, 
         for arm in TWO_ARMS
         for number in (1, 2, 3)
     ]
-    return compare(briefs, no_floor, keys=[WIDTH, BATCH], **options)
+    return compare(briefs, keys=[WIDTH, BATCH], **options)
 
 
 def texts_of(axes: Axes) -> list[str]:
@@ -75,7 +74,7 @@ def test_intervals_are_drawn_as_they_are() -> None:
 
 def test_single_runs_have_no_intervals_and_are_drawn_all_the_same() -> None:
     briefs = [build_brief(100.0 * batch, batch=batch) for batch in (32, 64)]
-    plots = plot_comparison(compare(briefs, no_floor))
+    plots = plot_comparison(compare(briefs))
     assert list(plots) == ["samples_per_second.png"]
     assert not plots["samples_per_second.png"].figure.axes[0].collections
     assert to_png(plots["samples_per_second.png"].figure).startswith(b"\x89PNG")
@@ -83,16 +82,16 @@ def test_single_runs_have_no_intervals_and_are_drawn_all_the_same() -> None:
 
 def test_one_setting_gives_no_plots_and_neither_do_runs_without_a_speed() -> None:
     other = Arm(strategy="one_device", devices=("cpu:0",))
-    assert plot_comparison(compare([build_brief(), build_brief(arm=other)], no_floor)) == {}
+    assert plot_comparison(compare([build_brief(), build_brief(arm=other)])) == {}
     failures = [Failure(setting={BATCH: batch}, arm=DEFAULT, outcome="FAILED", reason="NaN") for batch in (32, 64)]
-    assert plot_comparison(compare([], no_floor, keys=[BATCH], failures=failures)) == {}
+    assert plot_comparison(compare([], keys=[BATCH], failures=failures)) == {}
 
 
 def test_wide_intervals_of_two_runs_do_not_press_the_lines_together() -> None:
     briefs = [
         build_brief(speed, batch=batch, run_id=f"{speed}-{batch}") for batch in (32, 64) for speed in (100.0, 200.0)
     ]
-    axes = plot_comparison(compare(briefs, no_floor, keys=[BATCH]))["samples_per_second.png"].figure.axes[0]
+    axes = plot_comparison(compare(briefs, keys=[BATCH]))["samples_per_second.png"].figure.axes[0]
     assert math.log10(axes.get_ylim()[1] / axes.get_ylim()[0]) < 1.6  # the interval alone spans four decades
 
 
@@ -133,7 +132,7 @@ def _cells_of(speeds: dict[int, tuple[float, float]]) -> Any:
         for place, arm in enumerate(TWO_ARMS)
         for number, speed in enumerate(speeds[place], 1)
     ]
-    return plot_comparison(compare(briefs, no_floor, keys=[BATCH]))[SPEEDUP].figure.axes[0]
+    return plot_comparison(compare(briefs, keys=[BATCH]))[SPEEDUP].figure.axes[0]
 
 
 def test_what_is_too_noisy_to_tell_has_no_colour() -> None:
@@ -157,7 +156,7 @@ def test_an_arm_that_is_not_alike_is_said_to_be_unequal() -> None:
     briefs.append(
         build_brief(200.0, arm=TWO_ARMS[1], batch=64, equals=other.equals | {"settings": {"compiler": "xla"}})
     )
-    axes = plot_comparison(compare(briefs, no_floor, keys=[BATCH]))[SPEEDUP].figure.axes[0]
+    axes = plot_comparison(compare(briefs, keys=[BATCH]))[SPEEDUP].figure.axes[0]
     assert texts_of(axes) == ["2.00 ?", "unequal"]
     assert {cell.get_facecolor()[:3] for cell in axes.patches} == {(0.93, 0.93, 0.93)}  # neither is judged
 
@@ -175,7 +174,7 @@ def test_arms_whose_names_make_the_same_file_name_have_a_file_each() -> None:
     briefs = [
         build_brief(100.0, arm=arm, batch=batch, run_id=f"{arm.label}{batch}") for arm in arms for batch in (32, 64)
     ]
-    names = list(plot_comparison(compare(briefs, no_floor)))
+    names = list(plot_comparison(compare(briefs)))
     assert names == ["samples_per_second.png", "speedup_mirrored-gpu-0-1.png", "speedup_2_mirrored-gpu-0-1.png"]
 
 
@@ -197,7 +196,7 @@ def test_the_x_axis_is_the_batch_size_or_what_else_is_varied(
         return build_brief(100.0, batch=setting.get(BATCH, 32), parameters=size, settings=values, run_id=str(index))
 
     briefs = [brief_of(index, setting) for index, setting in enumerate(settings)]
-    layout = lay_out(compare(briefs, no_floor, keys=list(settings[0])))
+    layout = lay_out(compare(briefs, keys=list(settings[0])))
     assert layout.x_label == label
     assert [x for panel in layout.panels for x, _ in panel.points] == xs
     assert len(layout.panels) == (2 if "model.activation" in settings[0] else 1)
@@ -214,7 +213,7 @@ def test_the_ledger_is_the_median_of_the_runs_of_an_arm() -> None:
         ledger = {"ledger/wall_seconds": steady + 3, "ledger/startup_seconds": 3.0, "ledger/steady_seconds": steady}
         return build_brief(run_id=str(number), metrics=plain.metrics | ledger)
 
-    comparison = compare([brief_of(number, steady) for number, steady in enumerate((1.0, 5.0, 6.0))], no_floor)
+    comparison = compare([brief_of(number, steady) for number, steady in enumerate((1.0, 5.0, 6.0))])
     assert median_ledgers(comparison)[DEFAULT]["steady"] == 5.0
     axes = plot_comparison(comparison)["ledger.png"].figure.axes[0]
     assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0.0, 3.0), (3.0, 5.0)]

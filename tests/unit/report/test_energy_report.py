@@ -1,4 +1,4 @@
-"""What is shown and tracked of a run's energy: measured figures with what they are of, estimates as what they are."""
+"""What is shown of a run's energy: measured figures with what they are of."""
 
 import dataclasses
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from builders import build_placement, build_recipe, build_request, build_result, build_settings
-from floors import no_floor
+from builders import build_placement, build_result, build_settings
 from journals import write_journal
-from powered import CARD, GPU, PACKAGE, build_powered_run, show_counters
+from powered import CARD, GPU, build_powered_run, show_counters
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, compare
@@ -24,7 +23,6 @@ from tfbench.report.run.run_json import to_json
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
 from tfbench.store.store import Store
-from tfbench.tracking import fields
 
 REASON = "processors: /sys/class/powercap has no counters of energy (RAPL): a virtual machine"
 KEYS = ["training.global_batch_size"]
@@ -35,7 +33,7 @@ def on_gpu() -> RunResult:
     states = tuple(
         MachineState(
             seconds=100.0 + 10 * look,
-            gpus={GPU: GpuState(watts=150.0 + look, clock_mhz=1980.0 - look, temperature_celsius=60.0 + look)},
+            gpus={GPU: GpuState(clock_mhz=1980.0 - look, temperature_celsius=60.0 + look)},
             joules=show_counters(100.0 + 10 * look, (CARD,)),
         )
         for look in range(8)
@@ -70,15 +68,12 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     document = to_json(result, summary, None)
     assert document["energy"] == {
         "parts": [],
-        "included": "nothing is measured",
         "sources": [],
         "joules": None,
-        "joules_by_part": {},
         "seconds": 0,
         "samples": 0,
         "joules_per_epoch": None,
         "problems": [REASON],
-        "estimated_watts": None,
     }
     assert shown(source_lines(result, 120)) == f"Energy not read {REASON}"
     assert energy_json(build_result()) is None
@@ -93,17 +88,6 @@ def test_the_json_has_the_sources() -> None:
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
     assert document["joules"] == pytest.approx(15_400.0)
     assert shown(source_lines(result, 120)) == f"Energy {GPU} gpu, renewed every 100 ms"
-
-
-def test_an_estimate_is_called_one_wherever_it_stands() -> None:
-    recipe = build_recipe(dataset={"data": "real"}, training={"epochs": 1}, cost={"estimated_watts": 65.0})
-    result = build_result(request=build_request(recipe=recipe), energy=EnergySources(problems=(REASON,)))
-    summary = summarize_run(result)
-    assert "Energy ESTIMATE, at 65 W as given, not measured: " in run_text(result)
-    estimated = {name for name in summary.metrics if "joule" in name}
-    assert estimated
-    assert all(name.startswith("estimate/") for name in estimated)
-    assert to_json(result, summary, None)["energy"]["estimated_watts"] == 65.0
 
 
 def test_show_effective_tells_what_could_be_read(tmp_path: Path) -> None:
@@ -123,27 +107,6 @@ def test_a_journal_gives_back_every_reading(tmp_path: Path) -> None:
     assert summarize_run(found).metrics["energy_joules"] == pytest.approx(15_400.0)
 
 
-def test_mlflow_has_the_machine_over_time_under_the_names_of_its_own_system_metrics() -> None:
-    found = fields.machine_metrics(on_gpu())
-    assert len(found) == 8
-    assert found[3] == (
-        30.0,
-        {
-            "system/gpu_0_power_usage_watts": 153.0,
-            "system/gpu_0_clock_mhz": 1977.0,
-            "system/gpu_0_temperature_celsius": 63.0,
-        },
-    )
-    assert fields.machine_metrics(build_result()) == []
-    processor = fields.machine_metrics(build_powered_run(PACKAGE))
-    assert processor[0] == (5.0, {"system/package_0_power_usage_watts": pytest.approx(10.0)})
-
-
-def test_of_a_long_run_mlflow_has_a_part_of_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fields, "MAX_LOOKS", 3)
-    assert [seconds for seconds, _ in fields.machine_metrics(on_gpu())] == [0.0, 30.0, 60.0]
-
-
 def powered(brief: RunBrief, samples_per_joule: float | None, *parts: str) -> RunBrief:
     figures = {"samples_per_joule": samples_per_joule, "energy_joules_per_epoch": 12.0 if samples_per_joule else None}
     return dataclasses.replace(brief, metrics=brief.metrics | figures, energy_parts=list(parts))
@@ -155,7 +118,7 @@ def compared(*figures: tuple[float | None, tuple[str, ...]]) -> Comparison:
         powered(build_brief(100.0, arm=arm, round_number=number), *of_run[:1], *of_run[1])
         for (arm, number), of_run in zip(((arm, number) for arm in TWO_ARMS for number in (1, 2)), figures, strict=True)
     ]
-    return compare(briefs, no_floor, keys=KEYS)
+    return compare(briefs, keys=KEYS)
 
 
 PACKAGES, BOTH = ("package",), ("gpu", "package")
@@ -185,12 +148,3 @@ def test_a_comparison_of_which_a_run_lacks_it_has_none(last: tuple[float | None,
     entries = comparison_json(found, [])["rows"][0]["entries"]
     assert entries[1]["samples_per_joule"] is None
     assert entries[1]["energy_parts"] == []
-
-
-def test_estimates_are_in_no_comparison() -> None:
-    found = compared(*[(None, ())] * 4)
-    estimated = {"estimate/samples_per_joule": 50.0}
-    runs = [dataclasses.replace(run, metrics=run.metrics | estimated) for run in found.runs]
-    again = compare(runs, no_floor, keys=KEYS)
-    assert comparison_table(again).text(250) == comparison_table(found).text(250)
-    assert comparison_json(again, []) == comparison_json(found, [])

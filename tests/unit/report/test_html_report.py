@@ -2,7 +2,6 @@ import html.parser
 from typing import Any
 
 from builders import build_environment
-from floors import no_floor
 from sweeps import TWO_ARMS, build_brief, build_plan
 from tfbench import __version__
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
@@ -60,7 +59,7 @@ def compared(**fields: Any) -> Comparison:
     ]
     reason = "out of memory: it took 9 GiB"
     failure = Failure(setting={BATCH: 64}, arm=MIRRORED, outcome="KILLED", reason=reason)
-    return compare(briefs, no_floor, keys=[BATCH], failures=[failure])
+    return compare(briefs, keys=[BATCH], failures=[failure])
 
 
 def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportContents:
@@ -123,7 +122,7 @@ def test_every_text_from_outside_is_escaped() -> None:
     evil = {"name": EVIL, "title": EVIL, "recipe": EVIL, "cautions": [EVIL], "hardware": [EVIL]}
     comparison = compared(**evil, references=[REFERENCE | {"hardware": EVIL, "source": EVIL, "notes": EVIL}])
     failure = Failure(setting={BATCH: 64}, arm=EVIL, outcome=EVIL, reason=EVIL)
-    comparison = compare(comparison.runs, no_floor, keys=[BATCH], failures=[failure])
+    comparison = compare(comparison.runs, keys=[BATCH], failures=[failure])
     contents = contents_of(
         comparison,
         verdict=(EVIL,),
@@ -165,7 +164,7 @@ def test_a_point_that_lacks_rounds_says_how_many_runs_it_has() -> None:
     missing = [
         Failure(setting={BATCH: batch}, arm=MIRRORED, outcome="MISSING", reason="not measured") for batch in (32, 64)
     ]
-    page = Page(render_report(contents_of(compare(compared().runs, no_floor, keys=[BATCH], failures=missing))))
+    page = Page(render_report(contents_of(compare(compared().runs, keys=[BATCH], failures=missing))))
     cells = page.texts["td"]
     said = {cell: cells[place + 1] for place, cell in enumerate(cells) if cell in ("INCOMPLETE", "MISSING")}
     assert said == {"INCOMPLETE": "2 runs of it so far", "MISSING": "not measured"}
@@ -211,7 +210,7 @@ def test_cautions_stand_once_with_the_number_of_runs_that_have_them() -> None:
     cautions = [["unsteady: steps spread by 5.5 %", "synthetic data"], ["unsteady: steps spread by 12 %"], []]
     runs = [build_brief(run_id=str(number), cautions=listed) for number, listed in enumerate(cautions)]
     assert group_cautions(runs) == [("unsteady: steps spread by 5.5 %", 2), ("synthetic data", 1)]
-    page = Page(render_report(contents_of(compare(runs, no_floor))))
+    page = Page(render_report(contents_of(compare(runs))))
     assert "2 of 3 runs: unsteady: steps spread by 5.5 %" in page.texts["li"]
     assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]
 
@@ -249,13 +248,13 @@ def test_the_recipe_is_to_be_saved_where_the_commands_name_its_file() -> None:
 
 def test_runs_without_a_speed_make_a_report_all_the_same() -> None:
     failures = [Failure(setting={BATCH: 64}, arm=DEFAULT, outcome="FAILED", reason="NaN")]
-    comparison = compare([], no_floor, keys=[BATCH], failures=failures)
+    comparison = compare([], keys=[BATCH], failures=failures)
     page = Page(render_report(contents_of(comparison, images=(), environment=None, differing={}, commands=())))
     assert "NaN" in page.texts["td"]
 
 
 def test_a_lone_run_names_its_batch_and_explains_no_mark_that_is_not_there() -> None:
-    page = Page(render_report(contents_of(compare([build_brief(1000.0, batch=32)], no_floor), plan=None)))
+    page = Page(render_report(contents_of(compare([build_brief(1000.0, batch=32)]), plan=None)))
     labelled = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
     assert labelled[BATCH] == "32"
     assert labelled["arm"].startswith(f"{DEFAULT}: 1 replica")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from builders import build_environment
-from floors import no_floor
 from sweeps import TWO_ARMS, build_brief, build_plan, on_machine
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -37,7 +36,7 @@ def compared(hosts: tuple[str, ...] = ("big", "small"), **environment: Any) -> C
         for batch in (32, 64)
         for number, factor in enumerate((1.0, 1.01, 0.99))
     ]
-    found = compare(runs, no_floor, keys=[BATCH])
+    found = compare(runs, keys=[BATCH])
     return dataclasses.replace(found, machine_settings={hosts[0]: MachineSettings(price_per_hour=3.6, currency="EUR")})
 
 
@@ -158,7 +157,7 @@ def test_arms_of_two_are_still_told_apart_within_a_machine() -> None:
         for arm, speed in zip(TWO_ARMS, (100.0, 200.0), strict=True)
         for number, factor in enumerate((1.0, 1.01, 0.99))
     ]
-    comparison = compare(runs, no_floor, baseline="default cpu:0 on big")
+    comparison = compare(runs, baseline="default cpu:0 on big")
     entries = comparison.rows[0].entries
     own = entries["mirrored cpu:0,cpu:1 on big"].speedup
     assert own is not None and own.judgement == "faster"

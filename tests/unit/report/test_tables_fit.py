@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from floors import no_floor
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.report.comparison.comparison import comparison_table
@@ -32,7 +31,7 @@ def compared(num_arms: int) -> Comparison:
         for place, arm in enumerate(ARMS[:num_arms])
         for number in (1, 2, 3)
     ]
-    return compare(briefs, no_floor, keys=[WIDTH, BATCH])
+    return compare(briefs, keys=[WIDTH, BATCH])
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

@@ -61,7 +61,7 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     clock = Clock()
-    driver = install_nvml(monkeypatch, FakeNvml(clock, Card("0000:3b:00.0"), Card(GPU, watts=350.0)))
+    driver = install_nvml(monkeypatch, FakeNvml(clock, Card("0000:3b:00.0"), Card(GPU, clock_mhz=1200)))
     watch = MachineWatch(journal.path, meter_of(tmp_path))
     watch.take_in(ready())
     assert driver.open == 1
@@ -79,7 +79,7 @@ def test_it_looks_at_the_gpus_in_use_from_the_start_of_the_training_to_its_end(
     states = replay(records).machine_states
     assert len(states) == number
     assert {name for state in states for name in state.gpus} == {GPU}
-    assert states[0].gpus[GPU].watts == 350.0
+    assert states[0].gpus[GPU].clock_mhz == 1200
     assert [state.seconds for state in states] == sorted(state.seconds for state in states)
 
 

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from journals import begin_elsewhere, build_sized_result, write_journal
 from tfbench.errors import TrackingError, UnknownNameError
 from tfbench.records.journal import Journal, request_fields
 from tfbench.records.run import TrackedRun
+from tfbench.runs.recovery import recover
 from tfbench.store.liveness import held, is_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -223,6 +225,17 @@ with held(pathlib.Path({str(path)!r})):
         holder.wait()
         assert (is_running(path), child.is_running()) == (False, True)
         child.kill()
+
+
+def test_the_lock_of_a_run_that_was_killed_before_its_journal_is_removed_and_one_that_is_held_is_not(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path)
+    killed, starting = store.create_journal("a" * 32), store.create_journal("b" * 32)
+    killed.with_suffix(".lock").write_text(platform.node(), encoding="utf-8")
+    with held(starting):
+        assert recover(store, lambda *_: pytest.fail("nothing is to be sent")) == []
+        assert [path.stem for path in store.journals.iterdir()] == ["b" * 32]
 
 
 def test_of_a_run_that_another_host_began_it_cannot_be_known(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from builders import build_environment, build_recipe
-from floors import no_floor
 from searches import ARMS, COSTS, KEY, PlantedRuns, Watcher, build_search, forget, pair, run_search
 from sweeps import build_plan
 from tfbench.analysis.comparison.brief import make_brief
@@ -140,7 +139,7 @@ def test_arms_that_are_not_alike_are_told(monkeypatch: pytest.MonkeyPatch) -> No
         result = dataclasses.replace(outcome.result, environment=build_environment(hostname="other"))
         return dataclasses.replace(outcome, result=result)
 
-    result = search(build_search(), elsewhere, Watcher(), forget, no_floor)
+    result = search(build_search(), elsewhere, Watcher(), forget)
     assert [(one.name, one.a, one.b) for one in result.unequal] == [("hostname", "bench", "other")]
 
 
@@ -219,7 +218,7 @@ def test_findings_are_told_in_sentences() -> None:
         f"slower at {crossing.low}, and measurably faster at {crossing.high}."
     )
     assert crossover_lines(result.found, KEY, ARMS, 300) == ["Crossover", f"- {sentence}"]
-    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher(), forget, no_floor)
+    backwards = search(build_search(arms=build_search().sweep.arms[::-1]), PlantedRuns(), Watcher(), forget)
     assert "default cpu:0 falls behind mirrored cpu:0,cpu:1 at global_batch_size 6" in " ".join(
         crossover_sentences(backwards.found, KEY, ARMS[::-1])
     )
@@ -247,7 +246,7 @@ def test_no_crossing_is_told_as_what_it_is(
             outcome.summary.metrics["samples_per_second"] = 4096 / 0.05
         return outcome
 
-    result = search(build_search(), execute, Watcher(), forget, no_floor)
+    result = search(build_search(), execute, Watcher(), forget)
     assert said(result).startswith("None from global_batch_size 2 to 4,096: mirrored cpu:0,cpu:1 ")
     assert said(result).endswith(sentence)
 

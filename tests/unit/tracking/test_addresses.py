@@ -103,6 +103,9 @@ def test_the_password_comes_from_the_user_s_call_or_environment(
         ("http://me:s3cret", "must be like http://"),
         ("postgresql+psycopg2://me:s3cret", "must be like postgresql://"),
         ("postgresql://me:pw@h:s3cret/db", "must be like postgresql://"),
+        ("sqlite:////data/50%/mlflow.db", "a path of SQLite must have no ?, # or %"),
+        ("sqlite:////data/a?b/mlflow.db", "a path of SQLite must have no ?, # or %"),
+        ("sqlite:////data/a#b/mlflow.db", "a path of SQLite must have no ?, # or %"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_refused_and_its_password_not_shown(

@@ -89,6 +89,15 @@ def test_evaluates_the_test_split_and_averages_probabilities_over_views(model: A
     assert sum(predictions.class_correct) == (predicted == labels).sum()
 
 
+def test_a_compiled_network_that_ends_in_a_softmax_gets_no_second_one(model: Any) -> None:
+    ending = keras.Sequential([keras.Input((4, 4, 1)), *model.layers, keras.layers.Softmax()])
+    ending.compile(loss="sparse_categorical_crossentropy")
+    ending._comes_compiled = True
+    recipe = build_recipe(training={"global_batch_size": 2})
+    found = evaluation._evaluate_views(recipe, SPLITS, ending)
+    assert found == pytest.approx(evaluation._evaluate_views(recipe, SPLITS, model), rel=1e-5)
+
+
 def test_counts_samples_and_hits_of_each_class() -> None:
     labels, predicted = np.array([0, 2, 2, 0, 2]), np.array([0, 2, 0, 1, 2])
     found = evaluation.summarize_predictions(labels, predicted, OutputConfig(per_class_accuracy=True), num_classes=4)

@@ -257,25 +257,6 @@ def test_a_layer_that_is_used_again_has_its_weights_once_and_its_work_twice() ->
     assert table.num_parameters == 20 + 50
 
 
-def test_a_row_says_which_rows_it_reads_and_what_its_weights_are_called() -> None:
-    import keras
-    from keras import layers
-
-    inputs = keras.Input((4,))
-    left, right = layers.Dense(3, name="left")(inputs), layers.Dense(3, name="right", trainable=False)(inputs)
-    inner = keras.Model(inputs, layers.Dense(10, name="last")(layers.ReLU()(left + right)), name="inner")
-    # As the network of a recipe is counted, within a model around it.
-    table = tabulate(keras.Model(inputs, inner(inputs)), build_spec((4,)), name="inner")
-    assert {row.name: row.inputs for row in table.layers[2:]} == {
-        "left": ("data",),
-        "right": ("data",),
-        "last": ("left", "right"),
-        "probs": ("last",),
-    }
-    weights = {weight.name: (weight.shape, weight.is_trained) for row in table.layers for weight in row.variables}
-    assert (weights["left/kernel"], weights["right/bias"]) == (((4, 3), True), ((3,), False))
-
-
 def shared_again(layer: Any) -> Any:
     """Returns a model that uses a layer of another one: a Sequential does not take a layer twice."""
     import keras

@@ -90,3 +90,14 @@ def test_notices_of_the_network_are_given_once(in_tmp_path: Path, recwarn: pytes
     model = ModelConfig(name=f"{in_tmp_path}/nets.py:build")
     network_data.make_splits(DatasetConfig(name="network"), model, allows_code=True)
     assert not [warning for warning in recwarn if issubclass(warning.category, Notice)]
+
+
+def test_weights_of_the_training_alone_leave_the_validation_unweighted() -> None:
+    x, y = np.zeros((4, 2), np.float32), np.array([0, 1, 1, 0])
+    weights = np.array([1.0, 5.0])[y]
+    splits = splits_of_arrays(((x, y, weights), (x[:3], y[:3])), source="", where="")
+    assert isinstance(splits.train, Split) and isinstance(splits.validation, Split)
+    assert splits.train.weights.tolist() == [1, 5, 5, 1]
+    assert splits.validation.weights.tolist() == [1, 1, 1]
+    with pytest.raises(DatasetError, match="must have the same arrays"):
+        splits_of_arrays(((x, y), (x, y, weights)), source="", where="")

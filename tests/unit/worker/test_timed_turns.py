@@ -83,13 +83,6 @@ def test_there_are_five_rounds_or_three_where_they_take_twice_the_time_and_long(
     assert len(rounds_of(functions, seconds)) == num_rounds
 
 
-@pytest.mark.parametrize(("seconds", "num_rounds"), [(0.1, 2), (48.0, 4)])
-def test_fewer_rounds_may_be_enough(clock: Clock, seconds: float, num_rounds: int) -> None:
-    functions = TimedTurns()
-    functions.add("a", clock.call("a", 6.0))
-    assert len(list(functions.rounds(seconds, lambda: None, min_rounds=2))) == num_rounds
-
-
 def test_batches_that_wait_are_used_up_before_each_turn_however_long_a_call_takes(clock: Clock) -> None:
     functions = TimedTurns()
     functions.add("full", clock.call("full", 0.5), num_before=7)
@@ -97,11 +90,3 @@ def test_batches_that_wait_are_used_up_before_each_turn_however_long_a_call_take
     clock.called.clear()
     assert len(rounds_of(functions, 0.1)) == 5
     assert len(clock.called) == 5 * (7 + 1)
-
-
-def test_a_function_that_was_taken_out_has_no_turn(clock: Clock) -> None:
-    functions = TimedTurns()
-    for name in ("a", "b", "b/step"):
-        functions.add(name, clock.call(name, 1.0), is_traced=name == "b/step")
-    functions.discard("b")
-    assert [set(one.seconds) for one in rounds_of(functions, 0.1)] == [{"a"}] * 5

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from tfbench.analysis.comparison.equality import equal_values, flatten
-from tfbench.analysis.comparison.noise import NoiseKey, noise_key
 from tfbench.analysis.run.checks import find_speed_cautions
 from tfbench.analysis.run.cost import find_target
 from tfbench.analysis.run.energy import find_energy
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.jit_compile import COMPILER_KEY
+from tfbench.recipe.abilities import COMPILER_KEY
 from tfbench.recipe.sections import CostConfig, Reference
 from tfbench.records.energy import Part
 from tfbench.records.machine import Environment
@@ -18,10 +17,7 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, label_arm
 from tfbench.schema import Timestamp, read_by, table_of, to_plain
 
-# 2: settings and length of the run in noise_key, one count of work; 3: speed_cautions; 4: compiler; 5: num_workers;
-# 6: energy_parts; 7: environment, prices and target; 8: energy_parts of runs without energy of the steady part, too;
-# 9: equals hold what was built
-FORMAT_VERSION = 9
+FORMAT_VERSION = 1
 
 
 def _require_tables(equals: dict[str, Any]) -> dict[str, Any]:
@@ -36,8 +32,7 @@ class RunBrief:
     """A run that is over.
 
     `settings` are the recipe's values under dotted keys; `equals` is what must be the same in runs whose devices are
-    compared; `noise_key` says which noise floor is the run's, `environment` what its machine is, `cost` what its recipe
-    has of prices, as plain values.
+    compared, `environment` what its machine is, `cost` what its recipe has of prices, as plain values.
     """
 
     format_version: int
@@ -59,9 +54,8 @@ class RunBrief:
     cautions: list[str]
     settings: dict[str, Any]
     equals: Annotated[dict[str, Any], read_by(_require_tables)]
-    noise_key: Annotated[dict[str, Any], table_of(NoiseKey)] | None
     references: list[Annotated[dict[str, Any], table_of(Reference)]]
-    profile: str = ""  # what was found out of its step instead of a training: "step", "trace" or "variants"
+    profile: str = ""  # what was found out of its step instead of a training: "step" or "trace"
     speed_cautions: list[str] = dataclasses.field(default_factory=list)  # of `cautions`, those against its speed
     num_workers: int = 1  # processes that trained together, each with these devices
     num_machines: int = 1  # that these were on
@@ -101,7 +95,6 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
     """Reduces a run that is over to what comparisons need of it."""
     recipe, placement, member = result.request.recipe, result.placement, result.request.member
     tables = recipe_tables.to_tables(recipe)
-    key: NoiseKey | None = noise_key(result)
     target = find_target(result)
     return RunBrief(
         format_version=FORMAT_VERSION,
@@ -124,7 +117,6 @@ def make_brief(result: RunResult, summary: Summary, *, journal_bytes: int) -> Ru
         settings=flatten({name: tables[name] for name in ("model", "dataset", "training", "measurement")})
         | {COMPILER_KEY: recipe.training.compiler_used},  # which a recipe may leave open, or name
         equals=equal_values(result),
-        noise_key=to_plain(key) if key else None,
         references=tables["reference"],
         profile=result.request.profile.kind if result.request.profile else "",
         speed_cautions=list(find_speed_cautions(result)),

@@ -88,9 +88,9 @@ def is_input_large(share: float) -> bool:
 
 
 def exchanged_bytes(entry: Entry) -> float | None:
-    """Returns the bytes that devices exchange in a step, of replicas those of gradients; None: not known."""
+    """Returns the bytes of a step's collectives, or of the gradients where they were not read back; None: not known."""
     run = entry.runs[0]
-    if (found := run.metrics.get("exchanged_bytes_per_step")) is not None:
+    if (found := run.metrics.get("collective_bytes_per_step")) is not None:
         return found
     trained = run.metrics.get("num_trainable_parameters")
     if run.num_devices == 1:
@@ -109,16 +109,6 @@ def profile_command(brief: RunBrief, global_batch_size: int) -> str:
     words = [*_command("profile", brief), "--strategy", alone, "--devices", brief.devices[0]]
     words += ["--global-batch-size", str(global_batch_size)]
     keys = [key for key in brief.overrides if key.startswith(_OF_A_STEP) and key not in _NOT_OF_A_STEP]
-    return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
-
-
-def calibrate_command(brief: RunBrief) -> str:
-    """Returns the command that measures how runs like one scatter; a recipe that is not shipped is NAME.toml."""
-    words = [*_command("calibrate", brief), "--strategy", brief.strategy, "--devices", ",".join(brief.devices)]
-    if brief.strategy == "multi_worker":
-        words += describe_values({"distribution.num_workers": brief.num_workers})
-    by_option = ("dataset.data", BACKEND_KEY)
-    keys = [key for key in brief.overrides if key not in by_option and not key.startswith("distribution.")]
     return shlex.join([*words, *describe_values(dict(_list_values(brief, keys)))])
 
 
@@ -148,7 +138,7 @@ def _describe_steps(entries: Sequence[Entry]) -> str:
     has_parts = entries[-1].runs[0].strategy in CUTTING_STRATEGIES
     text = f"A step takes {describe_span(steps, ' ms')} there, for {samples} a {'device' if has_parts else 'replica'}"
     if volumes:
-        how = "(computed from the layout)" if has_parts else "of gradients (computed: 4 bytes a trained weight)"
+        how = "(compiled collectives)" if has_parts else "of gradients (computed: 4 bytes a trained weight)"
         text += f" and an exchange of {describe_span(volumes, ' MiB')} {how}"
     return f"{text}."
 

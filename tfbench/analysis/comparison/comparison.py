@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief, differing_keys
@@ -11,13 +11,9 @@ from tfbench.analysis.comparison.equality import Difference, find_unequal_values
 from tfbench.analysis.comparison.hosts import arm_of, choose_hosts, host_of, name_alone, name_arms
 from tfbench.analysis.comparison.intervals import Interval, geometric_mean, interval_around, log_interval
 from tfbench.analysis.comparison.judging import Runs, judge_family
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import BATCH_KEY, round_of
-
-# Returns the noise floor of runs like one, if there is one.
-FindFloor = Callable[[RunBrief], NoiseFloor | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +43,6 @@ class Entry:
     unequal: tuple[Difference, ...] = ()  # to the baseline, so that there is no speed-up
     left_out: tuple[RunBrief, ...] = ()  # since they differ from the newest run in what must be equal
     elsewhere: tuple[RunBrief, ...] = ()  # left out, since they were made on another machine
-    floor: NoiseFloor | None = None  # of runs like these
 
     @property
     def host(self) -> str:
@@ -62,7 +57,6 @@ class Entry:
             arm=f"{self.arm} on {self.host}",
             speeds=tuple(run.speed or math.nan for run in self.runs),
             rounds=tuple(place and (self.host, *place) for place in rounds),
-            floor=self.floor,
         )
 
     @property
@@ -117,7 +111,6 @@ class _Rules:
     baseline: str
     allows_unequal: bool  # compare runs that differ in what must be equal all the same
     compared: Collection[str]  # of what must be equal: in which arms may differ
-    find_floor: FindFloor
 
 
 @dataclasses.dataclass(slots=True)
@@ -152,7 +145,6 @@ class _Grid:
 
 def compare(
     briefs: Sequence[RunBrief],
-    find_floor: FindFloor,
     *,
     keys: Sequence[str] | None = None,
     settings: Sequence[Mapping[str, Any]] = (),
@@ -166,7 +158,6 @@ def compare(
 
     Args:
         briefs: Runs that are over, of one recipe or of several that are to be compared.
-        find_floor: Finds noise floors.
         keys: Dotted keys that tell rows apart, or "threads"; None: all in which the runs differ.
         settings: The rows, in their order; others, and all without it, come by network size and batch size.
         arms: The columns, in their order; None: as they come.
@@ -185,7 +176,7 @@ def compare(
     names = name_arms(measured, is_planned=arms is not None)
     arms = list(dict.fromkeys([*(arms or ()), *names.values(), *(failure.arm for failure in failed)]))
     chosen = baseline if baseline in arms else (arms[0] if arms else "")
-    rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared, find_floor=find_floor)
+    rules = _Rules(baseline=chosen, allows_unequal=allows_unequal, compared=compared)
     grid = _Grid(settings)
     num_planned = len(grid.rows)
     for brief in measured:
@@ -244,7 +235,6 @@ def _make_entry(arm: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
     like = [rules.allows_unequal or brief.equals == newest.equals for brief in here]
     kept = [brief for brief, is_like in zip(here, like, strict=True) if is_like]
     speeds = [brief.speed or math.nan for brief in kept]
-    floors = {rules.find_floor(brief) for brief in kept}  # runs of several lengths have no floor in common
     entry = Entry(
         arm=arm,
         runs=tuple(kept),
@@ -252,7 +242,6 @@ def _make_entry(arm: str, cell: _Cell, host: str, rules: _Rules) -> Entry:
         interval=log_interval(speeds),
         left_out=tuple(brief for brief, is_like in zip(here, like, strict=True) if not is_like),
         elsewhere=tuple(brief for brief in cell.runs if host_of(brief) != host),
-        floor=floors.pop() if len(floors) == 1 else None,
     )
     return dataclasses.replace(entry, outcome=failure.outcome, reason=failure.reason) if failure else entry
 

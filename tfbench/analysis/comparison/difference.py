@@ -4,13 +4,12 @@ import dataclasses
 from typing import Any
 
 from tfbench.analysis.comparison.equality import Difference, find_unequal, flatten
-from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.metrics import METRICS, Better
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunResult, Summary
 from tfbench.schema import to_plain
 
-JUDGED_METRIC = "samples_per_second"  # what the noise floor is of
+SPEED_METRIC = "samples_per_second"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,18 +48,15 @@ class RunDifference:
     results: tuple[ResultDifference, ...]
     causes: dict[str, tuple[Difference, ...]]  # by "recipe", "placement", ...; none is empty
     num_compared: int
-    speedup: Speedup | None  # B's speed over A's; None where one has none
 
     @property
     def speed(self) -> ResultDifference | None:
         """The speeds, if they differ and both exist."""
-        found = [entry for entry in self.results if entry.name == JUDGED_METRIC and entry.ratio is not None]
+        found = [entry for entry in self.results if entry.name == SPEED_METRIC and entry.ratio is not None]
         return found[0] if found else None
 
 
-def compare_runs(
-    a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary, *, speedup: Speedup | None
-) -> RunDifference:
+def compare_runs(a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summary) -> RunDifference:
     """Finds everything in which two runs differ.
 
     Args:
@@ -68,7 +64,6 @@ def compare_runs(
         a_summary: Its figures.
         b: Another run.
         b_summary: Its figures.
-        speedup: B's speed over A's, judged; None where one has no speed.
     """
     causes, num_causes = _find_causes(a, b)
     results, num_results = _find_results(a_summary, b_summary)
@@ -80,7 +75,6 @@ def compare_runs(
         results=results,
         causes=causes,
         num_compared=num_causes + num_results,
-        speedup=speedup,
     )
 
 
@@ -91,7 +85,7 @@ def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...],
     """
     names = [
         name
-        for name, metric in sorted(METRICS.items(), key=lambda entry: entry[0] != JUDGED_METRIC)
+        for name, metric in sorted(METRICS.items(), key=lambda entry: entry[0] != SPEED_METRIC)
         if metric.better is not Better.NEITHER
         and not name.startswith("log")
         and (not name.startswith("ledger/") or name == "ledger/wall_seconds")

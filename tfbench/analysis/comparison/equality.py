@@ -10,6 +10,7 @@ from tfbench.records.run import RunResult
 
 # What a comparison of devices takes to be equal, beside model, data, training and clock: see `find_unequal`.
 _EQUAL_SETTINGS = (
+    "backend",
     "compiler",
     "precision",
     "tensor_float_32",
@@ -19,28 +20,27 @@ _EQUAL_SETTINGS = (
     "deterministic",
     "steps_per_execution",
     "xla_flags",
+    "framework_variables",
 )
 _SOFT_PLACEMENT = "soft_device_placement"  # between devices of one kind
-# Without a niceness a record is older than these: they are in none of its values, not even as None, and so not known to
-# be equal to those of a newer one.
-_RECORDED_WITH_NICENESS = ("niceness", "scheduling_policy", "autogroup_niceness", "memory_limit_bytes", "cpuset")
+VERSIONS = ("tfbench", "tensorflow", "keras", "jax", "torch")
 _EQUAL_IN_ENVIRONMENT = (
     "tensorflow_onednn",
     "thread_variables",
-    "tfbench",
-    "tensorflow",
-    "keras",
+    *VERSIONS,
     "hostname",
     "cpu_model",
     "usable_cores",
     "cpu_quota_cores",
-    *_RECORDED_WITH_NICENESS,
+    "niceness",
+    "scheduling_policy",
+    "autogroup_niceness",
+    "memory_limit_bytes",
+    "cpuset",
 )
-_FRAMEWORKS = ("jax", "torch")  # beside TensorFlow; named of their own runs alone, since older records do not
-VERSIONS = ("tfbench", "tensorflow", "keras", *_FRAMEWORKS)
 # What runs of two back ends differ in by nature: the framework, what it calls a compiler, and settings of one alone.
 OF_BACKENDS = (
-    *("backend", "compiler", "tensorflow", *_FRAMEWORKS, "tensorflow_onednn", "xla_flags"),
+    *("backend", "compiler", "tensorflow", "jax", "torch", "tensorflow_onednn", "xla_flags"),
     _SOFT_PLACEMENT,
 )
 # What two machines differ in by nature, where machines are what is compared; not what was set on them, as threads.
@@ -50,8 +50,7 @@ OF_MACHINES = ("hostname", "cpu_model", "usable_cores", "cpu_quota_cores", "memo
 BETWEEN_MACHINES = (*OF_MACHINES, "autogroup_niceness", "tensorflow_onednn", *VERSIONS)
 # How variables begin that are none of one framework alone.
 _READ_BY_ALL = ("CUDA_", "CUDNN_", "GLIBC_", "LD_PRELOAD", "MALLOC_", "NCCL_", "TCMALLOC_")
-UNNAMED = {"backend": "tensorflow"}  # what settings mean that do not name it, as older records did not
-_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head")
+_EQUAL_IN_TRAINING = ("global_batch_size", "optimizer", "loss", "head", "data_on_device")
 _FLOPS = ("flops_per_sample", "training_flops_per_sample")  # not known of every network
 DIGESTS = ("model_digest", "dataset_digest")
 # What was built, with the settings that change it where these differ.
@@ -98,17 +97,6 @@ def equal_values(result: RunResult) -> dict[str, Any]:
     for name, fields in (("settings", (*_EQUAL_SETTINGS, _SOFT_PLACEMENT)), ("environment", _EQUAL_IN_ENVIRONMENT)):
         record = getattr(result, name)
         values[name] = None if record is None else {field: getattr(record, field) for field in fields}
-    if values["environment"] and values["environment"]["niceness"] is None:
-        for field in _RECORDED_WITH_NICENESS:
-            del values["environment"][field]
-    if result.settings and result.settings.backend != "tensorflow":  # only so: older records do not name it
-        values["settings"]["backend"] = result.settings.backend
-    if result.settings and result.settings.framework_variables:
-        values["settings"]["framework_variables"] = result.settings.framework_variables
-    if result.environment:
-        values["environment"] |= {
-            name: version for name in _FRAMEWORKS if (version := getattr(result.environment, name))
-        }
     kinds = {device.partition(":")[0] for device in result.placement.devices} if result.placement else set()
     return values | {"device_kinds": sorted(kinds)}
 
@@ -149,7 +137,7 @@ def find_unequal_values(
 
 def backend_of(values: Mapping[str, Any]) -> str:
     """Returns the back end of a run of which `equal_values` returned this."""
-    return str((values.get("settings") or {}).get("backend", UNNAMED["backend"]))
+    return str((values.get("settings") or {}).get("backend", "tensorflow"))
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, Any]:
@@ -170,8 +158,6 @@ def _list_recipe_equals(result: RunResult) -> dict[str, Any]:
     tables = recipe_tables.to_tables(result.request.recipe)
     values = flatten({"model": tables["model"], "dataset": tables["dataset"]})
     values |= flatten({name: tables["training"][name] for name in _EQUAL_IN_TRAINING})
-    if tables["training"]["data_on_device"]:  # only so: what older versions kept of their runs does not name it
-        values["data_on_device"] = True
     if result.dataset:  # a set may have been found with fewer samples than were published
         values["dataset.train_samples"] = result.dataset.train_samples
         values["dataset_digest"] = result.dataset.digest

@@ -6,8 +6,6 @@ the chance that any true null hypothesis of a family is rejected at the level, h
 Source: Holm, "A simple sequentially rejective multiple test procedure" (Scandinavian Journal of Statistics 1979).
 """
 
-import math
-import statistics
 from collections.abc import Sequence
 
 from tfbench.errors import MeasurementError
@@ -31,23 +29,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
         adjusted[place] = largest
     return adjusted
-
-
-def mean_p_value(values: Sequence[float]) -> float | None:
-    """Returns how likely a mean is to lie as far from 0 as that of the values, on either side, were 0 the true one.
-
-    Student's t: of values that are independent of each other, and about normal.
-
-    Returns:
-        None for fewer than two values.
-    """
-    num = len(values)
-    if num < 2:
-        return None
-    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(num)
-    # What rounding leaves of equal values is no spread.
-    if error <= 1e-12 * max(map(abs, values), default=0.0):
-        return 1.0 if mean == 0 else 0.0
-    from scipy.special import stdtr  # scipy.stats takes half a second to import
-
-    return float(2 * stdtr(num - 1, -abs(mean) / error))

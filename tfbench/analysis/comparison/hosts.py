@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.records.sweep import ARM_TAG, SWEEP_TAG
+from tfbench.records.sweep import AGAIN, ARM_TAG, SWEEP_TAG
 
 _SIGN = "@"  # before the name of a machine in the label of an arm
 
@@ -43,7 +43,7 @@ def name_arms(briefs: Sequence[RunBrief], *, is_planned: bool) -> dict[str, str]
 
 def name_alone(brief: RunBrief) -> str:
     """Returns the column of a run beside others than its sweep's, where each is to say its back end, and one way."""
-    words = [word for word in arm_of(brief).split() if word != "backend=tensorflow"]
+    words = [word for word in arm_of(brief).split() if word not in ("backend=tensorflow", AGAIN)]
     own = f"backend={brief.backend}"
     return " ".join([*words, *([own] if brief.backend != "tensorflow" and own not in words else [])])
 

@@ -1,4 +1,4 @@
-"""How sure a figure is: intervals over processes, and comparisons paired by round, by Student's t.
+"""How sure a figure is: intervals over processes, by Student's t.
 
 The unit is a process. Steps of one process share its memory layout, clocks and neighbours, so that a thousand of them
 say little more of the next process than one does. Times and speeds are positive and err by factors, so their logarithms
@@ -40,23 +40,6 @@ class Interval:
     def relative_half_width(self) -> float:
         """Half the distance from low to high, as a share of the center."""
         return (self.high - self.low) / 2 / self.center
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class ArmComparison:
-    """How the second of two arms compares with the first; `ratio` is that of the geometric means."""
-
-    ratio: float
-    low: float
-    high: float
-    num: int  # of rounds, or of the runs of the arm that has fewer
-    method: str = "Student-t on the logarithms of the rounds' ratios"
-    confidence: float = CONFIDENCE
-
-    @property
-    def excludes_one(self) -> bool:
-        """Whether the arms differ by more than chance explains."""
-        return not self.low <= 1.0 <= self.high
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -120,75 +103,12 @@ def accuracy_interval(values: Sequence[float]) -> Interval | None:
     )
 
 
-def compare_paired(first: Sequence[float], second: Sequence[float]) -> ArmComparison | None:
-    """Compares two arms whose runs took turns, by the ratio second / first of each round.
-
-    What slows both runs of a round alike, such as a machine that grows warm, cancels out.
-
-    Args:
-        first: One value a round, positive.
-        second: Those of the other arm, in the same rounds.
-
-    Returns:
-        None for fewer than two rounds.
-
-    Raises:
-        MeasurementError: A value is not positive, or one is without its partner.
-    """
-    ratios = log_ratios(first, second)
-    if len(ratios) < 2:
-        return None
-    mean, half = _mean_and_half_width(ratios)
-    return ArmComparison(ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), num=len(ratios))
-
-
-def compare_unpaired(first: Sequence[float], second: Sequence[float]) -> ArmComparison | None:
-    """Compares two arms that were run independently of each other, by the ratio of their geometric means.
-
-    Welch's t on the logarithms: the spreads of the arms may differ. Drift between them does not cancel out.
-
-    Source: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
-    (Biometrika 1947).
-
-    Args:
-        first: One value a process, positive.
-        second: Those of the other arm.
-
-    Returns:
-        None for fewer than two values of either.
-
-    Raises:
-        MeasurementError: A value is not positive.
-    """
-    logs = [[_log(value) for value in values] for values in (first, second)]
-    if min(map(len, logs)) < 2:
-        return None
-    shares = [statistics.variance(values) / len(values) for values in logs]  # of the variance of the difference
-    mean = statistics.fmean(logs[1]) - statistics.fmean(logs[0])
-    half = 0.0
-    if sum(shares) > 0:
-        spent = sum(share**2 / (len(values) - 1) for share, values in zip(shares, logs, strict=True))
-        half = t_quantile(sum(shares) ** 2 / spent) * math.sqrt(sum(shares))
-    return ArmComparison(
-        ratio=math.exp(mean),
-        low=math.exp(mean - half),
-        high=math.exp(mean + half),
-        num=min(map(len, logs)),
-        method="Welch's t on the logarithms of the processes' values",
-    )
-
-
 def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
     """Returns the logarithm of second / first for each round.
 
     Raises:
-        MeasurementError: A value is not positive, or one is without its partner.
+        MeasurementError: A value is not positive.
     """
-    if len(first) != len(second):
-        raise MeasurementError(
-            f"a comparison by round needs as many values of one arm as of the other. "
-            f"Received: {len(first)} and {len(second)}."
-        )
     return [_log(after) - _log(before) for before, after in zip(first, second, strict=True)]
 
 

@@ -3,12 +3,13 @@
 **What is compared.** Logarithms of speeds. Where both arms ran in two or more common rounds, the ratio of each of
 these; otherwise the geometric means of all runs of either. One run against many counts as one.
 
-**By which variance.** That of the rounds' ratios, or of either arm's runs, is estimated twice: from the runs themselves
-and a noise floor of runs like them, and with what the comparison's other settings show. Since settings scatter unlike
-each other, those count little: *alone* they fill up to `LEAST` degrees of freedom, *together* they count for
-`MOST_BORROWED` at most. Neither estimate is less than what the runs themselves show. The interval is Student's t
-(Welch's where either arm has a variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A
-single run is judged by a noise floor or by the other settings of its arm, and else not at all.
+**By which variance.** That of the rounds' ratios, or of either arm's runs, is estimated twice: from the runs
+themselves, and with what the comparison's other settings show. Since settings scatter unlike each other, those count
+little: *alone* they fill up to `LEAST` degrees of freedom, *together* they count for `MOST_BORROWED` at most. Each
+lends what its runs show without the farthest of them, so that a disturbed run hides no difference elsewhere. Neither
+estimate is less than what the runs themselves show. The interval is Student's t (Welch's where either arm has a
+variance of its own) by whichever is wider, so that it holds for a noisy setting, too. A single run is judged by the
+other settings of its arm, and else not at all.
 
 **How many times.** A comparison over many settings asks many questions: it calls faster or slower what Holm's
 correction leaves of them by the variance *together*, and what its own interval supports. So at most about one
@@ -19,27 +20,31 @@ What this costs and finds is simulated in `benchmarks/judging.py`.
 
 Sources: Welch, "The generalization of 'Student's' problem when several different population variances are involved"
 (Biometrika 1947); Holm (1979), see `holm`; variances that settings lend each other: Smyth, "Linear models and empirical
-Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here.
+Bayes methods for assessing differential expression in microarray experiments" (2004), with a fixed prior weight here;
+a scatter without the farthest value: Rousseeuw, "Multivariate estimation with high breakdown point" (1985).
 """
 
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.holm import holm
 from tfbench.analysis.comparison.intervals import log_ratios, t_quantile
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.analysis.comparison.speedup import ALPHA, Judgement, Speedup
-from tfbench.analysis.comparison.spread_estimate import UNKNOWN, Estimate, estimate, merge_estimates
-from tfbench.records.run import RunResult, Summary
-from tfbench.records.sweep import round_of
+from tfbench.analysis.comparison.spread_estimate import (
+    UNKNOWN,
+    Estimate,
+    estimate,
+    estimate_without_farthest,
+    merge_estimates,
+)
 
 # Simulated: with more borrowed, tables whose settings scatter unlike each other are wrong too often; with less, less is
 # found. With a higher least, the intervals of noisy settings hold too rarely.
-MOST_BORROWED = 6
-LEAST = 3
+MOST_BORROWED = 5.5
+LEAST = 2.75
 _ROUNDING = 1e-12  # what the logarithms of equal speeds may differ by
 
 
@@ -48,13 +53,12 @@ class Runs:
     """Runs of one arm at one setting, alike in all but their process.
 
     `speeds` are positive, in any unit. `rounds` says for each run in which round of which sweep it took its turn, None
-    if in none; runs of both arms pair where these are equal. `floor` is the noise floor of runs like these.
+    if in none; runs of both arms pair where these are equal.
     """
 
     arm: str
     speeds: tuple[float, ...]
     rounds: tuple[Hashable, ...] = ()
-    floor: NoiseFloor | None = None
 
     def by_round(self) -> dict[Hashable, float]:
         """Returns the speed in each round; of several runs in one, their geometric mean."""
@@ -84,7 +88,6 @@ class _Difference:
     sides: tuple[tuple[_Known, float], tuple[_Known, float]]
     num: int
     is_paired: bool
-    uses_floor: bool = False
     uses_pool: bool = False
 
     def squared_errors(self) -> _Known:
@@ -119,28 +122,6 @@ def judge_session(before: Sequence[float], now: float) -> Speedup:
     return _describe(difference, errors, _p_value(difference.value, errors.together), 1)
 
 
-def judge_results(
-    first: tuple[RunResult, Summary],
-    second: tuple[RunResult, Summary],
-    find_floor: Callable[[RunResult], NoiseFloor | None],
-) -> Speedup | None:
-    """Says how fast a single run is beside another; None where one did not finish with a speed."""
-    runs = []
-    for result, summary in (first, second):
-        speed = summary.metrics.get("samples_per_second")
-        if not speed or result.status != "FINISHED":
-            return None
-        runs.append(
-            Runs(
-                arm=result.request.run_id,
-                speeds=(speed,),
-                rounds=(round_of(result.request.tags),),
-                floor=find_floor(result),
-            )
-        )
-    return judge(*runs)
-
-
 def judge_family(pairs: Sequence[tuple[Runs, Runs]]) -> list[Speedup]:
     """Says for each pair how fast its second arm is beside its first; all are asked at once.
 
@@ -166,77 +147,66 @@ class _Pools:
     """What the settings of a comparison say of each other: how runs of one arm scatter, or ratios of two arms."""
 
     def __init__(self, pairs: Sequence[tuple[Runs, Runs]]) -> None:
-        self._known: dict[Hashable, list[Estimate]] = {}
+        self._known: dict[Hashable, list[tuple[Estimate, Estimate]]] = {}  # of its own, and to lend
         seen: set[Runs] = set()
         for first, second in pairs:
             ratios = _ratios(first, second)
             if len(ratios) >= 2:
-                self._known.setdefault((first.arm, second.arm), []).append(estimate(ratios))
+                self._known.setdefault((first.arm, second.arm), []).append(_own_and_lent(ratios))
                 continue
             for runs in {first, second} - seen:  # a baseline stands beside several arms, and counts once
                 seen.add(runs)
-                self._known.setdefault(runs.arm, []).append(estimate(_logs(runs)))
+                self._known.setdefault(runs.arm, []).append(_own_and_lent(_logs(runs)))
 
-    def settle(self, name: Hashable, own: Estimate, floor: Estimate) -> _Known:
+    def settle(self, name: Hashable, own: Estimate) -> _Known:
         """Returns the variances to judge by, of an arm or a pair of arms.
 
-        `own` is of the runs themselves, which the pool holds, too; `floor` of their noise floor.
+        `own` is of the runs themselves, which the pool holds, too.
         """
-        others = list(self._known.get(name, ()))
-        if own in others:
-            others.remove(own)
-        lent, kind = merge_estimates(others), merge_estimates([own, floor])
+        lent = merge_estimates(self._others(name, own))
         known = []
-        for most in (max(0.0, LEAST - kind.degrees_of_freedom), MOST_BORROWED):
-            merged = merge_estimates([kind, Estimate(lent.variance, min(lent.degrees_of_freedom, most))])
+        for most in (max(0.0, LEAST - own.degrees_of_freedom), MOST_BORROWED):
+            merged = merge_estimates([own, Estimate(lent.variance, min(lent.degrees_of_freedom, most))])
             known.append(Estimate(max(merged.variance, own.variance), merged.degrees_of_freedom))
         return _Known(*known)
 
-    def num_others(self, name: Hashable, own: Estimate) -> float:
-        """Returns how many degrees of freedom other settings have."""
-        return merge_estimates(self._known.get(name, ())).degrees_of_freedom - own.degrees_of_freedom
+    def has_others(self, name: Hashable, own: Estimate) -> bool:
+        """Says whether other settings tell anything."""
+        return any(lent.degrees_of_freedom for lent in self._others(name, own))
+
+    def _others(self, name: Hashable, own: Estimate) -> list[Estimate]:
+        known = self._known.get(name, [])
+        itself = next((place for place, (found, _) in enumerate(known) if found == own), None)
+        return [lent for place, (_, lent) in enumerate(known) if place != itself]
+
+
+def _own_and_lent(values: Sequence[float]) -> tuple[Estimate, Estimate]:
+    return estimate(values), estimate_without_farthest(values)
 
 
 def _find_difference(first: Runs, second: Runs, pools: _Pools) -> _Difference:
     ratios = _ratios(first, second)
     if len(ratios) >= 2 or (ratios and len(first.speeds) == len(second.speeds) == 1):
-        own, floor, name = estimate(ratios), _floor_of_rounds(first, second), (first.arm, second.arm)
-        known, num = pools.settle(name, own, floor), len(ratios)
+        own, name = estimate(ratios), (first.arm, second.arm)
+        known, num = pools.settle(name, own), len(ratios)
         return _Difference(
             value=statistics.fmean(ratios),
             terms=((known, 1 / num),),
             sides=((known, 0.5 / num), (known, 0.5 / num)),  # what slows both alike is in neither
             num=num,
             is_paired=True,
-            uses_floor=floor.degrees_of_freedom > 0,
-            uses_pool=pools.num_others(name, own) > 0,
+            uses_pool=pools.has_others(name, own),
         )
-    both = (first, second)
-    terms, sides = _unpaired_terms(first, second, pools)
+    known_alone = [(runs, estimate(_logs(runs))) for runs in (first, second)]
+    one, other = ((pools.settle(runs.arm, scatter), 1 / len(runs.speeds)) for runs, scatter in known_alone)
     return _Difference(
         value=statistics.fmean(_logs(second)) - statistics.fmean(_logs(first)),
-        terms=terms,
-        sides=sides,
+        terms=(one, other),
+        sides=(one, other),
         num=min(len(first.speeds), len(second.speeds)),
         is_paired=False,
-        uses_floor=any(runs.floor for runs in both),
-        uses_pool=any(pools.num_others(runs.arm, estimate(_logs(runs))) > 0 for runs in both),
+        uses_pool=any(pools.has_others(runs.arm, scatter) for runs, scatter in known_alone),
     )
-
-
-def _unpaired_terms(
-    first: Runs, second: Runs, pools: _Pools
-) -> tuple[tuple[tuple[_Known, float], ...], tuple[tuple[_Known, float], tuple[_Known, float]]]:
-    """Returns what the variance of a difference between two means is made of, and those of the means."""
-    own = [estimate(_logs(runs)) for runs in (first, second)]
-    weights = [1 / len(runs.speeds) for runs in (first, second)]
-    if first.floor is not None and first.floor == second.floor:  # runs of one kind: one variance, known together
-        known = pools.settle(None, merge_estimates(own), first.floor.of_runs)
-        return ((known, sum(weights)),), ((known, weights[0]), (known, weights[1]))
-    floors = [runs.floor.of_runs if runs.floor else UNKNOWN for runs in (first, second)]
-    one, other = (pools.settle(runs.arm, *known) for runs, *known in zip((first, second), own, floors, strict=True))
-    sides = ((one, weights[0]), (other, weights[1]))
-    return sides, sides
 
 
 def _add(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
@@ -247,15 +217,6 @@ def _add(terms: Sequence[tuple[Estimate, float]]) -> Estimate:
     total = sum(share for share, _ in shares)
     spent = sum(share**2 / degrees for share, degrees in shares)
     return Estimate(total, total**2 / spent if spent else sum(degrees for _, degrees in shares))
-
-
-def _floor_of_rounds(first: Runs, second: Runs) -> Estimate:
-    """Returns how ratios of two arms scatter by their noise floors: half of the variance of each is due to its arm."""
-    if first.floor is None or second.floor is None:
-        return UNKNOWN
-    if first.floor == second.floor:
-        return first.floor.of_ratios
-    return _add([(first.floor.of_ratios, 0.5), (second.floor.of_ratios, 0.5)])
 
 
 def _ratios(first: Runs, second: Runs) -> list[float]:
@@ -302,7 +263,6 @@ def _describe(difference: _Difference, errors: _Known, adjusted: float | None, n
         high=None if half is None else math.exp(value + half),
         num=difference.num,
         is_paired=difference.is_paired,
-        uses_floor=difference.uses_floor,
         uses_other_settings=difference.uses_pool,
         degrees_of_freedom=degrees,
         p_value=p_value,

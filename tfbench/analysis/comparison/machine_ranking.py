@@ -37,7 +37,7 @@ MEASURES: tuple[Measure, ...] = (
 _SECONDS_PER_HOUR = 3600.0
 _OF_MONEY = ("epoch_cost", "cost_to_accuracy")
 _OF_ENERGY = ("epoch_joules",)
-_BY_FLOOR = ("samples_per_second", "epoch_cost")  # a price scales speeds, and their scatter not at all
+_OF_SPEED = ("samples_per_second", "epoch_cost")  # a price scales speeds, and their scatter not at all
 
 
 class Figure(NamedTuple):
@@ -241,7 +241,6 @@ def _runs(measure: Measure, entry: Entry, values: _Values) -> Runs:
     return dataclasses.replace(
         entry.measured,
         speeds=tuple(value if is_more_better else 1 / value for value in values[measure]),
-        floor=entry.floor if measure in _BY_FLOOR else None,
     )
 
 
@@ -259,7 +258,7 @@ def _rank(
     ordered = sorted(known, key=lambda arm: arm.figures[measure].value, reverse=is_more_better)
     top, *others = ordered
     found = {arm.machine: _finding(top.entry, arm.entry, judged) for arm in others}
-    if measure in _BY_FLOOR:  # what the fastest arms are the best by: another one may be as good, as far as runs tell
+    if measure in _OF_SPEED:  # what the fastest arms are the best by: another one may be as good, as far as runs tell
         for arm in others:
             beside = {_finding(top.entry, entry, judged) for entry in place[arm.machine]}
             if found[arm.machine] == "faster" and beside & {"slower", "no measurable difference"}:

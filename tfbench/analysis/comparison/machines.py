@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.hosts import host_of, machine_of
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.records.machine import Environment
 from tfbench.records.settings import MachineSettings
 from tfbench.schema import build
@@ -55,7 +54,6 @@ class Machine:
     num_runs: int
     environment: Environment | None  # of its newest run
     versions: Mapping[str, frozenset[str]]  # by what they are of: those of all of its runs
-    floors: tuple[NoiseFloor, ...]  # of its runs
     peaks: tuple[Peak, ...]
     price: Price | None
     kinds: tuple[str, ...] = ()  # of hardware, where its hosts are of several
@@ -64,17 +62,11 @@ class Machine:
 def describe_machines(comparison: Comparison) -> list[Machine]:
     """Returns the machines of the runs that count, in the order of the arms."""
     runs: dict[str, list[RunBrief]] = {}
-    floors: dict[str, dict[NoiseFloor, None]] = {}
     for arm in comparison.arms:
         for row in comparison.rows:
-            entry = row.entries[arm]
-            for run in entry.runs:
+            for run in row.entries[arm].runs:
                 runs.setdefault(machine_of(run), []).append(run)
-            if entry.runs and entry.floor:
-                floors.setdefault(machine_of(entry.runs[0]), {})[entry.floor] = None
-    return [
-        _describe(name, own, tuple(floors.get(name, ())), comparison.machine_settings) for name, own in runs.items()
-    ]
+    return [_describe(name, own, comparison.machine_settings) for name, own in runs.items()]
 
 
 def version_cautions(machines: Sequence[Machine]) -> Iterator[str]:
@@ -100,9 +92,7 @@ def describe_gpus(environment: Environment, describe: Callable[[Any], str]) -> l
     return [text if (num := texts.count(text)) == 1 else f"{num} x {text}" for text in dict.fromkeys(texts)]
 
 
-def _describe(
-    name: str, runs: Sequence[RunBrief], floors: tuple[NoiseFloor, ...], settings: Mapping[str, MachineSettings]
-) -> Machine:
+def _describe(name: str, runs: Sequence[RunBrief], settings: Mapping[str, MachineSettings]) -> Machine:
     environments = {run.run_id: _environment_of(run) for run in runs}
     known = [environments[run.run_id] for run in sorted(runs, key=lambda run: run.created)]
     newest = next((environment for environment in reversed(known) if environment), None)
@@ -114,7 +104,6 @@ def _describe(
         num_runs=len(runs),
         environment=newest,
         versions=_list_versions([environment for environment in known if environment]),
-        floors=floors,
         peaks=_find_peaks(runs),
         price=_find_price(name, hosts, runs, settings),
         kinds=tuple(kinds),
@@ -166,8 +155,6 @@ def _find_price(
         if own in settings:
             return Price(settings[own].price_per_hour, settings[own].currency or currency)
     for cost in costs:
-        for instance in (cost, *cost.get("alternatives", ())):
-            price = instance.get("price_per_hour")
-            if instance.get("instance") in names and price:
-                return Price(price, str(cost["currency"]))
+        if cost.get("instance") in names and cost.get("price_per_hour"):
+            return Price(cost["price_per_hour"], str(cost["currency"]))
     return None

@@ -15,7 +15,6 @@ from tfbench.analysis.comparison.equality import flatten
 from tfbench.errors import TfbenchError
 from tfbench.recipe import files
 from tfbench.recipe import tables as recipe_tables
-from tfbench.recipe.sections import Reference
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.sweep import BATCH_KEY, SweepPlan, format_value
 
@@ -82,7 +81,7 @@ def match_references(comparison: Comparison) -> tuple[ReferenceMatch, ...]:
 def match_run(result: RunResult, summary: Summary) -> tuple[ReferenceMatch, ...]:
     """Says the same of a run alone."""
     brief = make_brief(result, summary, journal_bytes=0)
-    alone = compare([brief], lambda brief: None)
+    alone = compare([brief])
     return match_references(dataclasses.replace(alone, own_settings=find_own_settings([brief])))
 
 
@@ -110,15 +109,6 @@ def published_epoch_seconds(figures: Mapping[str, float]) -> float | None:
         return figures["epoch_seconds"]
     epochs, elapsed = figures.get("epochs"), figures.get("elapsed_seconds")
     return elapsed / epochs if elapsed and epochs else None
-
-
-def find_published_layers(references: Sequence[Reference]) -> dict[str, list[tuple[Reference, float]]]:
-    """Returns the seconds that were published of a layer's direction, "backward/pool", in the references' order."""
-    found: dict[str, list[tuple[Reference, float]]] = {}
-    for reference in references:
-        for key, seconds in reference.layer_seconds.items():
-            found.setdefault(key, []).append((reference, seconds))
-    return found
 
 
 def _flatten_settings(tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,21 +2,19 @@
 
 import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from tfbench.analysis.comparison.equality import BUILT, DIGESTS, UNNAMED, Difference, equal_values, flatten
+from tfbench.analysis.comparison.equality import DIGESTS, Difference, equal_values, flatten
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.judging import Runs, judge_session
 from tfbench.analysis.comparison.judging import judge as judge_runs
-from tfbench.analysis.comparison.noise import NoiseFloor, NoiseKey, noise_key
 from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.errors import ComparisonError
-from tfbench.recipe.jit_compile import read_settings
 from tfbench.records.run import RunRequest, RunResult
-from tfbench.schema import PositiveNumber, Text, read_by, schema
+from tfbench.schema import PositiveNumber, Text, schema
 
-FORMAT_VERSION: Literal[2] = 2  # 2: settings and length of the runs in noise_key
+FORMAT_VERSION: Literal[1] = 1
 
 # The level of a quiet machine differs by about 2 % from one session to the next: 5 % is beyond what that explains.
 DEFAULT_FAIL_ABOVE = 0.05
@@ -29,7 +27,6 @@ _CUDA = ("tensorflow_cuda", "tensorflow_cudnn", "jax_cuda", "torch_cuda")
 _VERSIONS = ("tfbench", "tensorflow", "jax", "torch", "keras", "numpy", "python", "os", *_CUDA)
 _CODE = ("git_commit", "git_dirty")
 _LENGTHS = ("measurement.warmup_steps", "measurement.steps", "measurement.seconds")
-_TOO_FEW = "one run says nothing of chance, unless the noise floor is known: `tfbench calibrate {}` measures it."
 
 
 @schema
@@ -40,15 +37,14 @@ class SpeedSample:
     may differ, and is said: versions, the commit of the working tree, the length of the runs.
     """
 
-    format_version: Literal[2] = FORMAT_VERSION
+    format_version: Literal[1] = FORMAT_VERSION
     recipe: Text
     created: float  # of the first run, seconds since 1970, UTC
     group: str  # of the runs
     run_ids: tuple[Text, ...]
     samples_per_second: tuple[PositiveNumber, ...]
-    equals: Annotated[dict[str, Any], read_by(read_settings)]
+    equals: dict[str, Any]
     circumstances: dict[str, Any]
-    noise_key: NoiseKey
 
     def __post_init__(self) -> None:
         if not self.samples_per_second or len(self.samples_per_second) != len(self.run_ids):
@@ -126,9 +122,6 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
     unlike = sorted({one.name for other in samples[1:] for one in _find_differences(samples[0], other)})
     if unlike:
         raise ComparisonError(f"the runs of group {group} are not alike: they differ in {', '.join(unlike)}.")
-    key = noise_key(results[0])
-    if key is None:
-        raise ComparisonError(f"run {results[0].request.run_id}: its machine and its devices are not known.")
     return SpeedSample(
         recipe=results[0].request.recipe.name,
         created=min(result.request.created for result in results),
@@ -137,20 +130,12 @@ def make_sample(runs: Sequence[tuple[RunResult, float]], *, group: str) -> Speed
         samples_per_second=tuple(speed for _, speed in runs),
         equals={name: value for name, value in samples[0].items() if name not in DIGESTS},
         circumstances=_list_circumstances(results[0]),
-        noise_key=key,
     )
 
 
 def find_unequal(baseline: SpeedSample, current: SpeedSample) -> tuple[Difference, ...]:
-    """Returns what two samples differ in although it must be equal.
-
-    What only one of them knows of counts where both are of one version of tfbench; another version may know of more, as
-    older baselines do not know what was built.
-    """
-    is_one_version = baseline.circumstances.get("tfbench") == current.circumstances.get("tfbench")
-    then, now = (UNNAMED | sample.equals for sample in (baseline, current))
-    found, known = _find_differences(then, now), then.keys() & now.keys()
-    return tuple(one for one in found if (is_one_version and one.name not in BUILT) or one.name in known)
+    """Returns what two samples differ in although it must be equal."""
+    return _find_differences(baseline.equals, current.equals)
 
 
 def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Difference, ...]:
@@ -158,7 +143,7 @@ def find_unequal_request(baseline: SpeedSample, request: RunRequest) -> tuple[Di
     recipe = request.recipe
     values = {"backend": recipe.training.backend} | _list_recipe_equals(RunResult(request=request))
     values |= {"strategy": recipe.distribution.strategy}
-    known = {name: value for name, value in (UNNAMED | baseline.equals).items() if name in values}
+    known = {name: value for name, value in baseline.equals.items() if name in values}
     return _find_differences(known, {name: value for name, value in values.items() if name in known})
 
 
@@ -181,26 +166,20 @@ def require_equal(baseline: SpeedSample, unequal: Sequence[Difference], source: 
         )
 
 
-def require_enough(nums: Collection[int], has_floor: bool, recipe: str, source: str) -> None:
-    """Refuses to judge a single run whose scatter no noise floor tells.
-
-    Args:
-        nums: Runs of each side.
-        has_floor: Whether the noise floor of both is known.
-        recipe: Which one, for the message.
-        source: What has so few runs, for the message.
+def require_enough(baseline: SpeedSample, num: int) -> None:
+    """Refuses to judge a single run.
 
     Raises:
-        ComparisonError: Either side is one run, and the noise floor is not known.
+        ComparisonError: There is one run then, or now.
     """
-    if min(nums) < 2 and not has_floor:
-        raise ComparisonError(f"{source}: {_TOO_FEW.format(recipe)}")
+    if min(baseline.num, num) < 2:
+        when = "the baseline" if baseline.num < 2 else "the check"
+        raise ComparisonError(f"{when} has one run, which does not show what chance does. Make two runs or more.")
 
 
 def judge(
     baseline: SpeedSample,
     current: SpeedSample,
-    floors: tuple[NoiseFloor | None, NoiseFloor | None],
     fail_above: float = DEFAULT_FAIL_ABOVE,
     earlier: Sequence[SpeedSample] = (),
 ) -> RegressionCheck:
@@ -211,22 +190,16 @@ def judge(
     Args:
         baseline: Speeds then.
         current: Speeds now.
-        floors: The noise floors of runs like those of either; None: not known.
         fail_above: The share of the speed whose loss is no regression yet.
         earlier: Sessions of the baseline before it, two or more.
 
     Raises:
-        ComparisonError: Either is a single run, and the noise floor is not known.
+        ComparisonError: Either is a single run.
     """
-    nums = (baseline.num, current.num)
-    require_enough(nums, None not in floors, current.recipe, "a comparison with a single run")
+    require_enough(baseline, current.num)
     sessions = (*earlier, baseline)
     speeds = tuple(speed for sample in sessions for speed in sample.samples_per_second)
-    then, now = (
-        Runs(arm=name, speeds=own, floor=floor)
-        for name, own, floor in zip(("then", "now"), (speeds, current.samples_per_second), floors, strict=True)
-    )
-    found = [judge_runs(then, now)]
+    found = [judge_runs(Runs(arm="then", speeds=speeds), Runs(arm="now", speeds=current.samples_per_second))]
     if earlier:
         found.append(judge_session([sample.speed for sample in sessions], current.speed))
     return RegressionCheck(

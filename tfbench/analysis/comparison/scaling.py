@@ -54,8 +54,7 @@ class ScalingPoint:
     step_seconds: float  # mean time of a step
     same_work_seconds: float  # that one device takes for as many samples
     adds_hardware: bool  # whether devices are hardware of their own, and not the cores of one processor
-    exchanged_bytes: float | None  # in a step, computed; of replicas those of gradients; None: not known
-    collective_bytes: float | None  # in a step, of the collective operations that were compiled; None: not known
+    exchanged_bytes: float | None  # in a step: compiled collectives, or the replicas' gradients; None: not known
     state_bytes: float | None  # weights and the optimizer's variables, on a device; None: not known
     transfer_share: float | None  # of a traced step, in collectives, waiting for each other in a process included
     waiting_share: float | None  # of a traced step: waiting for the slowest worker
@@ -221,7 +220,6 @@ def _make_point(entry: Entry, base: Entry, place: Place, *, adds_hardware: bool)
         same_work_seconds=batch / base.speed,
         adds_hardware=adds_hardware,
         exchanged_bytes=exchanged_bytes(entry),
-        collective_bytes=run.metrics.get("collective_bytes_per_step"),
         state_bytes=run.metrics.get("state_bytes_per_device"),
         transfer_share=traced_share(entry, "transfer_share"),
         waiting_share=traced_share(entry, "waiting_share"),

@@ -73,7 +73,7 @@ def _beside_exchanges(best: ScalingPoint, ordered: Sequence[ScalingPoint]) -> st
 
 def _list_exchanges(ordered: Sequence[ScalingPoint]) -> str:
     texts = [f"{point.mode} {_mebibytes(point.exchanged_bytes)}" for point in ordered]
-    return f"{', '.join(texts)} a step (computed from the layout)"
+    return f"{', '.join(texts)} a step (compiled collectives)"
 
 
 def _mebibytes(num_bytes: float | None) -> str:

@@ -33,7 +33,6 @@ class Speedup:
     high: float | None
     num: int  # of rounds, or of the runs of the arm that has fewer
     is_paired: bool  # by rounds in which both were run
-    uses_floor: bool
     uses_other_settings: bool  # for how runs scatter
     degrees_of_freedom: float
     p_value: float | None  # of this one setting
@@ -76,6 +75,5 @@ class Speedup:
         """How the interval came about, in words."""
         what = "rounds' ratios" if self.is_paired else "processes' speeds"
         others = ", the scatter of the other settings" if self.uses_other_settings else ""
-        floor = ", the noise floor" if self.uses_floor else ""
-        known = f"{what}{others}{floor}; {self.degrees_of_freedom:.3g} degrees of freedom"
+        known = f"{what}{others}; {self.degrees_of_freedom:.3g} degrees of freedom"
         return f"Student's t on the logarithms of the {known}"

@@ -70,7 +70,7 @@ def describe_work(metrics: Mapping[str, float | None], *, varies_batch: bool) ->
     if not known:
         return None
     unit, cost = known[0]
-    exchanged = metrics.get("exchanged_bytes_per_step")
+    exchanged = metrics.get("collective_bytes_per_step")
     if exchanged is None:
         has_replicas = (metrics.get("num_replicas") or 1) > 1
         exchanged = BYTES_PER_PARAMETER * (parameters or 0.0) if has_replicas else 0.0

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.back_ends import describe_differences, find_names
-from tfbench.analysis.comparison.causes import calibrate_command, describe_cause
+from tfbench.analysis.comparison.causes import describe_cause
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest_verdict import fastest_sentences
@@ -14,7 +14,7 @@ from tfbench.analysis.comparison.machine_verdict import machine_sentences, place
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.scaling_verdict import scaling_sentences
 from tfbench.recipe.sections import CUTTING_STRATEGIES
-from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
+from tfbench.records.sweep import AGAIN, BATCH_KEY, describe_setting, format_value
 from tfbench.wording import count, describe_span
 
 _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
@@ -31,6 +31,8 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """
     scaling, names, machines = find_scaling(comparison), find_names(comparison), compare_machines(comparison)
     found = list(machine_sentences(machines, lambda rows: _name(rows, comparison))) if machines else []
+    if comparison.arms[1:] == (f"{comparison.baseline} {AGAIN}",):
+        return (_by_chance(comparison), *_missing(comparison, names))
     if scaling:
         found += scaling_sentences(scaling)
     else:
@@ -38,6 +40,18 @@ def find_verdict(comparison: Comparison) -> tuple[str, ...]:
         found += [*_winner(comparison, names), *(text for arm in others for text in _of_arm(comparison, arm, names))]
         found += [] if others else _range_of_speeds(comparison)
     return (*found, *describe_differences(comparison), *_limits(comparison, names))
+
+
+def _by_chance(comparison: Comparison) -> str:
+    """Says what differs where every setup was held against itself."""
+    found = [(row, one) for row in comparison.rows if (one := row.entries[comparison.arms[1]].speedup)]
+    if not (known := [(row, one) for row, one in found if one.low is not None]):
+        return "Not judged: two rounds are needed (--repeats 3)."
+    row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
+    where = f" ({_list([row])})" if row.setting else ""
+    text = f"By chance alone, speeds differ by up to {most.ratio:.2f}x [{most.low:.2f}, {most.high:.2f}]{where}"
+    wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
+    return f"{text}; judged different from itself: {_list(wrong) if wrong else 'nothing'}."
 
 
 def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str]) -> Iterator[str]:
@@ -65,10 +79,7 @@ def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str]) -> Itera
     if rows := judged.get("not judged", []):
         are_all = 1 < len(rows) == len(comparison.rows)
         told = f"judged for none of {len(rows)} settings" if are_all else f"not judged for {_name(rows, comparison)}"
-        yield (
-            f"{name} is {told}: a single run says nothing of chance. Repeat them (--repeats 3), "
-            f"or measure how such runs scatter: `{calibrate_command(rows[0].entries[arm].runs[0])}`."
-        )
+        yield f"{name} is {told}: two rounds are needed (--repeats 3)."
 
 
 def _suggest(rows: Sequence[Row], arm: str) -> str:
@@ -221,7 +232,7 @@ def _limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if left_out:
         yield (
             f"{len(left_out)} runs are left out, since newer runs of their point differ from them in what must be "
-            "equal (versions, settings); tfbench diff RUN RUN says in what."
+            "equal (versions, settings, network); tfbench diff RUN RUN says in what."
         )
     if comparison.is_synthetic:
         yield "Synthetic data: only speeds count, accuracies say nothing of the real task."

@@ -1,1 +1,1 @@
-"""The profile of a step: phases, layers, variants, and the bottleneck."""
+"""The profile of a step: phases, layers, and the bottleneck."""

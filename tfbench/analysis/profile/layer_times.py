@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.profile.step_profile import DIRECTIONS, LEAST_ROOF_SHARE, LayerTime, Phase, PhaseCheck, Work
-from tfbench.records.profile import CALLS, PHASES, Profile, ProfiledLayer, ProfileRound
+from tfbench.records.profile import CALLS, PHASES, ProfiledLayer, ProfileRound
+
+
+class Peaks(NamedTuple):
+    """What the machine does at most; None: not known."""
+
+    flops_per_second: float | None  # of a matrix product
+    bytes_per_second: float | None  # that memory can move
 
 
 def typical_parts(rounds: Sequence[ProfileRound]) -> dict[str, float]:
@@ -49,63 +56,41 @@ def _find_parts(scaled: dict[str, dict[str, float]]) -> dict[str, float]:
     return {name: statistics.fmean(values) for name, values in found.items()}
 
 
-def time_layers(
-    profile: Profile,
-    parts: dict[str, float],
-    full_seconds: float,
-    batch: int | None,
-    peak: float | None,
-    bytes_per_second: float | None,
-) -> Iterator[LayerTime]:
-    """Yields the layers with their times, and what limits each.
+def time_layer(
+    layer: ProfiledLayer, parts: dict[str, float], full_seconds: float, batch: int | None, peaks: Peaks
+) -> LayerTime:
+    """Returns a layer with its times, and what limits it.
 
     Args:
-        profile: Describes the layers.
+        layer: As described.
         parts: Seconds of each part of a step.
         full_seconds: Of the whole step.
         batch: Samples of a step; None: not known.
-        peak: FLOP/s of a matrix product; None: not known.
-        bytes_per_second: That memory can move; None: not known.
+        peaks: Of the machine.
     """
-    for layer in profile.layers:
-        forward_flops, gradient_flops = (
-            flops * batch if flops is not None and batch else None
-            for flops in (layer.flops_per_sample, count_gradients(layer))
-        )
-        work = {
-            "forward": _judge(
-                parts.get(f"forward/{layer.index}", 0.0), forward_flops, layer.forward_bytes, peak, bytes_per_second
-            ),
-            "backward": _judge(
-                parts.get(f"backward/{layer.index}", 0.0),
-                gradient_flops,
-                layer.backward_bytes,
-                peak,
-                bytes_per_second,
-            ),
-        }
-        seconds = work["forward"].seconds + work["backward"].seconds
-        yield LayerTime(layer=layer, **work, share=seconds / full_seconds)
+
+    def judge(direction: str, flops_per_sample: int | None, num_bytes: int | None) -> Work:
+        flops = flops_per_sample * batch if flops_per_sample is not None and batch else None
+        return _judge(parts.get(f"{direction}/{layer.index}", 0.0), flops, num_bytes, peaks)
+
+    forward = judge("forward", layer.flops_per_sample, layer.forward_bytes)
+    backward = judge("backward", layer.gradient_flops_per_sample, layer.backward_bytes)
+    return LayerTime(
+        name=layer.name,
+        kind=layer.kind,
+        num_parameters=layer.num_parameters,
+        is_trained=layer.is_trained,
+        forward=forward,
+        backward=backward,
+        share=(forward.seconds + backward.seconds) / full_seconds,
+    )
 
 
-def count_gradients(layer: ProfiledLayer) -> int | None:
-    """Returns what the gradients of a layer cost for one sample.
-
-    In a record that is older than the count of gradients, those of the weights are taken to cost as much as the forward
-    pass, and those of the input as much again.
-    """
-    if layer.gradient_flops_per_sample is not None or layer.flops_per_sample is None:
-        return layer.gradient_flops_per_sample
-    return layer.flops_per_sample * (0 if not layer.is_trained else 2 if layer.has_input_gradient else 1)
-
-
-def _judge(
-    seconds: float, flops: int | None, num_bytes: int | None, peak: float | None, bytes_per_second: float | None
-) -> Work:
+def _judge(seconds: float, flops: int | None, num_bytes: int | None, peaks: Peaks) -> Work:
     work = Work(seconds=seconds, flops=flops, num_bytes=num_bytes)
-    if flops is None or not num_bytes or not peak or not bytes_per_second or seconds <= 0:
+    if flops is None or not num_bytes or not peaks.flops_per_second or not peaks.bytes_per_second or seconds <= 0:
         return work
-    arithmetic, memory = flops / peak, num_bytes / bytes_per_second
+    arithmetic, memory = flops / peaks.flops_per_second, num_bytes / peaks.bytes_per_second
     share = max(arithmetic, memory) / seconds
     return dataclasses.replace(
         work,

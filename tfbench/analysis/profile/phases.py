@@ -120,5 +120,6 @@ def _phase(name: str, kept: KeptRounds, read: Read, how: Literal["measured", "di
         low=None if half is None else seconds - half,
         high=None if half is None else seconds + half,
         best_seconds=read(fastest),
+        share=seconds / kept.mean(lambda one: one["full"]),
         how=how,
     )

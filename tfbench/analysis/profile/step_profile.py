@@ -1,9 +1,10 @@
-"""What a step's profile comes to: phases, layers, what limits them, and the bottleneck."""
+"""What a step's profile comes to: phases, layers, what limits them, and the bottleneck; times in seconds per step."""
 
-import dataclasses
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-from tfbench.records.profile import EpochCheck, ProfiledLayer
+from tfbench.records.profile import EpochCheck
 
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
@@ -11,34 +12,31 @@ LOSS = "loss"
 HOST_OVERHEAD = "host overhead"  # nothing is at work
 UNNAMED = "not named"  # something is at work that the trace names no operation of
 KERAS_LOOP = "keras loop"
-LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound by it
 UPDATE_AND_LOOP = "update+loop"  # where they were not told apart
 PIPELINE = "input pipeline"  # what a full step takes beyond its phases: it waits for a batch, or shares the processor
+LEAST_ROOF_SHARE = 0.25  # of a peak, that a layer must reach to be called bound by it
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
-    """A part of a step. "measured": timed by itself; "difference": of two functions that were timed.
-
-    `low` and `high`: the 95 % interval of `seconds`, over the rounds of one process; None for a single round.
-    """
+    """A part of a step, timed by itself ("measured") or as the difference of two functions, with its 95 % interval."""
 
     name: str  # "input", "copy", "dispatch", "forward", "backward", "update", "keras loop" or "update+loop"
     seconds: float  # mean over the rounds
     best_seconds: float  # from the fastest round of each function
-    low: float | None = None
+    share: float  # of the full step
+    low: float | None = None  # None: of a single round
     high: float | None = None
     how: Literal["measured", "difference"]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
     """What one direction of a layer took in a step, what it had to do, and what keeps it from being faster.
 
-    `bound` is what would take longer at the machine's peaks, its arithmetic or moving its bytes; `roof_share` is that
-    time over the time that it took. None: not known. Where that share is below `LEAST_ROOF_SHARE`, neither peak bounds
-    it: something that was not measured does. What took less time than that shows that the peak is none for it,
-    so that it has no share of it: it `exceeds_peak`.
+    `bound` is what would take longer at the machine's peaks, and `roof_share` that time over the one that it took;
+    None: not known, or below `LEAST_ROOF_SHARE`, where something that was not measured limits it. What took less time
+    than at the peak has no share of it: it `exceeds_peak`.
 
     Source: Williams, Waterman and Patterson, "Roofline" (Communications of the ACM 2009).
     """
@@ -56,16 +54,19 @@ class Work:
         return self.flops / self.seconds if self.flops and self.seconds > 0 else None
 
     @property
-    def intensity(self) -> float | None:
+    def flops_per_byte(self) -> float | None:
         """Operations for each byte that must move."""
         return self.flops / self.num_bytes if self.flops is not None and self.num_bytes else None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LayerTime:
-    """A layer's two directions; `share` is of the full step."""
+    """One use of a layer in both directions; `share` is of the full step."""
 
-    layer: ProfiledLayer
+    name: str
+    kind: str
+    num_parameters: int
+    is_trained: bool
     forward: Work
     backward: Work
     share: float
@@ -76,29 +77,20 @@ class LayerTime:
         return self.forward.seconds + self.backward.seconds
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseCheck:
-    """What a trace found in a phase, beside the phase's own time; operations are those of layers, loss and optimizer.
+    """What a trace found in a phase: operations of layers, loss and optimizer; work without a name; nothing at work.
 
-    `unnamed_seconds`: something was at work that the trace names no operation of; None: the trace does not tell that
-    from overhead. `overhead_seconds`: nothing was at work. `slowdown_seconds`: operations of the passes take longer
-    beside those of the update, by so much.
-
-    What is named, unnamed and idle adds up to the call, whatever the trace holds: that the sum is the phase says that
-    calls are alike, and nothing of whether the trace is whole. `named_share` does.
+    These add up to the call, whatever the trace holds: that their sum is the phase says that calls are alike, and
+    `named_share` whether the trace is whole.
     """
 
     phase: Literal["forward", "backward", "update"]
     operations_seconds: float
     overhead_seconds: float
     phase_seconds: float
-    unnamed_seconds: float | None = None
-    slowdown_seconds: float = 0.0
-
-    @property
-    def sum_seconds(self) -> float:
-        """Operations, by how much others became slower, what is not named, and host overhead."""
-        return self.named_seconds + (self.unnamed_seconds or 0.0) + self.overhead_seconds
+    unnamed_seconds: float | None = None  # None: the trace does not tell it from overhead
+    slowdown_seconds: float = 0.0  # by which operations of the passes take longer beside those of the update
 
     @property
     def named_seconds(self) -> float:
@@ -106,30 +98,36 @@ class PhaseCheck:
         return self.operations_seconds + self.slowdown_seconds
 
     @property
-    def named_share(self) -> float:
-        """How much of the phase that is."""
-        return self.named_seconds / self.phase_seconds if self.phase_seconds > 0 else float("nan")
+    def sum_seconds(self) -> float:
+        """What they explain, what is not named, and host overhead."""
+        return self.named_seconds + (self.unnamed_seconds or 0.0) + self.overhead_seconds
 
     @property
-    def relative_difference(self) -> float:
+    def named_share(self) -> float | None:
+        """How much of the phase is named; None: of a phase that takes no time."""
+        return self.named_seconds / self.phase_seconds if self.phase_seconds > 0 else None
+
+    @property
+    def relative_difference(self) -> float | None:
         """By how much the sum is more than the phase, as a share of it."""
-        return self.sum_seconds / self.phase_seconds - 1 if self.phase_seconds > 0 else float("nan")
+        return self.sum_seconds / self.phase_seconds - 1 if self.phase_seconds > 0 else None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Bottleneck:
-    """The largest single part of a step; `layer` and `direction` where it is a layer's."""
+class Part(NamedTuple):
+    """A part of a step; the rest where it is a layer's."""
 
     name: str
     seconds: float
     share: float
-    layer: LayerTime | None = None
+    layer: str | None = None
+    kind: str | None = None
     direction: Direction | None = None
+    work: Work | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StepProfile:
-    """Where a step's time goes; times in seconds a step."""
+    """Where a step's time goes."""
 
     num_rounds: int  # that the figures rest on
     num_slow_rounds: int  # left out
@@ -149,12 +147,21 @@ class StepProfile:
     bytes_per_second: float | None  # that memory can move
     epoch: EpochCheck | None
     steps_per_epoch: int | None
-    bottleneck: Bottleneck
 
     @property
     def sum_seconds(self) -> float:
         """All phases."""
         return sum(phase.seconds for phase in self.phases)
+
+    @property
+    def difference_seconds(self) -> float:
+        """The phases' sum less the full step."""
+        return self.sum_seconds - self.full_seconds
+
+    @property
+    def relative_difference(self) -> float:
+        """That as a share of the full step."""
+        return self.difference_seconds / self.full_seconds
 
     @property
     def extrapolated_epoch_seconds(self) -> float | None:
@@ -166,3 +173,25 @@ class StepProfile:
         """What an epoch took, or as many steps of one as were measured, times what is left of it."""
         epoch = self.epoch
         return epoch.seconds / epoch.num_steps * epoch.steps_per_epoch if epoch else None
+
+    @property
+    def bottleneck(self) -> Part:
+        """The largest single part of a step."""
+        return max(self._list_parts(), key=lambda part: part.seconds)
+
+    def _list_parts(self) -> Iterator[Part]:
+        def part(name: str, seconds: float, *of_layer: Any) -> Part:
+            return Part(name, seconds, seconds / self.full_seconds, *of_layer)
+
+        told_apart = [check.phase for check in self.checks]
+        yield from (part(phase.name, phase.seconds) for phase in self.phases if phase.name not in told_apart)
+        # It holds a step up for no longer than it takes for a batch with all cores to itself.
+        yield part(PIPELINE, min(-self.difference_seconds, self.pipeline_seconds or 0.0))
+        for check in self.checks:
+            yield part(f"{HOST_OVERHEAD} of {check.phase}", check.overhead_seconds)
+            yield part(f"{UNNAMED} of {check.phase}", check.unnamed_seconds or 0.0)
+        yield from (part(f"{direction} of the {LOSS}", seconds) for direction, seconds in self.loss_seconds.items())
+        yield part("optimizer", self.optimizer_seconds or 0.0)
+        for layer in self.layers:
+            for direction, work in zip(DIRECTIONS, (layer.forward, layer.backward), strict=True):
+                yield part(f"{direction} of {layer.name}", work.seconds, layer.name, layer.kind, direction, work)

@@ -1,14 +1,12 @@
-"""What a run costs: the machine by the hour, storage by the month, and the same run at the prices of other machines."""
+"""What a run costs: the machine, by the hour."""
 
 import dataclasses
 import statistics
 
 from tfbench.analysis.run.early_stop import reaches
-from tfbench.recipe.sections import InstancePrice
 from tfbench.records.run import RunResult
 
 SECONDS_PER_HOUR = 3600.0
-HOURS_PER_MONTH = 30 * 24.0  # the month that storage is priced by, as cloud providers reckon it
 _NAME = "val_accuracy"
 
 
@@ -33,17 +31,6 @@ class TargetCost:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class AlternativeCost:
-    """The same run on another machine, which is taken to be `relative_speed` times as fast; storage left out."""
-
-    instance: str
-    price_per_hour: float
-    relative_speed: float
-    hours: float
-    machine: float
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
     """What a run cost, in `currency`; `epoch` is of one epoch and is None where none was trained to its end."""
 
@@ -53,11 +40,7 @@ class Cost:
     hours: float
     machine: float
     epoch: float | None
-    storage: float
-    total: float
-    total_per_hour: float | None
     target: TargetCost | None
-    alternatives: tuple[AlternativeCost, ...]
 
     def metrics(self) -> dict[str, float]:
         """Returns the figures that exist under their names in `METRICS`."""
@@ -66,9 +49,6 @@ class Cost:
             "cost/machine": self.machine,
             "cost/epoch": self.epoch,
             "cost/to_accuracy": self.target.machine if self.target else None,
-            "cost/storage": self.storage,
-            "cost/total": self.total,
-            "cost/total_per_hour": self.total_per_hour,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -92,21 +72,15 @@ def compute_cost(result: RunResult) -> Cost | None:
     if config.price_per_hour is None or result.ended_at is None:
         return None
     hours = _hours_until(result.ended_at, result)
-    machine = hours * config.price_per_hour
-    storage = config.storage_gib * config.storage_price_per_gib_month * hours / HOURS_PER_MONTH
     epoch_hours, target = _mean_epoch_hours(result), find_target(result)
     return Cost(
         currency=config.currency,
         instance=config.instance,
         price_per_hour=config.price_per_hour,
         hours=hours,
-        machine=machine,
+        machine=hours * config.price_per_hour,
         epoch=None if epoch_hours is None else epoch_hours * config.price_per_hour,
-        storage=storage,
-        total=machine + storage,
-        total_per_hour=(machine + storage) / hours if hours else None,
         target=_price_target(target, config.price_per_hour) if target else None,
-        alternatives=tuple(_price_elsewhere(other, hours) for other in config.alternatives),
     )
 
 
@@ -127,17 +101,6 @@ def _seconds_until(time: float, result: RunResult) -> float:
 def _mean_epoch_hours(result: RunResult) -> float | None:
     seconds = [epoch.epoch_seconds + (epoch.validation_seconds or 0.0) for epoch in result.whole_epochs]
     return statistics.fmean(seconds) / SECONDS_PER_HOUR if seconds else None
-
-
-def _price_elsewhere(other: InstancePrice, hours: float) -> AlternativeCost:
-    needed = hours / other.relative_speed
-    return AlternativeCost(
-        instance=other.instance,
-        price_per_hour=other.price_per_hour,
-        relative_speed=other.relative_speed,
-        hours=needed,
-        machine=needed * other.price_per_hour,
-    )
 
 
 def find_target(result: RunResult) -> Target | None:

@@ -13,8 +13,6 @@ def exchange_values(result: RunResult) -> dict[str, float | None]:
     """Returns what devices exchange, wait for and hold, of a run of which it was read back; metric name to value."""
     values: dict[str, float | None] = {}
     if spread := result.spread:
-        if spread.exchanges and not spread.uncounted:
-            values["exchanged_bytes_per_step"] = sum(exchange.num_bytes for exchange in spread.exchanges)
         if spread.collectives:  # of a framework that tells
             values["collective_bytes_per_step"] = sum(collective.num_bytes for collective in spread.collectives)
         if spread.bytes_per_device:

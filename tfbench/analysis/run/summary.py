@@ -8,7 +8,6 @@ from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_cautions
 from tfbench.analysis.run.cost import compute_cost
 from tfbench.analysis.run.energy import find_energy
-from tfbench.analysis.run.energy_estimate import estimate_energy
 from tfbench.analysis.run.exchange import exchange_values
 from tfbench.analysis.run.learning import time_to_accuracy_seconds
 from tfbench.analysis.run.spans import samples_per_second, steady_spans, step_time_mad, step_time_quantile
@@ -39,7 +38,8 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
         warmup_steps: Number of leading steps to leave out (steps, not epochs).
 
     Returns:
-        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those.
+        Every metric of `METRICS`, None where it does not exist or is not finite; a caution names each of those. A
+        compiled network's own metrics follow under their names.
         Accuracies are only there for classification, memory of GPUs only where they are used, and what not every run
         measures (costs, energy, work and limit, ledger) only where it was. Times in seconds; `samples_per_second`
         counts the samples of all replicas. Of a profile, which is no training, what exists of `METRICS` and
@@ -54,8 +54,10 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     values["log10_samples_per_second"] = _log(values["samples_per_second"], math.log10)
     cost, energy = compute_cost(result), find_energy(result)
     values |= cost.metrics() if cost else {}
-    values |= (energy.metrics() if energy else {}) | estimate_energy(result)
+    values |= energy.metrics() if energy else {}
     metrics = {name: _if_finite(values[name]) for name in METRICS if name in values}
+    if result.epochs:
+        metrics |= {name: value for name, value in result.epochs[-1].metrics.items() if name not in metrics}
     cautions = find_cautions(result, warmup_steps=warmup_steps)
     explained = {"model_flops_utilization", "peak_flops_per_second"}  # cautions of their own say why
     if result.request.recipe.measurement.is_limited:
@@ -150,7 +152,7 @@ def _used(result: RunResult) -> Values:
         # Counters of the machine and of the process are not read at the same instant.
         "other_busy_cores": max(0.0, usage.busy_cpu_seconds - usage.own_cpu_seconds) / usage.seconds,
     }
-    if usage.memory_before_model_bytes is not None:  # older records have none
+    if usage.memory_before_model_bytes is not None:
         values["memory_before_model_bytes"] = usage.memory_before_model_bytes
     if usage.peak_gpu_memory_bytes:
         values["peak_gpu_memory_bytes"] = max(usage.peak_gpu_memory_bytes)
@@ -164,7 +166,7 @@ def _work_and_limit(result: RunResult, speed: float | None) -> Values:
     training_flops = result.model.training_flops_per_sample if result.model else None
     if flops is not None:
         values["flops_per_sample"] = flops
-    if training_flops is not None:  # older records have none: a caution says so
+    if training_flops is not None:
         values["training_flops_per_sample"] = training_flops
         values["flops_per_second"] = None if speed is None else training_flops * speed
     if result.peak_checks:

@@ -73,12 +73,6 @@ def _find_ready_share(result: RunResult) -> float:
 
 def _check_peak(speed: float | None, result: RunResult) -> Iterator[str]:
     model, checks = result.model, result.peak_checks
-    if model and model.flops_per_sample and model.training_flops_per_sample is None:
-        yield (
-            "flops_per_second is not available: the record of this run holds the operations of the forward pass alone, "
-            "not those of the gradients. Repeat the run with this version of tfbench."
-        )
-        return
     flops = model.training_flops_per_sample if model else None
     if not flops or not speed or len(checks) < 2:
         return

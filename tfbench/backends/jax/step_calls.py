@@ -100,10 +100,6 @@ class StepCalls:
 
         return call, self.model.steps_per_execution
 
-    def train(self, iterator: Any) -> float:
-        """Calls Keras's training function; returns the mean loss of all steps since `restore`."""
-        return float(self._train(iterator)["loss"])
-
     def take_call(self, iterator: Any) -> Call:
         """Returns one call of a function that does nothing, with a batch taken as Keras's own is."""
         function = self.build("dispatch")

@@ -54,10 +54,6 @@ class StepCalls:
 
         return call, self._keras_steps
 
-    def train(self, iterator: Any) -> float:
-        """Calls Keras's training function once; returns the mean loss of all its steps since `restore`."""
-        return float(self.model.train_function(iterator)["loss"])
-
     @property
     def num_layers(self) -> int:
         """Uses of a layer."""

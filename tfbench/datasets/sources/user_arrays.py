@@ -35,6 +35,10 @@ def splits_of_arrays(loaded: Any, *, source: str, where: str) -> Splits:
         DatasetError: It is something else, or the arrays do not fit together.
     """
     train, validation = (_read(data, name, where) for name, data in zip(_SPLITS, _pair(loaded, where), strict=True))
+    if validation[2] is None:  # weights of classes are for the training alone
+        num_samples = _count(validation[0])
+        ones = map_arrays(lambda weights: np.ones((num_samples, *weights.shape[1:]), weights.dtype), train[2])
+        validation = (*validation[:2], ones)
     if _layout(train) != _layout(validation):
         received = f"Received: {_describe(train)} and {_describe(validation)}."
         raise DatasetError(f"{where}: training and validation data must have the same arrays. {received}")

@@ -40,7 +40,6 @@ def describe_calls(calls: Sequence[Call], trainable_variables: Sequence[Any], ba
                 gradient_flops_per_sample=flops.gradients,
                 forward_bytes=forward,
                 backward_bytes=None if forward is None else forward + written,
-                has_input_gradient=flops.has_input_gradient,
                 is_trained=flops.is_trained,
             )
         )

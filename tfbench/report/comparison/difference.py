@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tfbench.analysis.comparison.difference import JUDGED_METRIC, ResultDifference, RunDifference, Side
+from tfbench.analysis.comparison.difference import SPEED_METRIC, ResultDifference, RunDifference, Side
 from tfbench.metrics import METRICS
 from tfbench.recipe.abilities import title_of
-from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json
+from tfbench.report.comparison.speeds import change_text
 from tfbench.report.document import document
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
@@ -42,33 +42,25 @@ def difference_sections(difference: RunDifference) -> list[Section]:
 
 
 def describe_speed(difference: RunDifference) -> str:
-    """Says whether two runs differ in speed by more than noise explains; "" where one has none, or both the same."""
-    speedup = difference.speedup
-    if speedup is None or speedup.ratio == 1:
+    """Says by how much two runs differ in speed; "" where one has none, or both the same."""
+    speed = difference.speed
+    if speed is None or speed.ratio is None:
         return ""
-    change = f"B is {change_text(speedup.ratio, 'A')}"
-    if speedup.judgement == "not judged":
-        recipes = dict.fromkeys(side.recipe for side in (difference.a, difference.b))
-        commands = " and ".join(f"`tfbench calibrate {recipe}`" for recipe in recipes)
-        return (
-            f"{JUDGED_METRIC}: {change}, which may be noise: its floor is not known. {commands}, with the options of "
-            "the runs, measures it."
-        )
-    if speedup.judgement == "no measurable difference":
-        was = f"B was {change_text(speedup.ratio, 'A')}"
-        return f"{JUDGED_METRIC}: within noise: {was}{interval_text(speedup)}."
-    return f"{JUDGED_METRIC}: {change}{interval_text(speedup)}."
+    return (
+        f"{SPEED_METRIC}: B is {change_text(speed.ratio, 'A')}. Not judged: two single runs do not show what chance "
+        "does. Measure both in a sweep, in two rounds or more."
+    )
 
 
 def difference_json(difference: RunDifference) -> dict[str, Any]:
-    """Returns the same as plain tables; "speedup" is B's speed over A's, judged."""
+    """Returns the same as plain tables."""
     values = document(difference)
     for side in ("a", "b"):
         values[side]["id"] = values[side]["run_id"]
     for entry, found in zip(values["results"], difference.results, strict=True):
         metric = METRICS[found.name]
         entry.update(ratio=found.ratio, unit=metric.unit, better=metric.better.value)
-    return values | {"speedup": speedup_json(difference.speedup) if difference.speedup else None}
+    return values
 
 
 def format_value(value: object) -> str:

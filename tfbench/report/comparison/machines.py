@@ -7,9 +7,7 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.machine_ranking import BestArm, MachineComparison, Measure, Ranking
 from tfbench.analysis.comparison.machine_verdict import bare_arm, find_notes
 from tfbench.analysis.comparison.machines import Machine, Peak, describe_gpus
-from tfbench.analysis.comparison.noise import NoiseFloor
 from tfbench.records.sweep import describe_setting, format_value
-from tfbench.report.comparison.noise import floor_to_json
 from tfbench.report.comparison.speeds import speed_text, with_interval
 from tfbench.report.formats import (
     TEXT_WIDTH,
@@ -23,7 +21,7 @@ from tfbench.report.formats import (
 from tfbench.report.html.facts import describe_gpu
 from tfbench.report.text_table import fits, table_lines
 from tfbench.schema import to_plain
-from tfbench.wording import count, describe_span, join_words
+from tfbench.wording import count, join_words
 
 _EPOCH, _TO_ACCURACY = "epoch", "to accuracy"
 _COLUMNS: dict[str, Measure] = {
@@ -65,7 +63,6 @@ def describe_facts(machine: Machine) -> Iterator[tuple[str, str]]:
     price = machine.price
     yield "price", f"{format_number(price.per_hour)} {price.currency} an hour" if price else ""
     yield "peak", "; ".join(map(_describe_peak, machine.peaks))
-    yield "noise floor", _describe_floors(machine.floors)
     yield "runs", str(machine.num_runs)
 
 
@@ -158,11 +155,6 @@ def _describe_peak(peak: Peak) -> str:
     return f"{format_flops(peak.flops_per_second)}{precision} on {peak.devices}"
 
 
-def _describe_floors(floors: tuple[NoiseFloor, ...]) -> str:
-    limits = [100 * floor.unpaired_limit() for floor in floors]
-    return f"{describe_span(limits, ' %')} between two single runs" if limits else ""
-
-
 def _machine_json(machine: Machine) -> dict[str, Any]:
     return {
         "name": machine.name,
@@ -171,7 +163,6 @@ def _machine_json(machine: Machine) -> dict[str, Any]:
         "environment": to_plain(machine.environment) if machine.environment else None,
         "versions": {title: sorted(versions) for title, versions in machine.versions.items()},
         "peaks": [peak._asdict() for peak in machine.peaks],
-        "noise_floors": [floor_to_json(floor) for floor in machine.floors],
         "price_per_hour": machine.price.per_hour if machine.price else None,
         "currency": machine.price.currency if machine.price else None,
     }

@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 
 def check_lines(
-    check: RegressionCheck, source: str, num_failed: int, width: int, calibrate: str, cautions: Sequence[str] = ()
+    check: RegressionCheck, source: str, num_failed: int, width: int, cautions: Sequence[str] = ()
 ) -> list[str]:
     """Returns the speeds then and now, what else has changed, the judgement in a sentence, and what speaks against it.
 
@@ -29,7 +29,6 @@ def check_lines(
         source: The baseline, as the user named it.
         num_failed: Runs that failed now, and are left out.
         width: Characters of a line.
-        calibrate: The command that measures the noise floor of such runs.
         cautions: What disturbed the runs.
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
@@ -46,8 +45,6 @@ def check_lines(
     if num_failed:
         remarks.append(f"Runs that failed: {num_failed}; they are left out.")
     lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
-    if not check.speedup.uses_floor:
-        lines += [*wrap("No noise floor is stored for this. This measures one:", width, first="  "), f"    {calibrate}"]
     fails = (
         f"Fails from {format_share(check.smallest_detectable)} slower on (--fail-above {100 * check.fail_above:g}%)."
     )

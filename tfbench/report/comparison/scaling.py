@@ -24,7 +24,6 @@ _RANKS = {
     "lost": 6,
     "gradients": 8,
     "exchanged": 1,
-    "compiled": 3,
     "held": 10,
     "collectives": 9,
     "input": 11,
@@ -37,7 +36,7 @@ _MODES: dict[Mode, str] = {
     "computed on every one.",
     "hybrid": "each device has its part of both, so that layers that are cut are computed by all for all samples.",
 }
-_OF_REPLICAS, _OF_MODES = ("replicas", "gradients"), ("devices", "mode", "exchanged", "compiled", "held")
+_OF_REPLICAS, _OF_MODES = ("replicas", "gradients"), ("devices", "mode", "exchanged", "held")
 
 
 def scaling_title(scaling: Scaling) -> str:
@@ -116,9 +115,8 @@ def scaling_notes(scaling: Scaling) -> list[str]:
     return [
         of_hardware,
         " ".join(f"Mode {mode}: {_MODES[mode]}" for mode in scaling.modes),
-        "Batch: samples of a step for each device. Exchanged: the results that devices exchange in a step, computed "
-        "from the layout. Compiled: those of the collective operations in the compiled step. Held: weights and the "
-        f"optimizer's variables on a device. {of_input}",
+        "Batch: samples of a step for each device. Exchanged: the results of the collective operations in the "
+        f"compiled step. Held: weights and the optimizer's variables on a device. {of_input}",
     ]
 
 
@@ -169,7 +167,6 @@ def _cells(point: ScalingPoint) -> dict[str, str]:
         "lost": "-" if is_one else _milliseconds(point.lost_seconds),
         "gradients": exchanged,
         "exchanged": exchanged,
-        "compiled": _mebibytes(point.collective_bytes),
         "held": _mebibytes(point.state_bytes),
         "collectives": "-" if point.transfer_share is None else f"{100 * point.transfer_share:.0f} %",
         "input": "-" if share is None else f"{100 * share:.0f} %",
@@ -216,7 +213,6 @@ def _point_json(point: ScalingPoint) -> dict[str, Any]:
         "ideal_step_seconds": point.ideal_step_seconds,
         "lost_seconds": point.lost_seconds,
         "exchanged_bytes": point.exchanged_bytes,
-        "collective_bytes": point.collective_bytes,
         "state_bytes": point.state_bytes,
         "transfer_share": point.transfer_share,
         "waiting_share": point.waiting_share,

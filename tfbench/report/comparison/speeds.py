@@ -106,8 +106,7 @@ def interval_text(speedup: Speedup) -> str:
         between = f"{format_share(1 - high).removesuffix(' %')} to {format_share(1 - low)}"
     else:
         between = f"{_share_text(low)} to {_share_text(high)}"
-    floor = ", with the noise floor" if speedup.uses_floor else ""
-    return f" ({100 * speedup.confidence:g} %{floor}: {between})"
+    return f" ({100 * speedup.confidence:g} %: {between})"
 
 
 def speedup_json(speedup: Speedup) -> dict[str, Any]:
@@ -120,7 +119,6 @@ def speedup_json(speedup: Speedup) -> dict[str, Any]:
         "method": speedup.method,
         "num": speedup.num,
         "paired": speedup.is_paired,
-        "uses_noise_floor": speedup.uses_floor,
         "uses_other_settings": speedup.uses_other_settings,
         "noise_limit": speedup.noise_limit,
         "p_value": speedup.p_value,

@@ -12,10 +12,13 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.profile import profiles
-from tfbench.report.run.console import RunConsole
-from tfbench.report.run.sections import status_line, stored_section
+from tfbench.report.profile.operations import trace_lines
+from tfbench.report.run.console import Detail, RunConsole
+from tfbench.report.run.sections import next_section, short_warnings, status_line, stored_section
 from tfbench.report.table import warnings
-from tfbench.wording import one_line, store_of
+from tfbench.wording import one_line
+
+_CAUTION_LINES = 5
 
 
 class ProfileConsole(RunConsole):
@@ -23,15 +26,22 @@ class ProfileConsole(RunConsole):
 
     Args:
         quiet_stdout: Whether everything goes to stderr, since stdout is kept for something else.
+        detail: "short": the longest layers and first cautions; "full": all there is.
         follows: What it is called, where it follows upon others of the same recipe, whose head is not repeated.
         server: As of `RunConsole`.
         console: Writes to this instead.
     """
 
     def __init__(
-        self, *, quiet_stdout: bool, follows: str = "", server: str | None = None, console: Console | None = None
+        self,
+        *,
+        quiet_stdout: bool,
+        detail: Detail = "short",
+        follows: str = "",
+        server: str | None = None,
+        console: Console | None = None,
     ) -> None:
-        super().__init__(quiet_stdout=quiet_stdout, server=server, console=console)
+        super().__init__(quiet_stdout=quiet_stdout, detail=detail, server=server, console=console)
         self._follows = follows
         if follows:
             self._print_block([follows], style="bold")
@@ -71,19 +81,22 @@ class ProfileConsole(RunConsole):
     ) -> None:
         """Shows the bottleneck, which is the answer, then the tables, what to be careful about, and where it all is."""
         self.close()
-        width = self._console.width
+        width, is_whole = self._console.width, self._detail == "full"
         if result.status != "FINISHED":
             self._print([status_line(result), ""], style="bold red")
-        if answer := profiles.bottleneck_lines(result, width):
-            self._print([*answer, ""], style="bold")
-        self._print(profiles.profile_lines(result, width, store_of(store_hint)))
+        head, *lines = profiles.profile_lines(result, width, is_whole=is_whole) or [""]
+        self._print([head], style="bold")
+        self._print(lines)
         cautions = profiles.list_cautions(result, summary)
-        stored = stored_section(result, tracked, store_hint, files, self._server)
-        self.show_sections([*([warnings(cautions)] if cautions else []), stored])
+        if is_whole:
+            stored = stored_section(result, tracked, store_hint, files, self._server)
+            self.show_sections([*([warnings(cautions)] if cautions else []), stored])
+        else:
+            following = next_section(result, tracked, store_hint, files, self._server)
+            self.show_sections([*short_warnings(result, cautions), following])
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         if trace.is_dir():
-            backend = result.request.recipe.training.backend
-            self._print_block(profiles.trace_lines(shlex.quote(str(trace)), backend, width))
+            self._print_block(trace_lines(shlex.quote(str(trace)), result.request.recipe.training.backend, width))
 
     def close(self) -> None:
         """Takes what moves off the screen."""

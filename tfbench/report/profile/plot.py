@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.records.run import RunResult
 from tfbench.report.figures import new_figure
-from tfbench.report.profile.sentences import format_seconds
-from tfbench.report.profile.tables import PartRow, part_rows, shorten
+from tfbench.report.profile.sections import format_seconds, part_rows, percent, shorten_name
 from tfbench.wording import count
 
 if TYPE_CHECKING:
@@ -47,20 +46,14 @@ def plot_profile(result: RunResult, profile: StepProfile) -> "Figure":
 
 def _find_rows(profile: StepProfile) -> list[tuple[str, tuple[float | None, ...]]]:
     """Returns label and seconds by section, from the first phase of a step to the last."""
-    layers, others, parts = part_rows(profile, MAX_LAYERS)
     told_apart = {check.phase for check in profile.checks}
     around = [
         (phase.name, _place(phase.name, phase.seconds)) for phase in profile.phases if phase.name not in told_apart
     ]
-    of_layers = [
-        PartRow(f"{time.layer.name} ({time.layer.kind})", time.forward.seconds, time.backward.seconds)
-        for time in layers
-    ]
-    if others:
-        of_layers.append(others)
-    within = [(row.label, (*row.sections, None)) for row in (*of_layers, *parts)] if profile.layers else []
     last = around.pop()  # Keras's own loop
-    return [*around, *within, last]
+    if not profile.layers:
+        return [*around, last]
+    return [*around, *((row.label, (*row.sections, None)) for row in part_rows(profile, MAX_LAYERS)), last]
 
 
 def _place(name: str, seconds: float) -> tuple[float | None, ...]:
@@ -81,14 +74,14 @@ def _draw(axes: "Axes", rows: list[tuple[str, tuple[float | None, ...]]], full_s
     for place, (end, (_, sections)) in enumerate(zip(starts, rows, strict=True)):
         seconds = sum(seconds for seconds in sections if seconds)
         axes.annotate(
-            f"{1e3 * seconds:.3g} ms, {100 * seconds / full_seconds:.1f} %",
+            f"{1e3 * seconds:.3g} ms, {percent(seconds / full_seconds)}",
             (end, place),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
             fontsize="x-small",
         )
-    axes.set_yticks(places, [shorten(label, _LABEL_LENGTH) for label, _ in rows])
+    axes.set_yticks(places, [shorten_name(label, _LABEL_LENGTH) for label, _ in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)  # the first at the top
     axes.set_xlim(0, max(starts) * _HEADROOM)
     axes.set_xlabel("time of a step (ms), share of the full step", fontsize="small")

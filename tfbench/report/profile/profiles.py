@@ -1,53 +1,46 @@
-"""What is shown of a profile, whichever kind it is of; nothing here prints."""
+"""What is shown of a profile, of a step or of a trace; nothing here prints."""
 
-from pathlib import Path
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
+from tfbench.recipe import tables
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.document import to_plain
 from tfbench.report.formats import wrap
-from tfbench.report.profile import lines
-from tfbench.report.profile import plot as profile_plot
-from tfbench.report.profile.profile_json import profile_to_json
+from tfbench.report.profile.operations import operation_lines
+from tfbench.report.profile.plot import plot_profile
+from tfbench.report.profile.sections import profile_sections
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
-from tfbench.report.profile.variants import variant_lines, variants_to_json
-from tfbench.wording import DEFAULT_STORE
+from tfbench.report.run.run_json import describe_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NOTHING = "Nothing of it was timed: the run ended before its first round was done."
+FORMAT_VERSION = 1
+_RECORDS = ("placement", "settings", "environment", "model", "usage", "profile")
 
 
-def profile_lines(result: RunResult, width: int, store: Path | str = DEFAULT_STORE) -> list[str]:
-    """Returns what a profile found, but for its bottleneck, as lines of text; nothing for a run that trained.
+def profile_lines(result: RunResult, width: int, *, is_whole: bool = False) -> list[str]:
+    """Returns what a profile found, the bottleneck first; nothing for a run that trained.
 
     Args:
         result: The run.
         width: Characters of a line.
-        store: For what is to be measured next.
+        is_whole: As of `profile_sections`.
     """
     if result.profile is None or result.request.profile is None:
         return []
-    match result.request.profile.kind:
-        case "step":
-            step = summarize_profile(result)
-            return lines.profile_lines(result, step, width) if step else [_NOTHING]
-        case "trace":
-            has_ended = result.profile.traced_step_seconds is not None
-            nothing = "No trace was taken: the run ended before its last step."
-            return lines.operation_lines(result.profile, width) if has_ended else [nothing]
-        case "variants":
-            return variant_lines(result, width, store) if result.profile.variant_rounds else [_NOTHING]
-
-
-def bottleneck_lines(result: RunResult, width: int) -> list[str]:
-    """Returns the sentence that sums up a step's profile; nothing for any other kind, and where nothing was timed."""
-    step = _summarize_step(result)
-    return wrap(describe_bottleneck(result, step), width) if step else []
+    if step := _summarize_step(result):
+        sections = [wrap(describe_bottleneck(result, step), width)]
+        sections += profile_sections(result, step, width, is_whole=is_whole)
+        return [line for lines in sections for line in (*lines, "")][:-1]
+    if result.request.profile.kind == "step":
+        return ["Nothing of it was timed: the run ended before its first round was done."]
+    if result.profile.traced_step_seconds is None:
+        return ["No trace was taken: the run ended before its last step."]
+    return operation_lines(result.profile, width)
 
 
 def list_cautions(result: RunResult, summary: Summary) -> list[str]:
@@ -57,42 +50,57 @@ def list_cautions(result: RunResult, summary: Summary) -> list[str]:
 
 
 def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
-    """Returns everything known of a profile as tables, lists, texts and finite numbers; times in seconds.
+    """Returns the statistics of a profile, and every reading that they were made of; times in seconds.
 
     Args:
         result: A profile of whatever kind, in whatever state.
         summary: Its cautions.
         tracked: Where it stands in MLflow; None: it is not there.
     """
-    document = profile_to_json(result, summarize_profile(result))
-    return document | {
-        "variants": variants_to_json(result) or None,
+    request, recipe, step = result.request, result.request.recipe, _summarize_step(result)
+    records = {name: None if (one := getattr(result, name)) is None else to_plain(one) for name in _RECORDS}
+    return {
+        "format_version": FORMAT_VERSION,
+        "run_id": request.run_id,
+        "name": request.name,
+        "status": result.status,
+        "error": describe_error(result),
+        "created": request.created,
+        "recipe": {"name": recipe.name, "resolved": tables.to_tables(recipe)},
+        "request": to_plain(request.profile),
+        "step": dump(step) | {"sentence": describe_bottleneck(result, step)} if step else None,
+        "readings": records.pop("profile"),
+        **records,
+        "peak_checks": [to_plain(check) for check in result.peak_checks],
+        "notes": list(result.notes),
+        "reference": [to_plain(reference) for reference in recipe.reference],
         "mlflow": to_plain(tracked),
         "cautions": list_cautions(result, summary),
     }
 
 
+def dump(value: Any) -> Any:
+    """Returns a record as tables and lists, with its properties beside its fields."""
+    if hasattr(value, "_asdict"):
+        return dump(value._asdict())
+    if isinstance(value, dict):
+        return {key: dump(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return list(map(dump, value))
+    if not dataclasses.is_dataclass(value):
+        return value
+    properties = [name for name, member in vars(type(value)).items() if isinstance(member, property)]
+    return {
+        name: dump(getattr(value, name)) for name in (*(one.name for one in dataclasses.fields(value)), *properties)
+    }
+
+
 def plot(result: RunResult) -> "Figure | None":
-    """Draws a step's profile; None for any other kind, and where there is nothing to draw."""
+    """Draws a step's profile; None for a trace, and where there is nothing to draw."""
     step = _summarize_step(result)
-    return profile_plot.plot_profile(result, step) if step else None
+    return plot_profile(result, step) if step else None
 
 
 def _summarize_step(result: RunResult) -> StepProfile | None:
     is_step = result.request.profile is not None and result.request.profile.kind == "step"
     return summarize_profile(result) if is_step else None
-
-
-def trace_lines(folder: str, backend: BackendName, width: int) -> list[str]:
-    """Returns how to open a back end's own trace, given the folder that holds it."""
-    if backend == "tensorflow":
-        how = f"tensorboard --logdir {folder}"
-        remark = "TensorBoard needs its profile plugin for that, which is no part of tfbench: pip install xprof."
-    else:
-        how = f"https://ui.perfetto.dev opens the file in {folder}"
-        remark = "It stays on this machine. Chrome has a viewer of its own, chrome://tracing."
-    return [
-        f"{BACKEND_TITLES[backend]}'s trace can be opened in a browser",
-        f"  {how}",
-        *wrap(f"{remark} The same folder is among the artifacts of the run in MLflow.", width, first="  "),
-    ]

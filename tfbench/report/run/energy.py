@@ -3,36 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tfbench.analysis.run.energy import describe_parts, find_energy, name_parts
+from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
 from tfbench.report.formats import format_number, format_pairs, format_time
 from tfbench.schema import to_plain
 
 
 def energy_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
-    """Returns the measured figures with what they are of, and the estimated ones as such; none where there are none."""
-    pairs = []
+    """Returns joules, watts and what a joule trains, as far as they were measured, with what they are of."""
+    units = {"samples_per_joule": "samples/J", "energy_joules_per_epoch": "J an epoch", "mean_watts": "W"}
+    known = [(metrics[name], unit) for name, unit in units.items() if metrics.get(name) is not None]
     energy = find_energy(result)
-    if energy and (text := _describe(metrics, "")):
-        pairs.append(("energy", f"{text} ({name_parts(energy.parts)})"))
-    if text := _describe(metrics, "estimate/"):
-        watts = format_number(result.request.recipe.cost.estimated_watts)
-        pairs.append(("energy", f"ESTIMATE, at {watts} W as given, not measured: {text}"))
-    return pairs
-
-
-def _describe(metrics: Mapping[str, float | None], prefix: str) -> str:
-    """Returns joules, watts and what a joule trains, as far as there are figures."""
-    texts = []
-    for name, form in (
-        ("samples_per_joule", "{} samples/J"),
-        ("energy_joules_per_epoch", "{} J an epoch"),
-        ("energy_to_accuracy_joules", "{} J to the accuracy"),
-        ("mean_watts", "{} W"),
-    ):
-        if (value := metrics.get(prefix + name)) is not None:
-            texts.append(form.format(format_number(value)))
-    return ", ".join(texts)
+    if energy is None or not known:
+        return []
+    text = ", ".join(f"{format_number(value)} {unit}" for value, unit in known)
+    return [("energy", f"{text} ({name_parts(energy.parts)})")]
 
 
 def source_lines(result: RunResult, width: int) -> list[str]:
@@ -57,13 +42,10 @@ def energy_json(result: RunResult) -> dict[str, Any] | None:
         return None
     return {
         "parts": list(energy.parts),
-        "included": describe_parts(energy.parts),
         "sources": [to_plain(source) for source in found.sources],
         "joules": energy.joules,
-        "joules_by_part": dict(energy.joules_by_part),
         "seconds": energy.seconds,
         "samples": energy.samples,
         "joules_per_epoch": energy.per_epoch,
         "problems": list(energy.problems),
-        "estimated_watts": result.request.recipe.cost.estimated_watts,
     }

@@ -105,11 +105,7 @@ def _describe_profile(result: RunResult) -> str:
     profile = result.request.profile
     if profile is None or profile.kind == "trace":
         return f"{title_of(result.request.recipe.training.backend)}'s own trace of a few steps"
-    seconds = f"about {profile.seconds:g} s of rounds"
-    if profile.kind == "variants":
-        builds = f", {count(profile.builds, 'build')} of each" if profile.builds > 1 else ""
-        return f"{count(len(profile.variants), 'variant')} of the step, in turns{builds}; {seconds}"
-    return f"phases and layers of the step; {seconds}"
+    return f"phases and layers of the step; about {profile.seconds:g} s of rounds"
 
 
 def _describe_length(result: RunResult) -> str:

@@ -1,12 +1,12 @@
 """What the console shows of a run's cost."""
 
-from tfbench.analysis.run.cost import AlternativeCost, Cost, TargetCost, compute_cost
+from tfbench.analysis.run.cost import Cost, TargetCost, compute_cost
 from tfbench.records.run import RunResult
 from tfbench.report.formats import format_number, format_pairs, format_time
 
 
 def cost_lines(result: RunResult, width: int) -> list[str]:
-    """Returns what a run cost, and what it would have cost elsewhere; nothing without a price."""
+    """Returns what a run cost; nothing without a price."""
     cost = compute_cost(result)
     if cost is None:
         return []
@@ -15,14 +15,6 @@ def cost_lines(result: RunResult, width: int) -> list[str]:
         pairs.append(("an epoch", f"{_money(cost.epoch, cost)}, training and validation"))
     if cost.target:
         pairs.append(("to accuracy", _describe_target(cost.target, cost)))
-    config = result.request.recipe.cost
-    if cost.storage:
-        storage_price = _money(config.storage_price_per_gib_month, cost)
-        kept = f"{format_number(config.storage_gib)} GiB at {storage_price} per GiB and month of 30 days"
-        pairs.append(("storage", f"{_money(cost.storage, cost)}: {kept}"))
-        total = _money(cost.total, cost)
-        pairs.append(("together", f"{total}, {_money(cost.total_per_hour, cost)} an hour"))
-    pairs += [("elsewhere", _describe_alternative(other, cost)) for other in cost.alternatives]
     return ["Cost, from the request of the run to its end", *format_pairs(pairs, width)]
 
 
@@ -39,14 +31,7 @@ def _describe_target(target: TargetCost, cost: Cost) -> str:
     return f"{_money(target.machine, cost)} to {wanted} in epoch {target.epoch}"
 
 
-def _describe_alternative(other: AlternativeCost, cost: Cost) -> str:
-    price = f"{_money(other.price_per_hour, cost)} an hour ({other.instance})"
-    speed = "equal speed" if other.relative_speed == 1 else f"{format_number(other.relative_speed)} times the speed"
-    costs = f"{_money(other.machine, cost)} for {_duration(other.hours)} at {price}"
-    return f"{costs}; {speed} is assumed, not measured"
-
-
-def _money(value: float | None, cost: Cost) -> str:
+def _money(value: float, cost: Cost) -> str:
     return f"{format_number(value)} {cost.currency}"
 
 

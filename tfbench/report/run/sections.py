@@ -49,7 +49,11 @@ def run_sections(
     answer = Section(status_line(result, summary), tables=(facts(_list_answers(result, summary)),))
     sections = [answer, *_predictions(result)]
     if not is_full:
-        return [*sections, *_short_warnings(result, summary), _next(result, tracked, store_hint, server)]
+        return [
+            *sections,
+            *short_warnings(result, summary.cautions),
+            next_section(result, tracked, store_hint, files, server),
+        ]
     sections += [_figures(result, summary), *(_published(result, summary) if result.epochs else ())]
     sections += [Section("", code="\n".join(cost_lines(result, 80)))] if compute_cost(result) else []
     sections += [warnings(summary.cautions)] if summary.cautions else []
@@ -103,10 +107,12 @@ def _list_answers(result: RunResult, summary: Summary) -> Iterator[tuple[str, st
     for _, text in energy_pairs(result, metrics):
         yield "Energy", text
     mark = f" {SYNTHETIC}" if result.is_synthetic else ""
-    for name, best in (("accuracy", "best_val_accuracy"), ("loss", "")):
-        values = {"validation": f"val_{name}", "best": best, "training": name}
+    own = dict.fromkeys(name.removeprefix("val_") for name in (result.epochs[-1].metrics if result.epochs else ()))
+    named = {"accuracy": "Accuracy", "loss": "Loss"} | {name: name for name in own if name not in ("accuracy", "loss")}
+    for name, title in named.items():
+        values = {"validation": f"val_{name}", "best": f"best_val_{name}", "training": name}
         found = [f"{label} {metrics[key]:.4g}" for label, key in values.items() if metrics.get(key) is not None]
-        yield name.capitalize(), ", ".join(found) + (mark if found and name == "accuracy" else "")
+        yield title, ", ".join(found) + (mark if found and name != "loss" else "")
     for one in result.evaluations:
         accuracy = "" if one.accuracy is None else f"accuracy {format_number(one.accuracy)}, "
         tail = f"loss {format_number(one.loss)} ({one.num_samples:,} samples in {format_time(one.seconds)})"
@@ -166,17 +172,17 @@ def _predictions(result: RunResult) -> Iterator[Section]:
         )
 
 
-def _short_warnings(result: RunResult, summary: Summary) -> Iterator[Section]:
+def short_warnings(result: RunResult, cautions: Sequence[str]) -> Iterator[Section]:
     """Yields the first sentence of the first few warnings, and how many there are besides.
 
     What the user asked for is a note, and no warning.
     """
     asked = find_requested_cautions(result)
-    found = [caution for caution in summary.cautions if caution not in asked]
+    found = [caution for caution in cautions if caution not in asked]
     lines = [f"! {_first_sentence(caution)}" for caution in found[:_MAX_WARNINGS]]
     if len(found) > _MAX_WARNINGS:
         lines.append(f"! {count(len(found) - _MAX_WARNINGS, 'more warning')}")
-    if notes := [f"i {_first_sentence(caution)}" for caution in summary.cautions if caution in asked]:
+    if notes := [f"i {_first_sentence(caution)}" for caution in cautions if caution in asked]:
         yield Section("", tuple(notes))
     if lines:
         yield Section("", tuple(lines))
@@ -192,7 +198,7 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     """Returns every figure that exists, by the name that it has in JSON."""
     known = METRICS | PROFILE_METRICS
     rows = [
-        {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning}
+        {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning if name in known else ""}
         for name, value in summary.metrics.items()
         if value is not None and not name.startswith("log") and (value or not name.startswith("ledger/"))
     ]
@@ -241,14 +247,17 @@ def _describe_ours(result: RunResult) -> str:
     return f"this run: {hardware}, {' '.join(devices) or 'no device'}{mark}"
 
 
-def _next(result: RunResult, tracked: TrackedRun | None, store_hint: str, server: str | None) -> Section:
+def next_section(
+    result: RunResult, tracked: TrackedRun | None, store_hint: str, files: Sequence[str] = (), server: str | None = None
+) -> Section:
     """Returns how to see the rest of a run, and how to go on with it; each in one piece, to be copied."""
     store = store_of(store_hint)
     commands = {"Details": command_line("runs", result.request.run_id[:_ID_CHARACTERS], store=store)}
     commands["MLflow"] = look_at_it(tracked, store) if tracked else bring_it_there(store, server)
     if command := resume_command(result, store):
         commands["Resume"] = command
-    return Section("", code="\n".join(f"  {label:10}  {command}" for label, command in commands.items()))
+    lines = [*commands.items(), *(("File", file) for file in files)]
+    return Section("", code="\n".join(f"  {label:10}  {text}" for label, text in lines))
 
 
 def stored_section(

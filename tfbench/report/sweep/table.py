@@ -23,21 +23,11 @@ class SweepTable:
         self._settings = list_settings(plan)
         self._speeds: dict[tuple[int, int], list[float | None]] = {}  # of the runs that finished; None: it has none
         self._failures: dict[tuple[int, int], tuple[str, str]] = {}  # how the first one ended that did not, and why
-        self._running: dict[str, Cell] = {}  # by machine; the run that was begun last is the last
+        self._running: Cell | None = None
 
-    def begin(self, cell: Cell, machine: str = "") -> None:
-        """Marks the run that is under way, of several machines on one of them."""
-        self._running.pop(machine, None)
-        self._running[machine] = cell
-
-    def leave(self, machine: str) -> None:
-        """Takes the mark off the run that was under way on a machine."""
-        self._running.pop(machine, None)
-
-    def forget(self, cell: Cell) -> None:
-        """Takes out all that is known of the point of a run, which is made anew."""
-        self._speeds.pop(cell.point, None)
-        self._failures.pop(cell.point, None)
+    def begin(self, cell: Cell) -> None:
+        """Marks the run that is under way."""
+        self._running = cell
 
     def end(self, cell: Cell, outcome: str, reason: str, speed: float | None) -> None:
         """Takes in how a run ended; `speed` in samples per second."""
@@ -48,7 +38,7 @@ class SweepTable:
 
     def lines(self, width: int, height: int) -> list[str]:
         """Returns header and rows, as many of them around the run under way as fit, at least that run's own cell."""
-        running = next(reversed(self._running.values()), Cell(0, 0, 0, 1))
+        running = self._running or Cell(0, 0, 0, 1)
         names = [
             [variation.key.rpartition(".")[2], *(format_value(setting[variation.key]) for setting in self._settings)]
             for variation in self._plan.variations
@@ -74,7 +64,7 @@ class SweepTable:
         """Returns "5,312 (2/3)", "> 5,312 (2/3)" while another run of it is under way, or how it ended."""
         speeds, failure = self._speeds.get(point, []), self._failures.get(point)
         known = [speed for speed in speeds if speed]
-        is_running = any(cell.point == point for cell in self._running.values())
+        is_running = self._running is not None and self._running.point == point
         if failure:
             text = speed_text(_entry(None, *failure))
         elif known:

@@ -1,1 +1,1 @@
-"""The measured job of a profile: a step taken apart, traced, or held against variants."""
+"""The measured job of a profile: a step taken apart, or traced."""

@@ -1,4 +1,4 @@
-"""The measured job of a profile: where a step's time goes, its framework's trace of it, or how variants compare.
+"""The measured job of a profile: where a step's time goes, or its framework's trace of it.
 
 Functions take turns: each round calls every one of them some times in a row, so that what the machine does in between
 slows all alike. Each round begins with the same weights. Training on the same few batches for long would end in
@@ -14,7 +14,7 @@ from tfbench.backends.peak import measure_bandwidth, measure_peak
 from tfbench.backends.trace import sum_up
 from tfbench.errors import MeasurementError
 from tfbench.records.journal import Journal, files_folder, plain_fields
-from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck, ProfileRequest
+from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
 from tfbench.worker.benchmark import Prepared, note_shared_machine, prepare
@@ -22,7 +22,6 @@ from tfbench.worker.ledger import Ledger
 from tfbench.worker.limit_checks import sizes_of_a_step
 from tfbench.worker.profile.batches import build_batches, build_pipeline
 from tfbench.worker.profile.turns import TimedTurns, time_calls
-from tfbench.worker.profile.variants import compare_variants
 
 _MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
 _PEAK_SECONDS = 1.0
@@ -46,23 +45,21 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
     prepared = prepare(request, journal, ledger, wait_for_start)
     if request.profile is None:
         raise MeasurementError("the run was not asked for a profile.")
-    job = {"step": _profile_step, "trace": _trace_steps, "variants": compare_variants}[request.profile.kind]
+    job = _profile_step if request.profile.kind == "step" else _trace_steps
     journal.append("started")
     meter = prepared.measure_usage(request)
     with (
         backends.current().feeding.broken_samples_named(prepared.splits.source, prepared.splits.files),
         prepared.resolved.scope(),
     ):
-        job(request, request.profile, prepared, journal, ledger)
+        job(request, request.profile.seconds, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
     note_shared_machine(request, prepared, journal)
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 
 
-def _profile_step(
-    request: RunRequest, profile: ProfileRequest, prepared: Prepared, journal: Journal, ledger: Ledger
-) -> None:
+def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journal: Journal, ledger: Ledger) -> None:
     backend, model = backends.current(), prepared.model
     num_prefetched, num_in_the_making = backend.feeding.most_ahead()
     # Calls after which batches come no faster than they are made: those that waited are used up.
@@ -98,14 +95,14 @@ def _profile_step(
         functions.add(COPY_CALL, copy)
     ledger.switch("steady")
     journal.append("stage", name="timing phases and layers in turns")
-    for one in functions.rounds(profile.seconds, step.restore):
+    for one in functions.rounds(seconds, step.restore):
         journal.append("profile_round", round=to_plain(one))
     step.restore()
     ledger.switch("callbacks")
     journal.append("stage", name="training, for the time of an epoch")
     journal.append(
         "profile_epoch",
-        **plain_fields(epoch=_train_epoch(prepared, functions.estimate("full"), _EPOCH_SHARE * profile.seconds)),
+        **plain_fields(epoch=_train_epoch(prepared, functions.estimate("full"), _EPOCH_SHARE * seconds)),
     )
     ledger.switch("checks")
     journal.append("stage", name="measuring what the devices compute and move at most")
@@ -118,9 +115,7 @@ def _profile_step(
     ledger.switch(None)
 
 
-def _trace_steps(
-    _request: RunRequest, _profile: ProfileRequest, prepared: Prepared, journal: Journal, ledger: Ledger
-) -> None:
+def _trace_steps(_request: RunRequest, _seconds: float, prepared: Prepared, journal: Journal, ledger: Ledger) -> None:
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")

@@ -48,24 +48,16 @@ class TimedTurns:
         if is_traced:
             self._traced.append(name)
 
-    def discard(self, name: str) -> None:
-        """Takes a function out again, and what belongs to it."""
-        for known in (name, f"{name}/step"):
-            self._calls.pop(known, None)
-            if known in self._traced:
-                self._traced.remove(known)
-
     def estimate(self, name: str) -> float:
         """Returns about how many seconds a step takes, as first seen."""
         return self._estimates[name]
 
-    def rounds(self, seconds: float, restore: Call, *, min_rounds: int = _MIN_ROUNDS) -> Iterator[ProfileRound]:
+    def rounds(self, seconds: float, restore: Call) -> Iterator[ProfileRound]:
         """Yields rounds until the time is over, some at least; every second one goes through the functions backwards.
 
         Args:
             seconds: After which no more rounds are begun.
             restore: Called before each round; functions may have trained for long in the one before.
-            min_rounds: However long they take; three are enough, at most, where they are out of all proportion.
         """
         start = time.perf_counter()
         for number in itertools.count(1):
@@ -73,7 +65,7 @@ class TimedTurns:
             yield self._round(list(self._calls) if number % 2 else list(reversed(self._calls)))
             elapsed = time.perf_counter() - start
             is_long = elapsed >= max(2 * seconds, _LONG_SECONDS)
-            enough = min(_FEWEST_ROUNDS, min_rounds) if is_long else min_rounds
+            enough = _FEWEST_ROUNDS if is_long else _MIN_ROUNDS
             if elapsed >= seconds and number >= enough:
                 return
 

@@ -1,0 +1,153 @@
+"""A sweep on Ray, with a stand-in for its client."""
+
+import importlib.util
+import socket
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from builders import build_environment
+from journals import write_journal
+from sweeps import TWO_ARMS, build_cell_result, build_plan
+from tfbench.errors import DeviceError
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import new_log, read_sweep
+from tfbench.store.tracking_state import TrackingState
+from tfbench.sweeps import ray_engine
+from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.ray_engine import Made, connected, make_tasks
+from tfbench.sweeps.tasks import list_tasks, plan_document
+
+PLAN = build_plan(arms=(*TWO_ARMS, parse_arm("default cpu:0 @a100")))  # tasks 0 and 3 on any machine, 1 and 2 on a100
+TASKS = list_tasks(PLAN)
+STATE = TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench")
+
+
+class FakeRay(types.ModuleType):
+    """Ray's client; `made` has what comes back of each task by its number."""
+
+    class exceptions:  # noqa: N801 - as Ray calls it
+        """Ray's errors."""
+
+        class RayError(Exception):
+            """Of any kind."""
+
+    def __init__(self) -> None:
+        super().__init__("ray")
+        self.__file__ = "/site/ray/__init__.py"
+        self.is_up = True
+        self.hosts: list[dict[str, float]] = [{"tfbench": 1.0}, {"tfbench": 1.0, "a100": 1.0}]
+        self.made: dict[int, Any] = {}
+        self.asked: list[tuple[Any, ...]] = []
+        self.util = types.SimpleNamespace(get_node_ip_address=lambda: "127.0.0.2")
+
+    def init(self, **options: Any) -> None:
+        sys.stdout.write("what Ray prints")
+        if not self.is_up:
+            raise ConnectionError("Could not find any running Ray instance.\nMore.")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": {"CPU": 2.0} | resources} for resources in self.hosts]
+
+    def remote(self, function: Any) -> Any:
+        def submit(*arguments: Any) -> int:
+            self.asked.append(arguments)
+            return int(arguments[1])
+
+        def options(**named: Any) -> Any:
+            self.asked.append((named["num_cpus"], named["resources"]))
+            return types.SimpleNamespace(remote=submit)
+
+        return types.SimpleNamespace(options=options)
+
+    def wait(self, running: list[int], timeout: float) -> tuple[list[int], list[int]]:
+        return running[:1], running[1:]
+
+    def get(self, number: int) -> Any:
+        if isinstance(self.made[number], Exception):
+            raise self.made[number]
+        return self.made[number]
+
+    def shutdown(self) -> None:
+        self.is_up = False
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    fake = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    return fake
+
+
+def test_what_nodes_made_comes_home_and_what_they_did_not_is_told(ray: FakeRay, tmp_path: Path) -> None:
+    there, home, told = Store(tmp_path / "there"), Store(tmp_path / "home"), list[str]()
+    for cell in TASKS[0].cells:
+        write_journal(there, build_cell_result(PLAN, cell, 100.0, environment=build_environment(hostname="one")))
+    journals = {run_id: there.journal_path(run_id).read_bytes() for run_id in there.run_ids()}
+    ray.made = {
+        0: Made("one", 0, "done", journals),
+        1: ray.exceptions.RayError("The node is dead.\nMore."),
+        2: Made("two", 2, "Error: no such device", {}),
+    }
+    with new_log(home, PLAN) as log:
+        assert not make_tasks(log, TASKS[:3], home, STATE, told.append)
+    assert told == [
+        "task 0: 4 of 4 runs, on one",
+        "task 1: The node is dead",
+        "task 2: 0 of 2 runs, on two, exit code 2: Error: no such device",
+    ]
+    assert sorted(read_sweep(home, "abc")[1]) == [cell.number for cell in TASKS[0].cells]
+    assert ray.asked[:4] == [
+        (0, {"tfbench": 1.0}),
+        (plan_document(PLAN), 0, False),
+        (0, {"tfbench": 1.0, "a100": 0.001}),
+        (plan_document(PLAN), 1, False),
+    ]
+
+
+def test_a_cluster_that_cannot_make_the_tasks_is_refused(
+    ray: FakeRay, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connected("auto", TASKS):
+        pass
+    assert (capsys.readouterr().out, ray.is_up) == ("", False)
+    with pytest.raises(DeviceError, match=r"no cluster at 'auto': Could not find any running Ray instance\. Start one"):
+        connected("auto", TASKS).__enter__()
+    ray.is_up = True
+    del ray.hosts[1]
+    with pytest.raises(DeviceError, match=r"no machine named a100 .*ray start .*\"tfbench\": 1, \"a100\": 1"):
+        connected("auto", TASKS).__enter__()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match="Ray is not installed"):
+        connected("auto", TASKS).__enter__()
+
+
+def test_an_address_is_asked_before_ray_waits_for_it(ray: FakeRay) -> None:
+    with socket.socket() as listening, socket.socket() as deaf:
+        listening.bind(("127.0.0.2", 0))
+        deaf.bind(("", 0))
+        listening.listen()
+        with connected(f"localhost:{listening.getsockname()[1]}", TASKS):  # in its place Ray takes the machine's
+            pass
+        ray.is_up, port = True, deaf.getsockname()[1]
+        with pytest.raises(DeviceError, match=rf"no cluster at '127\.0\.0\.1:{port}': Connection refused\. Start one"):
+            connected(f"127.0.0.1:{port}", TASKS).__enter__()
+
+
+def test_what_ray_sets_in_its_workers_and_servers_is_taken_out(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"PATH": "/bin", "RAY_JOB_ID": "1", "OMP_NUM_THREADS": "3"}  # the last is the user's own
+    raylet = types.SimpleNamespace(name=lambda: "raylet", environ=lambda: environment)
+    monkeypatch.setattr(psutil.Process, "parents", lambda process: [raylet])
+    assert ray_engine._node_environment() == {"PATH": "/bin", "OMP_NUM_THREADS": "3"}
+    environment |= {"LD_PRELOAD": "/site/ray/core/libjemalloc.so"}
+    assert ray_engine._node_environment() == {"PATH": "/bin", "OMP_NUM_THREADS": "3"}
+    environment |= {"LD_PRELOAD": "/mine.so", "MALLOC_CONF": "prof:true"}  # the user's, which ray start leaves alone
+    assert ray_engine._node_environment().keys() == {"PATH", "OMP_NUM_THREADS", "LD_PRELOAD", "MALLOC_CONF"}
+    monkeypatch.setattr(psutil.Process, "parents", lambda process: [])
+    with pytest.raises(RuntimeError, match="no raylet is above this process"):
+        ray_engine._node_environment()

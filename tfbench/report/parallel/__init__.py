@@ -1,1 +1,0 @@
-"""The ways to spread a network over devices, as text and JSON."""

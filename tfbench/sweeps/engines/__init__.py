@@ -1,1 +1,0 @@
-"""Adapters to schedulers of clusters: a file each."""

@@ -1,0 +1,205 @@
+"""A sweep on a Ray cluster: a Ray task for each task of the plan, alone on its node, whose journals then come home."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import platform
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from tfbench.errors import DeviceError
+from tfbench.machine import children
+from tfbench.records.members import join
+from tfbench.runs.journal_import import import_journals
+from tfbench.runs.stop_signals import StopSignals
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import SweepLog
+from tfbench.store.tracking_state import TrackingState
+from tfbench.sweeps.tasks import Task, note_results, plan_document
+
+RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
+_SHARE = 1e-3  # of a resource that stands for a kind of machine, which tasks do not use up
+_ANSWER_SECONDS = 5.0  # for a cluster's first machine to take a connection
+_STOP_SECONDS = 25.0  # for the command of a task to end once it was asked to
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")  # in whose place Ray takes this machine's address
+
+
+class Made(NamedTuple):
+    """What a node hands back of a task."""
+
+    host: str
+    exit_code: int
+    last_line: str  # that its command said
+    journals: Mapping[str, bytes]  # by the ids of the runs
+
+
+@contextlib.contextmanager
+def connected(address: str, tasks: Sequence[Task]) -> Iterator[None]:
+    """Connects to a cluster that has machines for some tasks.
+
+    Args:
+        address: HOST:PORT, "auto" for the cluster that runs here, or another form that Ray knows.
+        tasks: Of which each names its kind of machine, or none.
+
+    Raises:
+        DeviceError: Ray is not installed, nobody answers, or there is no machine for a task.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise DeviceError("--ray: Ray is not installed. On every machine: pip install ray")
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # read as Ray is imported; 20 of 40 s each without
+    import ray
+
+    heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # Ray says there what its nodes complain of
+        try:
+            _require_answer(address)
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise DeviceError(
+                f"--ray: no cluster at '{address}': {_first_line(error)}. Start one on the first machine with "
+                f"`ray start --head {_wanted()}`, or name it: --ray HOST:6379."
+            ) from error
+        finally:
+            for number, handler in heard.items():  # Ray takes them
+                signal.signal(number, handler)
+        stack.callback(ray.shutdown)
+        for machine in dict.fromkeys(task.machine for task in tasks):
+            names = {RESOURCE, machine} - {""}
+            if not any(node["Alive"] and names <= node["Resources"].keys() for node in ray.nodes()):
+                kind = f" named {machine}" if machine else ""
+                raise DeviceError(
+                    f"the Ray cluster has no machine{kind} for tasks of tfbench. Start each with "
+                    f"`ray start --address=HEAD {_wanted(machine)}`, the first with --head."
+                )
+        yield
+
+
+def make_tasks(
+    log: SweepLog, tasks: Sequence[Task], store: Store, state: TrackingState, tell: Callable[[str], None]
+) -> bool:
+    """Has tasks made on the cluster, and brings home what comes of each; returns whether it was interrupted.
+
+    Args:
+        log: The sweep's open record.
+        tasks: Those that are to be made, each as a whole.
+        store: Receives the journals.
+        state: Where the runs are to be tracked, which is left for `recover`.
+        tell: Told what happens.
+
+    Raises:
+        TrackingError: The store, or the sweep's record, cannot be written to.
+    """
+    import ray
+
+    plan, measure = plan_document(log.plan), ray.remote(measure_task)
+    running = {}
+    for task in tasks:
+        resources = {RESOURCE: 1.0} | ({task.machine: _SHARE} if task.machine else {})
+        named = measure.options(num_cpus=0, resources=resources, name=f"tfbench {log.plan.sweep_id} {task.number}")
+        running[named.remote(plan, task.number, log.plan.allows_code)] = task
+    with StopSignals() as stop:
+        while running and not stop.received:
+            for ended in ray.wait(list(running), timeout=1.0)[0]:
+                task = running.pop(ended)
+                try:
+                    made = Made(*ray.get(ended))
+                except ray.exceptions.RayError as error:
+                    tell(f"task {task.number}: {_first_line(error)}")
+                    continue
+                said = f", exit code {made.exit_code}: {made.last_line}" if made.exit_code else ""
+                _bring_home(made.journals, log, store, state)
+                tell(f"task {task.number}: {len(made.journals)} of {len(task.cells)} runs, on {made.host}{said}")
+        for left in running:
+            ray.cancel(left)
+        if running:
+            tell("stopping")
+            ray.wait(list(running), num_returns=len(running), timeout=_STOP_SECONDS)
+    return bool(running)
+
+
+def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
+    """Makes a task on this node."""
+    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, tempfile.TemporaryFile() as output:
+        Path(folder, "plan.json").write_bytes(plan)
+        words = ["sweep", "--plan", "plan.json", "--task", str(task), *(["--allow-code"] if allows_code else [])]
+        command = children.start("tfbench", words, output=output, folder=folder, environment=_node_environment())
+        try:
+            exit_code = command.wait()
+        finally:  # it was cancelled
+            command.terminate()
+            with contextlib.suppress(Exception):
+                command.wait(_STOP_SECONDS)
+            command.kill()
+        output.seek(0)
+        lines = output.read().decode(errors="replace").strip().splitlines()
+        journals = {path.stem: join(path) for path in Path(folder, "mlruns", "journals").glob("*.jsonl")}
+        return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
+
+
+def _bring_home(journals: Mapping[str, bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
+    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
+        paths = [Path(folder, f"{number}.jsonl") for number in range(len(journals))]
+        for path, data in zip(paths, journals.values(), strict=True):
+            path.write_bytes(data)
+        import_journals(store, paths, None, state)
+    note_results(log, store)
+
+
+def _node_environment() -> dict[str, str]:
+    """Returns the environment that the node was started in, without what is Ray's.
+
+    Ray's worker has other settings of threads (OMP_NUM_THREADS), paths and devices, which the runs are not to have, and
+    `ray start` has its own servers allocate memory by jemalloc, unless the user has something loaded into them.
+
+    Raises:
+        RuntimeError: The process is none of a Ray node.
+    """
+    import ray
+
+    for process in psutil.Process().parents():
+        if process.name() == "raylet":
+            found = process.environ()
+            own = found.get("RAY_JEMALLOC_LIB_PATH", str(Path(ray.__file__).parent / "core" / "libjemalloc.so"))
+            its = {name for name in found if name.startswith("RAY_")}
+            its |= {"LD_PRELOAD", "MALLOC_CONF"} if found.get("LD_PRELOAD") == own else set()
+            return {name: value for name, value in found.items() if name not in its}
+    raise RuntimeError("no raylet is above this process: its environment is not known.")
+
+
+def _require_answer(address: str) -> None:
+    """Connects to an address HOST:PORT once; Ray itself would try one that is wrong for minutes.
+
+    Raises:
+        ConnectionError: Nobody answers there.
+    """
+    import ray
+
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or "/" in host:  # "auto", or a form that Ray alone knows
+        return
+    host, why = host.strip("[]"), "it is no address"
+    for each in (host, *([ray.util.get_node_ip_address()] if host in _LOOPBACK else [])):
+        try:
+            socket.create_connection((each, int(port)), _ANSWER_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    raise ConnectionError(why)
+
+
+def _wanted(machine: str = "") -> str:
+    return f"--resources='{json.dumps(dict.fromkeys([RESOURCE, *([machine] if machine else [])], 1))}'"
+
+
+def _first_line(error: Any) -> str:
+    return str(getattr(error, "cause", None) or error).strip().partition("\n")[0].rstrip(".")
