@@ -76,7 +76,7 @@ def _find(entries: "Sequence[Entry]", token: str, folder: "Path") -> "Entry":
 
 def _table(entries: "Sequence[Entry]") -> list[str]:
     from tfbench.report.formats import format_bytes
-    from tfbench.report.text_table import fitting_lines
+    from tfbench.report.table import table_of
     from tfbench.wording import cut
 
     rows = [
@@ -91,7 +91,7 @@ def _table(entries: "Sequence[Entry]") -> list[str]:
         for one in entries
     ]
     left = [name for name in _HEADINGS if name != "size"]
-    return fitting_lines(_HEADINGS, rows, text_width(), left=left, drop=("source", "part"))
+    return table_of(_HEADINGS, rows, left=left, drop=("source", "part")).text(text_width())
 
 
 def _moment(seconds: float) -> str:

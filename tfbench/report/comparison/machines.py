@@ -19,7 +19,7 @@ from tfbench.report.formats import (
     wrap,
 )
 from tfbench.report.html.facts import describe_gpu
-from tfbench.report.text_table import fits, table_lines
+from tfbench.report.table import table_of
 from tfbench.schema import to_plain
 from tfbench.wording import count, join_words
 
@@ -69,9 +69,9 @@ def describe_facts(machine: Machine) -> Iterator[tuple[str, str]]:
 def machine_lines(comparison: Comparison, found: MachineComparison, width: int) -> list[str]:
     """Returns the best arms as a table, then what each machine is, and what is not known."""
     cells = machine_cells(comparison, found)
-    table = table_lines(cells.header, cells.rows, left=cells.left)
+    table = table_of(cells.header, cells.rows, left=cells.left).text(10**6)
     lines = ["Machines, by the fastest arm of each"]
-    lines += table if fits(table, width) else _headed_lines(comparison, found, width)
+    lines += table if max(map(len, table)) <= width else _headed_lines(comparison, found, width)
     width, size = min(width, TEXT_WIDTH), max(len(machine.name) for machine in found.machines)
     for machine in found.machines:
         lines += wrap(_describe(machine), width, first=f"  {machine.name:{size}}  ")

@@ -6,19 +6,14 @@ from tfbench.analysis.comparison.machine_verdict import find_notes
 from tfbench.analysis.comparison.machines import Machine, describe_gpus
 from tfbench.report.comparison.machines import describe_facts, machine_cells
 from tfbench.report.html.facts import describe_environment, describe_gpu
-from tfbench.report.table import Column, Section, Table
+from tfbench.report.table import Column, Section, Table, table_of
 from tfbench.wording import join_words
 
 
 def machine_sections(comparison: Comparison, found: MachineComparison) -> list[Section]:
     """Returns the best arm of each machine at each setting, what the machines are, and what is not known of them."""
     cells = machine_cells(comparison, found, repeats_settings=True)
-    columns = tuple(
-        Column(str(place), name, align="left" if name in cells.left else "right")
-        for place, name in enumerate(cells.header)
-    )
-    rows = [{str(place): text for place, text in enumerate(row)} for row in cells.rows]
-    table = Table("best arm of each machine", columns, rows)
+    table = table_of(cells.header, cells.rows, left=cells.left)
     return [Section("Machines", find_notes(found), (table, _described(found.machines)))]
 
 

@@ -4,7 +4,7 @@ from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.records.profile import Profile, ProfiledOperation
 from tfbench.report.formats import wrap
 from tfbench.report.profile.sections import format_seconds, percent
-from tfbench.report.text_table import table_lines
+from tfbench.report.table import table_of
 from tfbench.wording import count
 
 _IN_FUNCTION = "StatefulPartitionedCall/"  # what Keras's compiled step begins the name of every operation with
@@ -41,7 +41,7 @@ def operation_lines(profile: Profile, width: int, limit: int = 15) -> list[str]:
     header = ["  operation", "kind", "per step", "own ms", "share"]
     lines = [
         f"Operations of {count(profile.num_traced_steps, 'traced step')}, by their own time",
-        *table_lines(header, rows, left=["  operation", "kind"]),
+        *table_of(header, rows, left=["  operation", "kind"]).text(width),
         *wrap(f"A traced step takes {format_seconds(step_seconds)}. Operations side by side share their time.", width),
     ]
     waits = [f"{one.name} {one.occurrences:,.4g} ({format_seconds(one.seconds)})" for one in profile.host_waits or ()]

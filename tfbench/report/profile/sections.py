@@ -8,7 +8,7 @@ from tfbench.recipe.sections import Reference
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.references import format_figure, name_reference
 from tfbench.report.formats import format_flops, format_pairs, format_time, wrap
-from tfbench.report.text_table import fitting_lines, table_lines
+from tfbench.report.table import table_of
 from tfbench.schema import to_plain
 from tfbench.wording import count
 
@@ -113,7 +113,7 @@ def _phase_lines(result: RunResult, step: StepProfile, width: int, *, is_whole: 
     if not is_whole:
         for row in (header, *rows):
             del row[3]  # the fastest
-    return [title, *table_lines(header, rows, left=["  phase", ""])]
+    return [title, *table_of(header, rows, left=["  phase", ""]).text(width)]
 
 
 def _layer_lines(result: RunResult, step: StepProfile, width: int, *, is_whole: bool) -> list[str]:
@@ -137,7 +137,7 @@ def _layer_lines(result: RunResult, step: StepProfile, width: int, *, is_whole: 
     header = ["  layer", *_PHASES, "share", "limited by"]
     return [
         "Layers and other parts, ms; limits are of the longer direction",
-        *fitting_lines(header, cells, width, left=["  layer", "limited by"]),
+        *table_of(header, cells, left=["  layer", "limited by"]).text(width),
     ]
 
 
@@ -164,7 +164,7 @@ def _limit_lines(step: StepProfile, width: int) -> list[str]:
         if work.seconds > 0
     ]
     header = ["  direction", "layer", "ms", "GFLOP/s", "FLOP/byte", "limited by"]
-    lines = fitting_lines(header, rows, width, left=["  direction", "layer", "limited by"])
+    lines = table_of(header, rows, left=["  direction", "layer", "limited by"]).text(width)
     return ["What limits the layers, and the share of that peak", *lines] if rows else []
 
 
@@ -201,7 +201,7 @@ def _published_lines(result: RunResult, step: StepProfile, width: int) -> list[s
         if theirs := published_times(reference):
             rows = [[f"    {name}", f"{1e3 * theirs[name]:.4g}", _figure(ours.get(name))] for name in theirs]
             lines += wrap(name_reference(to_plain(reference)), width, first="  ")
-            lines += fitting_lines(["    ms", "published", "here"], rows, width, left=["    ms"])
+            lines += table_of(["    ms", "published", "here"], rows, left=["    ms"]).text(width)
             reason = f"not comparable: {reference.not_comparable}" if reference.not_comparable else _DISCLAIMER
             lines += wrap(f"{reason.rstrip('.')}. Source: {reference.source}", width, first="    ")
     return ["Published for the recipe", *lines] if lines else []
