@@ -2,9 +2,8 @@
 
     python benchmarks/agreement.py          # 200 stores; ends with 1 if any two disagree
 
-In each store are runs now beside runs then, of which `check` and `compare` say whether they are faster, and a search
-over three batch sizes under two arms, the largest of which fails at times, of which `crossover` and `compare` do. How
-many runs there are, how far they scatter and by how much they differ is drawn.
+In each store are runs now beside runs then, of which `check` and `compare` say whether they are faster. How many runs
+there are, how far they scatter and by how much they differ is drawn.
 """
 
 import collections
@@ -16,7 +15,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from agreement import PlantedStore, judge_search, judge_two_groups
+from agreement import PlantedStore, judge_two_groups
 
 
 @click.command()
@@ -27,18 +26,16 @@ def main(stores: int) -> None:
     num_disagreeing = 0
     with tempfile.TemporaryDirectory() as name:
         for seed in range(stores):
-            for kind, judge in (("groups", judge_two_groups), ("search", judge_search)):
-                said = judge(PlantedStore(Path(name) / f"{kind}{seed}", seed))
-                words = set(said.values())
-                if len(words) > 1:
-                    num_disagreeing += 1
-                    click.echo(f"store {seed}: {said}", err=True)
-                for word in next(iter(words)).split(", "):
-                    counts[" and ".join(said), word] += 1
+            said = judge_two_groups(PlantedStore(Path(name) / str(seed), seed))
+            words = set(said.values())
+            if len(words) > 1:
+                num_disagreeing += 1
+                click.echo(f"store {seed}: {said}", err=True)
+            counts[" and ".join(said), next(iter(words))] += 1
     click.echo("| commands | said | times |\n| --- | --- | --- |")
     for (commands, word), times in sorted(counts.items()):
         click.echo(f"| {commands} | {word} | {times} |")
-    click.echo(f"\n{stores} stores of either kind: {num_disagreeing} in which two commands disagree.")
+    click.echo(f"\n{stores} stores: {num_disagreeing} in which two commands disagree.")
     sys.exit(num_disagreeing > 0)
 
 

@@ -4,7 +4,7 @@
     python benchmarks/judging.py --shares   # the table of `estimate_without_farthest`, simulated
 
 Planted speeds are log-normal: `--spread` is the standard deviation of the logarithm of one run's speed. They go through
-`compare`, `find_verdict`, `judge` and `find_crossover`, as they do in the commands.
+`compare`, `find_verdict`, `judge` and `refine`, as they do in the commands.
 """
 
 import dataclasses
@@ -23,12 +23,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from builders import build_result
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.analysis.comparison.crossover import ValueRange, find_crossover
+from tfbench.analysis.comparison.crossover import Crossover, refine, spread_values
 from tfbench.analysis.comparison.judging import Runs, judge, judge_family
 from tfbench.analysis.comparison.regression import DEFAULT_FAIL_ABOVE, SpeedSample, make_sample
 from tfbench.analysis.comparison.regression import judge as judge_check
-from tfbench.analysis.comparison.step_model import StepWork
-from tfbench.analysis.comparison.step_prediction import bound_crossings
 from tfbench.analysis.comparison.verdict import find_verdict
 
 BATCH_SIZES = tuple(2**power for power in range(3, 19))
@@ -234,47 +232,36 @@ def simulate_gates(generator: np.random.Generator, num: int, spread: float) -> I
     yield at_least(f"  {1 - slower:.0%} slower: fails", "", share_of_sessions(slower), num)
 
 
-def plant_search(generator: np.random.Generator, spread: float, second: Callable[[int], float]) -> tuple[Any, Any]:
-    """Searches batch sizes: one arm takes 1 ms + 10 us a sample, the other what `second` says; fits both models."""
-    measured: tuple[list, list] = ([], [])
-
-    def step_seconds(place: int, value: int) -> float:
-        return second(value) if place else 1e-3 + 1e-5 * value
-
-    def measure(value: int, num_rounds: int) -> tuple[Runs, Runs]:
-        arms = []
-        for place, name in enumerate(("a", "b")):
-            seconds = step_seconds(place, value) * np.exp(generator.normal(0, spread, num_rounds))
-            work = StepWork(work=value, unit="sample", exchanged_bytes=0.0)
-            measured[place].extend((work, float(one)) for one in seconds)
-            arms.append(Runs(arm=name, speeds=tuple(value / seconds), rounds=tuple(range(num_rounds))))
-        return arms[0], arms[1]
-
-    found = find_crossover(ValueRange(low=1, high=4096), measure, NUM_ROUNDS)
-    steps = {value: StepWork(work=value, unit="sample", exchanged_bytes=0.0) for value in found.points}
-    return found, bound_crossings(measured, (steps, steps))
+def plant_search(generator: np.random.Generator, spread: float, second: Callable[[int], float]) -> Crossover:
+    """Searches batch sizes: one setup takes 1 ms + 10 us per sample, the other what `second` returns."""
+    pairs: dict[int, tuple[Runs, Runs]] = {}
+    values, num_left = spread_values(1, 4096, 1), 10
+    while values:
+        for value in values:
+            runs = []
+            for name, step in (("a", 1e-3 + 1e-5 * value), ("b", second(value))):
+                seconds = step * np.exp(generator.normal(0, spread, NUM_ROUNDS))
+                runs.append(Runs(arm=name, speeds=tuple(value / seconds), rounds=tuple(range(NUM_ROUNDS))))
+            pairs[value] = (runs[0], runs[1])
+        judged = judge_family([pairs[value] for value in sorted(pairs)])
+        points = dict(zip(sorted(pairs), judged, strict=True))
+        found = Crossover(key="batch", setups=("a", "b"), points=points, failures={}, unequal=())
+        values = refine(found, 1)[:num_left]
+        num_left -= len(values)
+    return found
 
 
 def simulate_searches(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:
-    """Searches of equals, and of arms that are equal at 400."""
+    """Searches of equals, and of setups that are equal at 400."""
     found = [plant_search(generator, spread, lambda value: 1e-3 + 1e-5 * value) for _ in range(num)]
-    clear = [any(one.judgement != "no measurable difference" for one in search.points.values()) for search, _ in found]
+    clear = [any(one.judgement != "no measurable difference" for one in search.points.values()) for search in found]
     yield at_most("A/A search: some size called faster or slower", "23 to 25 %", np.mean(clear), num)
-    yield at_most(
-        "A/A search: a crossing is printed", "", np.mean([bool(search.crossings) for search, _ in found]), num
-    )
-    yield at_most(
-        "A/A search: the cost models' crossing is printed", "59 %", np.mean([bool(one) for _, one in found]), num
-    )
+    yield at_most("A/A search: a crossing is printed", "", np.mean([bool(search.crossings) for search in found]), num)
     truth = 400.0
     planted = [plant_search(generator, spread, lambda value: 3e-3 + 0.5e-5 * value) for _ in range(num)]
-    hits = [len(search.crossings) == 1 for search, _ in planted]
-    yield at_least("a crossing at 400 is found", "", np.mean(hits), num)
-    within = [search.crossings[0].low <= truth <= search.crossings[0].high for search, _ in planted if search.crossings]
+    yield at_least("a crossing at 400 is found", "", np.mean([len(search.crossings) == 1 for search in planted]), num)
+    within = [search.crossings[0].low <= truth <= search.crossings[0].high for search in planted if search.crossings]
     yield at_least("  and lies between the two sizes that are named", "", np.mean(within), num)
-    held = [one[0].low <= truth <= one[0].high for _, one in planted if one]
-    yield Figure(name="  the cost models bound it", before="", share=len(held) / num, num=num)
-    yield at_least("  and their interval holds it", "", np.mean(held) if held else 1.0, num, bound=0.9)
 
 
 def print_shares(generator: np.random.Generator, num: int) -> None:

@@ -90,8 +90,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
-    monkeypatch.setenv("TFBENCH_CACHE_DIR", "/nowhere")
-    monkeypatch.setenv("TFBENCH_CACHE_SIZE", "0")
+    monkeypatch.setenv("TFBENCH_CACHE_DIR", "")
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ masked in them, and characters that a terminal, a table or a page would obey are
 "\u001b", so that they are seen and read back.
 """
 
-import contextlib
 import math
 import re
 import shlex
@@ -105,16 +104,6 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """Returns text as `clean` does, in one line."""
     return _OBEYED_IN_A_LINE.sub(_code, text)
-
-
-def csv_cell(value: object) -> object:
-    """Returns what a cell of a CSV file may hold: no text that a spreadsheet would take for a formula."""
-    if not isinstance(value, str):
-        return value
-    with contextlib.suppress(ValueError):
-        float(value)
-        return value
-    return one_line(f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) and value != "-" else value)
 
 
 def markdown_text(text: str) -> str:

@@ -36,7 +36,7 @@ def test_starts_with_nothing_heavy(code: str, tmp_path: Path) -> None:
         "import tfbench.records.journal, tfbench.runs.launchers.process, tfbench.machine.devices",
         "import tfbench.cli.show, tfbench.records.model_table, tfbench.report.run.layer_table",
         "import tfbench.cli.check, tfbench.runs.baseline, tfbench.report.comparison.regression",
-        "import tfbench.cli.crossover, tfbench.sweeps.crossover, tfbench.report.sweep.crossover",
+        "import tfbench.cli.crossover, tfbench.analysis.comparison.crossover, tfbench.report.sweep.crossover",
         "import tfbench.cli.diff, tfbench.report.comparison.difference",
         "import tfbench.cli.show, tfbench.report.run.effective",
         "import tfbench; tfbench.run, tfbench.sweep, tfbench.compare, tfbench.load_runs",

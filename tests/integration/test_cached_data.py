@@ -40,7 +40,7 @@ def train(data: Path, cwd: Path, **environment: str) -> dict[str, Any]:
 
 
 def test_a_run_is_the_same_and_says_where_its_data_came_from(data: Path, tmp_path: Path) -> None:
-    kept = {"TFBENCH_CACHE_DIR": str(tmp_path / "cache"), "TFBENCH_CACHE_SIZE": "1GiB"}
+    kept = {"TFBENCH_CACHE_DIR": str(tmp_path / "cache")}
     runs = [train(data, tmp_path), train(data, tmp_path, **kept), train(data, tmp_path, **kept)]
     assert [one["dataset"].pop("cache") for one in runs] == ["", "written", "read"]
     assert runs[0]["dataset"] == runs[1]["dataset"] == runs[2]["dataset"]
@@ -53,15 +53,5 @@ def test_a_run_is_the_same_and_says_where_its_data_came_from(data: Path, tmp_pat
 
 def test_without_room_for_it_a_run_goes_on(data: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("no folder")
-    found = train(data, tmp_path, TFBENCH_CACHE_DIR=str(tmp_path / "cache"), TFBENCH_CACHE_SIZE="1GiB")
+    found = train(data, tmp_path, TFBENCH_CACHE_DIR=str(tmp_path / "cache"))
     assert found["dataset"]["cache"] == "not written: File exists"
-
-
-def test_a_limit_that_is_none_is_refused_before_anything_is_measured(data: Path, tmp_path: Path) -> None:
-    done = run(
-        *("run", "mnist_hidden100_mlp", "--data", "real", "--data-dir", str(data), "--no-mlflow"),
-        cwd=tmp_path,
-        TFBENCH_CACHE_SIZE="lots",
-    )
-    assert done.exit_code == 2
-    assert "TFBENCH_CACHE_SIZE: must be a size" in done.stderr

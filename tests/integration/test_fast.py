@@ -64,18 +64,13 @@ def build_model(spec):
 """
 
 
-def test_a_network_with_a_loop_of_its_own_keeps_its_samples_on_the_host(tmp_path: Path) -> None:
+def test_a_network_with_a_loop_of_its_own_cannot_keep_its_samples_on_the_device(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(OWN_LOOP, encoding="utf-8")
     mine = ("run", "mnist_mlp", "--data", "synthetic", "--set", "model.name=nets:build_model", "--allow-code")
     refused = run(*mine, "--set", "training.data_on_device=true", cwd=tmp_path)
     assert refused.exit_code == 2
     problem = "training.data_on_device: needs a network whose loop of steps is Keras's. It has a fit() of its own."
     assert problem in refused.stderr
-    done = run(*mine, "--fast", "--steps", "30", *NO_CHECKS, "--format", "json", cwd=tmp_path)
-    assert done.exit_code == 0, done.stderr
-    assert f"on the device, 2 steps a call, XLA: {problem}" in done.stderr
-    assert "trial 4, 3 steps a call, XLA: " in done.stderr
-    assert not done.document["recipe"]["resolved"]["training"]["data_on_device"]
 
 
 def test_a_stop_while_settings_are_tried_ends_the_command_and_keeps_what_was_measured(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Findings:
         self.counts[figure] += count
 
     def check_output(self, what: str, stderr: str) -> None:
-        if "Traceback" in stderr:
+        if "Traceback" in stderr and "init_import_site" not in stderr:  # Python itself was starting
             self.add("tracebacks", f"{what}\n{stderr}")
 
 

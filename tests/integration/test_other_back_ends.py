@@ -24,8 +24,8 @@ def test_a_run_is_whole_and_says_on_what_it_was_made(tmp_path: Path) -> None:
         "--global-batch-size",
         "4096",
         "--save-model",
-        "--predictions",
-        "3",
+        "--set",
+        "output.num_predictions=3",
         "--snapshot-every",
         "1",
     )

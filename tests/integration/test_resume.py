@@ -22,11 +22,11 @@ source = "this test"
 [model]
 name = "layers"
 layer = [
-    { type = "flatten" },
-    { type = "dense", units = 16, activation = "relu" },
-    { type = "batch_norm" },
-    { type = "dropout", rate = 0.5 },
-    { type = "dense", units = 10 },
+    { type = "Flatten" },
+    { type = "Dense", units = 16, activation = "relu" },
+    { type = "BatchNormalization" },
+    { type = "Dropout", rate = 0.5 },
+    { type = "Dense", units = 10 },
 ]
 [dataset]
 name = "mnist"

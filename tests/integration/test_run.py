@@ -101,7 +101,18 @@ def three_at_a_time_and_second_cpu(tmp_path_factory: pytest.TempPathFactory) -> 
     return run_two(
         tmp_path_factory.mktemp("three_at_a_time_and_second_cpu"),
         ("sine_lstm", *TWO_CPUS, "--set", "training.steps_per_execution=3", "--epochs", "2", *STORED),
-        ("sine_lstm", "--strategy", "one_device", "--devices", "cpu:1", "--clock", "step", "--epochs", "2", *STORED),
+        (
+            "sine_lstm",
+            "--strategy",
+            "one_device",
+            "--devices",
+            "cpu:1",
+            "--set",
+            "measurement.clock=step",
+            "--epochs",
+            "2",
+            *STORED,
+        ),
     )
 
 

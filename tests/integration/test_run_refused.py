@@ -60,7 +60,7 @@ def is_refused(outcome: Any, *words: str) -> bool:
         (("mine.toml", "--seed", "-1"), ["training.seed", "Received: -1."]),
         (("mine.toml", "--steps", "0"), ["measurement.steps", "Received: 0."]),
         (("mine.toml", "--seconds", "-1"), ["measurement.seconds", "Received: -1."]),
-        (("mine.toml", "--clock", "spam"), ["measurement.clock", "Did you mean 'span'?"]),
+        (("mine.toml", "--set", "measurement.clock=spam"), ["measurement.clock", "Did you mean 'span'?"]),
         (("mine.toml", "--data", "fake"), ["dataset.data", "real, synthetic"]),
         (("mine.toml", "--strategy", "mirorred"), ["distribution.strategy", "Did you mean 'mirrored'?"]),
         (("mine.toml", "--devices", ","), ["distribution.devices"]),

@@ -1,6 +1,5 @@
 """Stores whose speeds are planted, and what each command says of the same runs."""
 
-import dataclasses
 import json
 import random
 from collections.abc import Callable
@@ -11,9 +10,6 @@ from click.testing import CliRunner
 
 from builders import build_recipe, build_request, build_result, build_span, place_request
 from journals import write_journal
-from searches import KEY, Watcher
-from sweeps import TWO_ARMS, build_plan
-from tfbench.analysis.comparison.crossover import ValueRange
 from tfbench.analysis.run.summary import summarize
 from tfbench.cli import cli
 from tfbench.errors import ComparisonError
@@ -21,9 +17,6 @@ from tfbench.records.run import RunExit, RunRequest, RunResult
 from tfbench.runs.baseline import Baseline, check, make_baseline
 from tfbench.runs.limits import RunOutcome
 from tfbench.store.store import Store
-from tfbench.store.sweep_log import replaced_log
-from tfbench.sweeps.crossover import search
-from tfbench.sweeps.search_plan import SearchPlan
 
 WORDS = {"regression": "slower"}  # of a check
 
@@ -41,7 +34,6 @@ class PlantedStore:
         self.random = random.Random(seed)
         self.spread = self.random.choice([0.005, 0.02, 0.05])
         self.effect = self.random.choice([1.0, 1.0, 0.95, 1.05, 0.8, 1.25])
-        self.fails = self.random.random() < 0.3  # the third run of the search's largest value
 
     def draw(self, factor: float = 1.0) -> float:
         """Returns the speed of a run, in samples per second."""
@@ -95,33 +87,3 @@ def judge_two_groups(planted: PlantedStore) -> dict[str, str]:
     speedups = {entry["arm"]: entry["speedup"] for entry in row["entries"]}
     said["compare"] = speedups["now"]["judgement"]
     return said
-
-
-def judge_search(planted: PlantedStore) -> dict[str, str]:
-    """Returns what `crossover` and `compare` say of the batch sizes that could be measured under two arms."""
-    plan = SearchPlan(
-        sweep=build_plan(variations=(), num_rounds=planted.random.choice([2, 3, 5])),
-        key=KEY,
-        values=ValueRange(low=32, high=96, step=32),
-    )
-    strategy = TWO_ARMS[1].strategy
-    make = planted.execute(lambda request: planted.effect if request.recipe.distribution.strategy == strategy else 1.0)
-    num_largest = 0
-
-    def execute(request: RunRequest, *rest: Any) -> RunOutcome:
-        nonlocal num_largest
-        num_largest += request.recipe.training.global_batch_size == 96
-        outcome = make(request, *rest)
-        if planted.fails and num_largest == 3:
-            failed = dataclasses.replace(outcome.result, exit=RunExit(status="FAILED", reason="out of memory"))
-            return dataclasses.replace(outcome, result=failed)
-        return outcome
-
-    with replaced_log(planted.store, plan.sweep.sweep_id) as keep:
-        found = search(plan, execute, Watcher(), keep).found
-    rows = ask(planted.store, "compare", "--sweep", plan.sweep.sweep_id)["rows"]
-    speedups = {row["global_batch_size"]: row["entries"][1]["speedup"] for row in rows}
-    return {
-        "crossover": ", ".join(one.judgement for one in found.points.values()),
-        "compare": ", ".join(speedups[value]["judgement"] for value in found.points),
-    }

@@ -58,7 +58,7 @@ class Cli:
         """Starts a command."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
         environment |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _PROXY)
-        environment |= {"XDG_CONFIG_HOME": "/nowhere", "TFBENCH_CACHE_SIZE": "0", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        environment |= {"XDG_CONFIG_HOME": "/nowhere", "TFBENCH_CACHE_DIR": "", "MLFLOW_DISABLE_TELEMETRY": "true"}
         for name in ("no_proxy", "NO_PROXY"):
             environment.pop(name, None)
         return subprocess.Popen(

@@ -182,7 +182,7 @@ def clean_environment() -> dict[str, str]:
         kept
         | proxies
         | {"no_proxy": "127.0.0.1,localhost", "MLFLOW_DISABLE_TELEMETRY": "true", "XDG_CONFIG_HOME": "/nowhere"}
-        | {"TFBENCH_CACHE_DIR": "/nowhere", "TFBENCH_CACHE_SIZE": "0"}
+        | {"TFBENCH_CACHE_DIR": ""}
     )
 
 

@@ -1,25 +1,26 @@
-"""Searches for a crossover whose runs are planted."""
+"""Runs whose speeds are planted, for sweeps."""
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from builders import build_placement, build_result, build_settings
-from sweeps import build_plan
-from tfbench.analysis.comparison.crossover import ValueRange
-from tfbench.analysis.comparison.judging import Runs
-from tfbench.analysis.comparison.speedup import Speedup
-from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary
-from tfbench.records.sweep import Arm, CellResult, SweepPlan
+from tfbench.analysis.comparison.brief import make_brief
+from tfbench.records.run import ModelSummary, RunExit, RunRequest, Summary, TrackedRun
+from tfbench.runs import session
 from tfbench.runs.limits import RunLimits, RunOutcome
-from tfbench.sweeps.crossover import Keep, SearchResult, search
-from tfbench.sweeps.search_plan import SearchPlan
+from tfbench.store import briefs
+from tfbench.sweeps import making, view
 
 KEY = "training.global_batch_size"
 ARMS = ("default cpu:0", "mirrored cpu:0,cpu:1")
 # Of a step and of a sample, in seconds: equal at 667. Back ends other than TensorFlow have their own.
 COSTS = {"default": (1e-3, 1e-5), "mirrored": (5e-3, 4e-6), "jax": (5e-3, 4e-6)}
+
+_TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
 
 
 class PlantedRuns:
@@ -73,37 +74,27 @@ class PlantedRuns:
         )
 
 
-class Watcher:
-    """Keeps what it is told."""
+def plant_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlantedRuns]:
+    """Lets commands make planted runs, whose briefs are read as if they were in the store."""
+    monkeypatch.setenv("COLUMNS", "120")
+    kept: dict[str, Any] = {}
 
-    def __init__(self) -> None:
-        self.begun: list[tuple[int, str, int]] = []
-        self.ended: list[int] = []
+    def use(fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> PlantedRuns:
+        runs = PlantedRuns(fates)
 
-    def begin(self, value: int, arm: Arm, round_number: int) -> None:
-        self.begun.append((value, arm.label, round_number))
+        def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> RunOutcome:
+            store.journals.mkdir(parents=True, exist_ok=True)
+            store.write_state(request.run_id, state)
+            runs.places.append((state.tracking_uri, state.experiment))
+            outcome = runs(request, *rest)
+            kept[request.run_id] = make_brief(outcome.result, outcome.summary, journal_bytes=0)
+            console.finish(outcome.result, outcome.summary, _TRACKED, "")
+            return outcome
 
-    def end(self, value: int, found: Speedup | str) -> None:
-        self.ended.append(value)
+        monkeypatch.setattr(session, "execute_run", execute)
+        monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
+        monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
+        monkeypatch.setattr(making, "count_gpus", lambda backend: 0)
+        return runs
 
-
-def build_search(**fields: Any) -> SearchPlan:
-    """Builds a search for a batch size from 2 to 4096 in two rounds."""
-    fields = {"variations": ()} | fields
-    return SearchPlan(sweep=build_plan(**fields), key=KEY, values=ValueRange(low=1, high=4096, step=2))
-
-
-def forget(plan: SweepPlan, results: Mapping[int, CellResult]) -> None:
-    """Keeps nothing of a search."""
-
-
-def pair(first: Sequence[float], second: Sequence[float]) -> tuple[Runs, Runs]:
-    """Returns the runs of both arms in as many rounds."""
-    rounds = tuple(range(len(first)))
-    return Runs(arm="a", speeds=tuple(first), rounds=rounds), Runs(arm="b", speeds=tuple(second), rounds=rounds)
-
-
-def run_search(runs: PlantedRuns, keep: Keep = forget, **fields: Any) -> tuple[SearchResult, Watcher]:
-    """Searches, and returns what came of it and who watched."""
-    watcher = Watcher()
-    return search(build_search(**fields), runs, watcher, keep), watcher
+    return use

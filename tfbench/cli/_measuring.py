@@ -30,12 +30,8 @@ _KEYS = {
     "seed": "training.seed",
     "steps": "measurement.steps",
     "seconds": "measurement.seconds",
-    "clock": "measurement.clock",
     "snapshot_every": "output.snapshot_every_epochs",
     "save_model": "output.saves_model",
-    "draw_model": "output.draws_model",
-    "predictions": "output.num_predictions",
-    "per_class": "output.per_class_accuracy",
     "price_per_hour": "cost.price_per_hour",
 }
 

@@ -66,14 +66,12 @@ class ShownRuns:
 
         return self.maker.make(request, observer or self.open_console(), limits or NO_LIMITS)
 
-    def make_brief(
-        self, request: "RunRequest", label: str, limits: "RunLimits | None" = None, *, is_aside: bool = False
-    ) -> "RunOutcome":
+    def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "RunOutcome":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
         from tfbench.report.run.brief_console import BriefConsole
 
         if self.as_json and self.detail == "quiet":
-            return self.make(request, None, limits)
+            return self.make(request)
         console = BriefConsole(
             label,
             self._warned,
@@ -81,7 +79,7 @@ class ShownRuns:
             server=self.maker.server,
             is_tracked=self.maker.tracker is not None,
         )
-        return self.make(request, console, limits)
+        return self.make(request, console)
 
     def show(self, outcome: "RunOutcome") -> None:
         """Shows a run that is over as one that is made alone is shown."""

@@ -34,7 +34,7 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
     compared round by round where the runs took turns, as those of a sweep do. Arms that differ in what must be
     equal (XLA, precision, threads, versions, machine, ...) get no speed-up, unless it is allowed. --all of a store
     with several recipes makes a table a recipe; CSV and JSON hold all of them in one. Of runs of several machines it
-    says which machine is fastest, cheapest (by the prices of [machines.NAME] in config.toml) and thriftiest.
+    shows what each costs, by the prices of [machines.NAME] in config.toml.
 
     \b
     tfbench compare --sweep @last

@@ -66,11 +66,11 @@ def command(
     tfbench profile mnist_cnn --data synthetic
     tfbench profile mnist_scratch_cnn --data synthetic --trace
     tfbench profile cifar10_resnet152 --data synthetic --seconds 60
-    tfbench sweep mnist_cnn --data synthetic --arm default --arm "default compiler=xla"
+    tfbench sweep mnist_cnn --arm default --arm "default compiler=xla"
     """
     from tfbench.records.profile import ProfileRequest
     from tfbench.runs.requests import profile_request
-    from tfbench.runs.series import run_series
+    from tfbench.runs.series import make_runs
 
     request = measuring.make_request(recipe, direct)
     kinds: list[Literal["step", "trace"]] = ["step", "trace"] if traces else ["step"]
@@ -84,7 +84,7 @@ def command(
         profile = asked[len(done)]
         return profile_request(request, profile), _NAMES[profile.kind]  # made now: its time is that of its beginning
 
-    series = run_series(next_profile, _Profiles(ShownRuns(measuring), limits).make)
+    series = make_runs(next_profile, _Profiles(ShownRuns(measuring), limits).make)
     _report_refused(series)
     if measuring.as_json:
         ids = ", ".join(outcome.result.request.run_id for outcome in series.outcomes)

@@ -58,7 +58,7 @@ def command(
 
     RUN is an id, its beginning, a run's name, or @last. The report holds the verdict, the table with its intervals,
     plots, published figures, cautions, where the time went, the environment, failures, and how to make the runs again;
-    of runs of several machines also what each is and what it is good for.
+    of runs of several machines also what each costs.
 
     \b
     tfbench report --sweep @last

@@ -40,17 +40,9 @@ if TYPE_CHECKING:
 @click.option("--epochs", metavar="N", type=Number(), help="Passes over the training data.")
 @click.option("--steps", metavar="N", type=Number(), help="Stop after the warm-up and N more steps.")
 @click.option("--seconds", metavar="S", type=Number(), help="Stop after the warm-up and S more seconds.")
-@click.option(
-    "--clock",
-    metavar="MODE",
-    help="What is timed: span, some steps at a time (default); step, each one, which tells percentiles but slows.",
-)
 @click.option("--seed", metavar="N", type=Number(), help="Of weights, data order and synthetic data.")
 @click.option("--snapshot-every", metavar="N", type=Number(), help="Keep a snapshot to resume from every N epochs.")
 @click.option("--save-model", is_flag=True, default=None, help="Keep the trained model as model.keras.")
-@click.option("--draw-model", is_flag=True, default=None, help="Draw the model's graph (needs pydot and Graphviz).")
-@click.option("--predictions", metavar="N", type=Number(), help="Show N validation labels and their predictions.")
-@click.option("--per-class", is_flag=True, default=None, help="Show the validation accuracy of each class.")
 @click.option(
     "--price-per-hour",
     metavar="PRICE",
@@ -142,7 +134,9 @@ def command(
         document = to_json(outcome.result, outcome.summary, outcome.tracked)
         echo_json(document, f"The run is stored as {outcome.result.request.run_id}")
     has_failed = outcome.result.status != "FINISHED"
-    context.exit(exit_code(has_failed=has_failed, was_interrupted=has_failed and outcome.was_interrupted))
+    is_kept = outcome.tracked or runs.maker.tracker is None
+    was_interrupted = outcome.was_interrupted and (has_failed or not is_kept)
+    context.exit(exit_code(has_failed=has_failed, was_interrupted=was_interrupted))
 
 
 def _try_out(runs: ShownRuns, asked: "RunRequest", request: "RunRequest", label: str) -> "RunOutcome":

@@ -1,7 +1,5 @@
 """`tfbench sweep`: one recipe over several sizes, devices and strategies."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from tfbench.cli._cluster import Cluster, cluster_options, make_on_ray, make_task, write_plan
@@ -9,12 +7,8 @@ from tfbench.cli._completion import complete_recipe, complete_sweep
 from tfbench.cli._measuring import Limits, Measuring, Number, limit_options, measuring_options
 from tfbench.cli._options import is_given
 from tfbench.cli._store import warn_of_unreadable_lines
-from tfbench.cli._sweeping import make_sweep
+from tfbench.cli._sweeping import make_plan, make_sweep
 from tfbench.cli._units import DURATION
-
-if TYPE_CHECKING:
-    from tfbench.records.run import RunRequest
-    from tfbench.records.sweep import SweepPlan
 
 _SECONDS = 5.0
 _QUICK_SECONDS = 0.5
@@ -23,7 +17,7 @@ _QUICK_VARIATION = "training.global_batch_size=32,512"
 _QUICK_VALUES = ("dataset.data=synthetic", "measurement.checks=false")
 # Parameters that plan a sweep, and those that ask for another than a planned one.
 _PLANNING = (
-    *("variations", "arms", "aa", "repeats", "seconds", "full", "quick", "time_budget"),
+    *("variations", "arms", "aa", "refine", "repeats", "seconds", "full", "quick", "time_budget"),
     *("backend", "data", "data_dir", "overrides", *Limits._fields),
 )
 _OF_OTHER_SWEEPS = ("resume", "dry_run")
@@ -36,7 +30,7 @@ _OF_OTHER_SWEEPS = ("resume", "dry_run")
     "variations",
     multiple=True,
     metavar="KEY=VALUES",
-    help="What to vary, for example training.global_batch_size=32,128. May be given several times; instead of [sweep].",
+    help="What to vary: KEY=32,128 or KEY=LOW..HIGH. May be given several times; instead of [sweep].",
 )
 @click.option(
     "--arm",
@@ -49,6 +43,13 @@ _OF_OTHER_SWEEPS = ("resume", "dry_run")
     "[default: the recipe's own, else the CPU, one GPU and all GPUs; without a GPU one logical CPU and two]",
 )
 @click.option("--aa", is_flag=True, help="Run each arm against itself: what differs by chance alone?")
+@click.option(
+    "--refine",
+    metavar="N",
+    type=click.IntRange(0, 1000),
+    default=0,
+    help="Add up to N values to one --vary KEY=LOW..HIGH, where the faster arm changes.",
+)
 @click.option("--repeats", metavar="N", type=int, help="Rounds, in each of which every point is run once. [default: 3]")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time of a run. [default: 5]")
 @click.option("--full", is_flag=True, help="Train each run to the recipe's epochs, validation included.")
@@ -72,6 +73,7 @@ def command(
     variations: tuple[str, ...],
     arms: tuple[str, ...],
     aa: bool,
+    refine: int,
     repeats: int | None,
     seconds: float | None,
     full: bool,
@@ -104,6 +106,7 @@ def command(
         --vary training.global_batch_size=32,512
     tfbench sweep mnist_mlp --vary threads=1,2 --arm "default cpu:0" \\
         --repeats 5 --time-budget 10m
+    tfbench sweep mnist_mlp --vary training.global_batch_size=32..4096 --refine 6
     tfbench sweep mnist_mlp --aa
     tfbench sweep --resume @last
 
@@ -152,8 +155,19 @@ def command(
             seconds = _QUICK_SECONDS if quick else _SECONDS
         request = measuring.make_request(recipe, steady_seconds=seconds)
         if cluster.finds_machines:
-            _require_plannable(arms, time_budget)
-        plan, results = _make_plan(request, variations, arms, aa, repeats, limits, time_budget, cluster), {}
+            _require_plannable(arms, time_budget, refine)
+        plan = make_plan(
+            request,
+            variations,
+            arms,
+            limits,
+            repeats=repeats,
+            aa=aa,
+            refine=refine,
+            time_budget=time_budget,
+            names_machines=cluster.finds_machines,
+        )
+        results = {}
         opened = new_log(store, plan)
     if cluster.plan_path and not dry_run:
         context.exit(write_plan(plan, opened, cluster.plan_path, measuring, replaces=cluster.replaces))
@@ -170,45 +184,10 @@ def _require_no_plan(context: click.Context, way: str, *also: str, allows: tuple
         raise click.UsageError(f"{way} goes by the plan that there is: leave {', '.join(given)} out.")
 
 
-def _require_plannable(arms: tuple[str, ...], time_budget: float | None) -> None:
+def _require_plannable(arms: tuple[str, ...], time_budget: float | None, refine: int) -> None:
     if not arms:
         raise click.UsageError("Missing option '--arm': what there is to compare on other machines is not known here.")
     if time_budget is not None:
         raise click.UsageError("--time-budget is of the sweeps of one machine: leave it out.")
-
-
-def _make_plan(
-    request: "RunRequest",
-    variations: tuple[str, ...],
-    arms: tuple[str, ...],
-    aa: bool,
-    repeats: int | None,
-    limits: Limits,
-    time_budget: float | None,
-    cluster: Cluster,
-) -> "SweepPlan":
-    import dataclasses
-
-    from tfbench.sweeps.making import choose_arms, plan_sweep
-    from tfbench.sweeps.plan import own_variations, parse_arm, parse_variation
-
-    if repeats is not None and not 1 <= repeats <= 1000:
-        raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")
-    varied = [parse_variation(text) for text in variations] or own_variations(request.recipe)
-    named = [parse_arm(text) for text in arms]
-    if not named:
-        named, left_out = choose_arms(request, varied)
-        for label, why in left_out.items():
-            click.echo(f"Left out: {label}: {why}", err=True)
-    if aa:
-        named = [one for arm in dict.fromkeys(named) for one in (arm, dataclasses.replace(arm, again=True))]
-    return plan_sweep(
-        request,
-        named,
-        varied,
-        num_rounds=repeats or 3,
-        run_timeout_seconds=limits.run_timeout,
-        memory_limit_bytes=limits.memory_limit,
-        time_budget_seconds=time_budget,
-        names_machines=cluster.finds_machines,
-    )
+    if refine:
+        raise click.UsageError("--refine is of the sweeps of one machine: leave it out.")

@@ -2,14 +2,10 @@
 
 import hashlib
 import json
-import pkgutil
-import re
 import warnings
 import zipfile
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfbench.errors import Notice, RecipeError
 from tfbench.recipe.dataset_spec import DatasetSpec
@@ -18,9 +14,6 @@ from tfbench.schema import Flag, Text, schema
 if TYPE_CHECKING:
     import keras
 
-# Their state is Python code or a TensorFlow graph. Keras's safe mode refuses the first ones too, but for a function
-# that Keras knows, and the others not in every version.
-_CODE = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 _MAX_CONFIG_BYTES = 100_000_000
 
 
@@ -76,11 +69,9 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
 def _load(path: Path, where: str, *, compiled: bool) -> "keras.Model":
     import keras
 
-    from tfbench.models import layers
     from tfbench.models.structure import foreign_model
 
-    for module in pkgutil.iter_modules(layers.__path__):  # makes the layers that tfbench itself saves known to Keras
-        import_module(f"{layers.__name__}.{module.name}")
+    foreign_model.register_layers()
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")  # one that never trained
@@ -95,6 +86,8 @@ def _load(path: Path, where: str, *, compiled: bool) -> "keras.Model":
 
 def _refuse_code(path: Path, where: str) -> None:
     """Raises RecipeError if the file is no Keras archive, or its description names a layer that holds code."""
+    from tfbench.models.structure import foreign_model
+
     try:
         with zipfile.ZipFile(path) as archive:
             if archive.getinfo("config.json").file_size > _MAX_CONFIG_BYTES:
@@ -102,34 +95,4 @@ def _refuse_code(path: Path, where: str) -> None:
             description = json.loads(archive.read("config.json"))
     except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
         raise RecipeError(f'{where}: is no file as model.save("net.keras") writes it: {error}.') from error
-    for table in _tables_in(description):
-        if kind := _find_code(table):
-            config = table.get("config")
-            name = f" '{config['name']}'" if isinstance(config, dict) and "name" in config else ""
-            raise RecipeError(
-                f"{where}: its layer{name} is a {kind}, which holds code, and files must not run any. "
-                'Put the code into a function of your own: name = "module:function".'
-            )
-
-
-def _find_code(table: dict[str, Any]) -> str | None:
-    """Returns which kind of object that holds code a description names, however it is written.
-
-    Keras takes the module "keras" with the class "layers.Lambda", and a class where it looks for a function.
-    """
-    texts = [table.get(key) for key in ("class_name", "module", "registered_name", "config")]
-    parts = [part for text in texts if isinstance(text, str) for part in re.split(r"\W+", text)]
-    return next((part for part in parts if part in _CODE), None)
-
-
-def _tables_in(node: Any) -> Iterator[dict[str, Any]]:
-    """Yields the descriptions of all objects, at any depth."""
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            if "class_name" in node:
-                yield node
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
+    foreign_model.refuse_code(description, where)

@@ -1,57 +1,58 @@
-"""A network of your own, written as a table of layers in the recipe: [[model.layer]]."""
+"""A network of your own, written as a table of Keras's layers in the recipe: [[model.layer]]."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import RecipeError, did_you_mean
-from tfbench.models._layer_types import AnyLayer, Merge
 from tfbench.recipe.dataset_spec import DatasetSpec
+from tfbench.recipe.named_tables import find_foreign
 from tfbench.schema import schema
 
 if TYPE_CHECKING:
     import keras
 
 DATA = "data"  # as an input: the samples
+_OWN_KEYS = ("type", "name", "inputs")
 
 
 @schema
 class Config:
     """The layers of the network."""
 
-    layer: tuple[AnyLayer, ...]
-    """The layers in order: each takes the output of layers above it; the last one's is the network's."""
+    layer: tuple[dict[str, Any], ...]
+    """The layers in order. `type` is the class, of `keras.layers` or of tfbench's own; `inputs` the names of the layers
+    above whose outputs it takes, `data` for the data (not set: the layer before it); `name` its name (not set: its type
+    and place, "dense3"). All other keys are the layer's configuration, as its `get_config` has it."""
 
     def __post_init__(self) -> None:
-        problems = _find_graph_problems(self) if self.layer else ["layer: must hold one layer or more."]
+        problems = _find_problems(self.layer) if self.layer else ["layer: must hold one layer or more."]
         if problems:
             raise ValueError(" ".join(problems))
 
 
 def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
-    """Builds the layers one after the other, each with the shape that those before it give.
+    """Builds the layers one after the other, by Keras's own deserialisation in its safe mode: none may hold code.
 
     Input shape: (batch, *input_shape), float32.
     Output shape: (batch, num_classes), logits; of a regression (batch, *target_shape).
-    Source: the layer files of cuda-convnet, from which the types have their names.
 
     Raises:
-        RecipeError: A layer does not suit its inputs, or the last one not the data.
+        RecipeError: There is no such layer, it does not suit its inputs, or the last one not the data.
     """
     import keras
 
     from tfbench.models.structure import foreign_model
 
     tensors = {DATA: keras.Input(spec.input_shape, name=DATA)}
-    names = _names(config)
     before = DATA
-    for name, layer in zip(names, config.layer, strict=True):
-        inputs = [tensors[source] for source in layer.inputs or (before,)]
+    for name, layer in zip(_names(config.layer), config.layer, strict=True):
+        sources = [tensors[source] for source in layer.get("inputs") or (before,)]
         try:
-            tensors[name] = layer.connect(name, inputs)
-        except ValueError as error:
-            shapes = ", ".join(f"{tuple(tensor.shape[1:])}" for tensor in inputs)
+            tensors[name] = _make(name, layer)(sources if len(sources) > 1 else sources[0])
+        except (ValueError, TypeError) as error:
+            shapes = ", ".join(f"{tuple(tensor.shape[1:])}" for tensor in sources)
             raise RecipeError(
-                f"model.layer '{name}' ({layer.type}), fed with {shapes}: {foreign_model.reason_of(error)}"
+                f"model.layer '{name}' ({layer['type']}), fed with {shapes}: {foreign_model.reason_of(error)}"
             ) from error
         before = name
     shape = spec.target_shape if spec.num_classes is None else (spec.num_classes,)
@@ -67,30 +68,62 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
     return keras.Model(tensors[DATA], outputs, name="layers")
 
 
-def _names(config: Config) -> list[str]:
-    return [layer.name or f"{layer.type}{place}" for place, layer in enumerate(config.layer, start=1)]
+def _make(name: str, layer: dict[str, Any]) -> "keras.layers.Layer":
+    import keras
+
+    from tfbench.models.structure import foreign_model
+
+    foreign_model.register_layers()
+    kind, options = layer["type"], {key: value for key, value in layer.items() if key not in _OWN_KEYS}
+    own = keras.saving.get_registered_object(f"tfbench>{kind}")
+    if own is None and not isinstance(getattr(keras.layers, kind, None), type):
+        known = [one for one in dir(keras.layers) if one[0].isupper()]
+        raise ValueError(f"keras.layers has no {kind}.{did_you_mean(kind, known)}")
+    description = {
+        "class_name": kind,
+        "module": None if own else "keras.layers",
+        "registered_name": f"tfbench>{kind}" if own else None,
+        "config": {"name": name, **options},
+    }
+    foreign_model.refuse_code(description, f"model.layer '{name}'")
+    return keras.saving.deserialize_keras_object(description, safe_mode=True)
 
 
-def _find_graph_problems(config: Config) -> list[str]:
-    """Returns what is wrong with names and inputs: the graph must lead from the data to the last layer."""
-    problems = []
-    names = _names(config)
+def _names(layers: tuple[dict[str, Any], ...]) -> list[str]:
+    return [layer.get("name") or f"{str(layer['type']).lower()}{place}" for place, layer in enumerate(layers, start=1)]
+
+
+def _find_problems(layers: tuple[dict[str, Any], ...]) -> list[str]:
+    """Returns what is wrong with a table, as far as that is seen without Keras: the graph must lead to its last layer.
+
+    What the keys of a layer must be, Keras says as it is built.
+    """
+    problems = [problem for place, layer in enumerate(layers, start=1) for problem in _find_wrong_types(place, layer)]
+    if problems:
+        return problems
+    names = _names(layers)
     above = [DATA]
     used: set[str] = set()
-    for place, (name, layer) in enumerate(zip(names, config.layer, strict=True), start=1):
+    for place, (name, layer) in enumerate(zip(names, layers, strict=True), start=1):
+        inputs = layer.get("inputs") or above[-1:]
         if name in above:
-            problems.append(f"layer {place} ({layer.type}): the name '{name}' is taken already. Give it another one.")
-        for source in layer.inputs:
-            if source not in above:
-                problems.append(f"layer '{name}': {_explain_input(source, name, names, above)}")
-        if len(layer.inputs) > 1 and not isinstance(layer, Merge):
-            problems.append(f"layer '{name}': {layer.type} takes one input; merge several with add or concat.")
-        used.update(layer.inputs or above[-1:])
+            problems.append(f"layer {place} ({layer['type']}): the name '{name}' is taken already. Give it another.")
+        problems += [f"layer '{name}': {_explain_input(one, name, names, above)}" for one in inputs if one not in above]
+        used.update(inputs)
         above.append(name)
-    for name in above[1:-1]:
-        if name not in used:
-            problems.append(f"layer '{name}': no other layer takes its output.")
+    problems += [f"layer '{name}': no other layer takes its output." for name in above[1:-1] if name not in used]
     return problems
+
+
+def _find_wrong_types(place: int, layer: dict[str, Any]) -> list[str]:
+    inputs = layer.get("inputs", ())
+    if not isinstance(layer.get("type"), str):
+        return [f"layer {place}: needs a type, the class of a Keras layer such as Dense."]
+    if not isinstance(layer.get("name", ""), str):
+        return [f"layer {place}: its name must be a string."]
+    if not isinstance(inputs, list | tuple) or not all(isinstance(source, str) for source in inputs):
+        return [f"layer {place}: inputs must be a list of names of layers."]
+    return [problem for key, value in layer.items() for problem in find_foreign(value, f"layer {place}: {key}")]
 
 
 def _explain_input(source: str, name: str, names: list[str], above: list[str]) -> str:

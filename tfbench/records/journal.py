@@ -16,7 +16,6 @@ from tfbench.recipe import tables
 from tfbench.records import events
 from tfbench.records import lines as record_lines
 from tfbench.records.lines import Record
-from tfbench.records.plain_files import open_plain
 from tfbench.records.profile_replay import ProfileReplay
 from tfbench.records.run import RunExit, RunRequest, RunResult, StepSpan
 from tfbench.schema import build, build_fields, to_plain
@@ -47,7 +46,7 @@ class Journal:
         self._lock = threading.Lock()
         self._spans: list[list[float]] = []
         self._flushed, self._synced = time.monotonic(), float("-inf")
-        self._file = open_plain(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def reserve(self) -> None:
         """Sets disk space aside that is given up to write the last records when the disk is full."""

@@ -7,7 +7,7 @@ from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import files_folder
 from tfbench.records.lines import Record, parse, whole_lines
 from tfbench.records.placement import Member
-from tfbench.records.plain_files import list_plain, require_plain
+from tfbench.records.plain_files import require_plain
 from tfbench.records.whole_files import write_whole
 
 FOLDER = "workers"
@@ -30,13 +30,9 @@ def member_path(journal_path: Path, index: int) -> Path:
 
 
 def list_members(journal_path: Path) -> dict[int, Path]:
-    """Returns the journals of a run's other workers that are there, by their workers' numbers.
-
-    Raises:
-        TrackingError: One is a link.
-    """
+    """Returns the journals of a run's other workers that are there, by their workers' numbers."""
     folder = workers_folder(journal_path)
-    found = {path: _NAME.fullmatch(path.name) for path in list_plain(folder) if path.parent == folder}
+    found = {path: _NAME.fullmatch(path.name) for path in folder.glob("*.jsonl")}
     return dict(sorted((int(match[1]), path) for path, match in found.items() if match))
 
 
@@ -48,7 +44,6 @@ def join(journal_path: Path) -> bytes:
 
     Raises:
         OSError: One cannot be read.
-        TrackingError: One is a link.
     """
     others = [path.read_bytes() for path in list_members(journal_path).values()]
     return b"".join(whole_lines(data) for data in (journal_path.read_bytes(), *filter(_has_beginning, others)))
@@ -103,7 +98,6 @@ def list_missing(journal_path: Path, first: Record) -> list[int]:
 
     Raises:
         OSError: One cannot be read.
-        TrackingError: One is a link.
     """
     member = first["request"].get("member") or {}
     there = {index for index, path in list_members(journal_path).items() if _has_beginning(path.read_bytes())}

@@ -1,16 +1,10 @@
-"""What a store may hold: folders and files of its own, and nothing that leads to another place.
+"""What of a store is removed or moved: folders and files of its own, and nothing that leads to another place."""
 
-A store may come from somebody else. A link in it would let its maker have a file of ours read, copied or written over.
-"""
-
-import errno
 import os
 import stat
 from pathlib import Path
 
 from tfbench.errors import TrackingError
-
-_NO_FILE = "it is a pipe or a device, and no file"
 
 
 def require_plain(root: Path, *names: str) -> Path:
@@ -39,36 +33,3 @@ def require_plain(root: Path, *names: str) -> Path:
                 "put there what it stands for. (The store's folder itself may be a link.)"
             )
     return Path(root, *names)
-
-
-def open_plain(path: str, flags: int) -> int:
-    """Opens a file of a store, as `opener` of `open`; a link, pipe or device is an `OSError`, not waited for."""
-    try:
-        file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        if error.errno == errno.ENXIO:  # a pipe that nobody reads
-            raise OSError(errno.EINVAL, _NO_FILE, path) from error
-        raise
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(errno.EINVAL, _NO_FILE, path)
-    return file
-
-
-def read_plain(path: Path) -> bytes:
-    """Returns what a file of a store holds; errors are those of `open_plain`."""
-    with open(path, "rb", opener=open_plain) as file:
-        return file.read()
-
-
-def list_plain(folder: Path) -> list[Path]:
-    """Returns all files in a folder of a store and in the folders below it, in order; none if it is not there.
-
-    Raises:
-        TrackingError: It is a link, or there is one in it.
-    """
-    require_plain(folder.parent, folder.name)
-    found = [
-        require_plain(Path(parent), name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)
-    ]
-    return sorted(path for path in found if not path.is_dir())

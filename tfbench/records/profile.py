@@ -8,9 +8,8 @@ from tfbench.schema import schema
 # Functions that are timed, each with what the one before it does, and more: a phase is the difference of two.
 PHASES: tuple[Literal["forward", "backward", "update"], ...] = ("forward", "backward", "update")
 CALLS = ("dispatch", *PHASES)
-# Beside them: Keras's own training step on batches at hand, the same as `fit` runs it with its input pipeline, taking a
-# batch that is ready as in that pipeline, and making one with nothing else going on.
-KERAS_CALLS = ("keras", "full", "take", "pipeline")
+# Beside them "keras", Keras's own training step on batches at hand; "full", the same as `fit` runs it with its input
+# pipeline; "take", taking a batch that is ready; and "pipeline", making one with nothing else going on.
 TRACE_FOLDER = "trace"  # beside the journal, and among the artifacts: what TensorBoard and XProf are pointed at
 COPY_CALL = "copy"  # a batch from the host to a device that is not the host
 

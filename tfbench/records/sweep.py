@@ -12,8 +12,10 @@ from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
 from tfbench.schema import (
     ByteCount,
+    Count,
     Id,
     MachineName,
+    NaturalNumber,
     PositiveNumber,
     RoundCount,
     Text,
@@ -81,6 +83,15 @@ class Variation:
 
 
 @schema
+class Refinement:
+    """Values that a sweep of one key adds to those in the plan, in between where the faster setup changes."""
+
+    num_first: Count  # values before any was added
+    most: NaturalNumber  # that are added
+    step: Count = 1  # of which they are multiples
+
+
+@schema
 class SweepPlan:
     """A sweep, before it is run. `tables` is the recipe that is varied, with what the command line set.
 
@@ -102,6 +113,7 @@ class SweepPlan:
     memory_limit_bytes: ByteCount | None = None
     time_budget_seconds: PositiveNumber | None = None
     per_replica_batch_size: BatchSize | None = None
+    refinement: Refinement | None = None
 
 
 def read_plan(plain: Any) -> SweepPlan:
@@ -146,12 +158,15 @@ def list_cells(plan: SweepPlan) -> list[Cell]:
 
     The arms of a setting follow each other, so that drift of the machine hits them alike, and take turns in being
     first. All settings come once before any comes again; with a time budget, the most telling ones come first with all
-    of their rounds: those at the ends of each range, then those in the middle, then between them.
+    of their rounds: those at the ends of each range, then those in the middle, then between them. Values that are added
+    later come behind all others, one after the other, so that no run changes its number.
     """
     settings = list(itertools.product(*(range(len(variation.values)) for variation in plan.variations)))
     sizes = [len(variation.values) for variation in plan.variations]
     levels = [0] * len(settings)
-    if plan.time_budget_seconds is not None:
+    if plan.refinement:
+        levels = [max(0, index + 1 - plan.refinement.num_first) for index in range(len(settings))]
+    elif plan.time_budget_seconds is not None:
         levels = [max(map(_level, places, sizes), default=0) for places in settings]
     cells: list[Cell] = []
     for level in sorted(set(levels)):
@@ -161,6 +176,14 @@ def list_cells(plan: SweepPlan) -> list[Cell]:
             for arm in arms if (round_number + setting) % 2 else reversed(arms):
                 cells.append(Cell(len(cells), setting, arm, round_number))
     return cells
+
+
+def add_values(plan: SweepPlan, values: Sequence[int]) -> SweepPlan:
+    """Returns the plan of a sweep of one key with more values; where the key is a list, each sets all of its items."""
+    (variation,) = plan.variations
+    like = variation.values[0]
+    added = ([value] * len(like) if isinstance(like, list | tuple) else value for value in values)
+    return dataclasses.replace(plan, variations=(Variation(key=variation.key, values=(*variation.values, *added)),))
 
 
 def resolve_recipe(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> Recipe:

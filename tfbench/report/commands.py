@@ -76,7 +76,8 @@ def sweep_command(plan: SweepPlan, store: Path | str = DEFAULT_STORE) -> str:
         for variation in plan.variations:
             words += ["--vary", describe_variation(variation)]
         for arm in plan.arms:
-            words += ["--aa"] * (arm is plan.arms[1]) if arm.again else ["--arm", arm.label]
+            words += [] if arm.again else ["--arm", arm.label]
+        words += ["--aa"] if any(arm.again for arm in plan.arms) else []
         words += ["--plan", "plan.json"] if any(arm.machine for arm in plan.arms) else []  # whatever makes it then
     words += ["--repeats", str(plan.num_rounds)]
     values.pop(_MEASURED_SECONDS, None)

@@ -72,16 +72,6 @@ def format_bytes(num_bytes: float) -> str:
     return f"{mebibytes / 1024:.2f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
 
 
-def format_exchange(num_bytes: float) -> str:
-    """Returns bytes that move in three digits and decimal units, as links have them: "512 B", "65.5 kB", "299 MB"."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if num_bytes >= scale:
-            return (
-                f"{num_bytes / scale:.3g} {unit}" if num_bytes < 999.5 * scale else f"{num_bytes / scale:,.0f} {unit}"
-            )
-    return f"{num_bytes:.0f} B"
-
-
 def format_pairs(pairs: Pairs, width: int) -> list[str]:
     """Returns labelled texts as indented lines, wrapped behind their labels."""
     return [line for label, text in pairs for line in wrap(text, width, first=f"  {label:{_LABEL_WIDTH - 4}}  ")]

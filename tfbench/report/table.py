@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
 from tfbench.records.sweep import format_value
 from tfbench.report import formats
-from tfbench.wording import clean, csv_cell, markdown_text, without_secrets
+from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
 _GAP = "  "
 _LEAST_ROOM = 24  # characters of a last column whose texts take several lines
@@ -79,7 +79,7 @@ class Table:
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(one.key for one in self.columns)
-        writer.writerows([csv_cell(_plain(row.get(one.key))) for one in self.columns] for row in self.rows)
+        writer.writerows([_plain(row.get(one.key)) for one in self.columns] for row in self.rows)
         return file.getvalue()
 
     def html(self) -> str:
@@ -288,7 +288,8 @@ def _line_width(grid: Iterable[Sequence[str]]) -> int:
 
 
 def _plain(value: Any) -> Any:
-    return format_value(value) if isinstance(value, bool | list | tuple) else value
+    value = format_value(value) if isinstance(value, bool | list | tuple) else value
+    return one_line(value) if isinstance(value, str) else value
 
 
 def _html_cell(column: Column, name: str, words: str) -> str:

@@ -16,7 +16,7 @@ from tfbench.recipe.sections import OutputConfig
 from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG, FAST_TAG, TRIAL_TAG
 from tfbench.records.run import RunRequest, RunResult
 from tfbench.runs.requests import new_id, series_request
-from tfbench.runs.series import Execute, SeriesRun, run_series
+from tfbench.runs.series import Execute, SeriesRun, make_runs
 
 TRIAL_SECONDS = 2.0  # of each run, after its warm-up
 # A call of so many steps as take this long as asked for: what a call costs is then lost in it, and progress still seen.
@@ -65,7 +65,7 @@ def find_fastest(request: RunRequest, execute: Execute, *, name: str | None = No
         label = f"trial {len(done) + 1}, {_describe(changes[len(done)])}"
         return series_request(trial, suffix=f"trial{len(done) + 1}", tags=tags), label
 
-    series = run_series(next_run, execute)
+    series = make_runs(next_run, execute)
     if series.was_interrupted:
         raise InterruptedRunError(
             f"interrupted while the fastest settings were looked for; the runs are group {group}."

@@ -11,7 +11,6 @@ from tfbench.machine.energy import EnergyMeter, addresses_in_use
 from tfbench.records import events
 from tfbench.records import lines as record_lines
 from tfbench.records.lines import Record
-from tfbench.records.plain_files import open_plain
 from tfbench.schema import to_plain
 
 FIRST_SECONDS = 1.0  # between looks, at the beginning
@@ -67,7 +66,7 @@ class MachineWatch:
     def _watch(self, meter: EnergyMeter) -> None:
         began = time.monotonic()
         with contextlib.suppress(OSError):
-            file = open_plain(str(self._path), os.O_RDWR | os.O_APPEND)
+            file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
                 while True:
                     state = meter.look()

@@ -10,7 +10,7 @@ from tfbench.errors import ComparisonError, RecipeError
 from tfbench.recipe.sections import MAX_SEED
 from tfbench.records.run import RunRequest
 from tfbench.runs.requests import new_id, series_request
-from tfbench.runs.series import Execute, Series, SeriesRun, run_series
+from tfbench.runs.series import Execute, Series, SeriesRun, make_runs
 from tfbench.wording import format_share
 
 MIN_PRECISE_REPEATS = 3
@@ -66,7 +66,7 @@ def repeat_run(request: RunRequest, plan: RepeatPlan, execute: Execute) -> Repea
             return None
         return _nth_request(request, group, len(done) + 1, varies_seed=plan.varies_seed), _label(done, plan)
 
-    series = run_series(next_run, execute)
+    series = make_runs(next_run, execute)
     return Repeats(summary=_summarize(group, plan, series), series=series)
 
 

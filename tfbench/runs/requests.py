@@ -15,7 +15,6 @@ from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import ModelConfig, Recipe
 from tfbench.records import snapshots
 from tfbench.records.journal import files_folder
-from tfbench.records.plain_files import list_plain
 from tfbench.records.profile import ProfileRequest
 from tfbench.records.run import ResumePoint, RunRequest, RunResult
 
@@ -207,7 +206,6 @@ def new_id() -> str:
 
 def _find_resume_point(previous: RunResult, journal_path: Path) -> ResumePoint:
     folder = files_folder(journal_path) / snapshots.FOLDER
-    list_plain(folder.parent)  # refuses links
     old = previous.request
     known = {epoch: path for epoch, path in snapshots.list_snapshots(folder).items() if epoch <= len(previous.epochs)}
     if old.resume and not known and previous.snapshot_epoch is None:

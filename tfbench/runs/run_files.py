@@ -8,7 +8,6 @@ from pathlib import Path
 from tfbench.recipe import tables
 from tfbench.records.journal import files_folder
 from tfbench.records.members import list_members
-from tfbench.records.plain_files import list_plain
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SWEEP_TAG
@@ -38,10 +37,9 @@ def write_files(
 
     Raises:
         OSError: The folder cannot be written to.
-        TrackingError: Beside the journal is a link, which is not followed.
     """
     kept = files_folder(journal_path)
-    beside = list_plain(kept)
+    beside = sorted(path for path in kept.rglob("*") if path.is_file())
     shutil.copyfile(journal_path, folder / "journal.jsonl")
     documents = {
         "recipe.json": tables.to_tables(result.request.recipe),
@@ -68,7 +66,7 @@ def write_files(
 def list_files(journal_path: Path) -> list[Path]:
     """Returns what a run left for its user beside the journal: the trained model, pictures of it and of a profile."""
     folder = files_folder(journal_path)
-    return sorted(path for path in list_plain(folder) if path.parent == folder and _KEPT.fullmatch(path.name))
+    return sorted(path for path in folder.glob("*") if _KEPT.fullmatch(path.name))
 
 
 def _is_point(result: RunResult) -> bool:

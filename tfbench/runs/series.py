@@ -1,6 +1,7 @@
-"""Runs made one after another, each a run of its own, until enough of them are done or a stop is asked for."""
+"""The loop that makes runs one after another, until enough of them are done or a stop is asked for."""
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 
 from tfbench.errors import InterruptedRunError, TfbenchError
@@ -19,6 +20,7 @@ class SeriesRun:
     request: RunRequest
     outcome: RunOutcome | None = None
     refusal: str = ""
+    seconds: float = 0.0  # that it took, with its start
 
     @property
     def is_finished(self) -> bool:
@@ -53,31 +55,41 @@ class Series:
 NextRun = Callable[[Sequence[SeriesRun]], tuple[RunRequest, str] | None]
 
 
-def run_series(next_run: NextRun, execute: Execute) -> Series:
+def make_runs(
+    next_run: NextRun,
+    execute: Execute,
+    *,
+    tell: Callable[[SeriesRun], None] = lambda run: None,
+    ends_all: Callable[[TfbenchError, Sequence[SeriesRun]], bool] = lambda error, done: not done,
+) -> Series:
     """Makes runs one after another. A run that fails, or is refused where others were not, does not end the series.
 
     Args:
         next_run: Says what comes next.
         execute: Makes one run.
+        tell: Told of each run that is over.
+        ends_all: Says of an error, and the runs done before it, whether it is raised; by default that of the first run.
 
     Raises:
-        TfbenchError: The first run was refused, or stopped before it was ready: nothing is in the store.
+        TfbenchError: A run was refused, or stopped before it was ready, which ends all.
     """
     runs: list[SeriesRun] = []
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
         was_interrupted = False
         while not was_interrupted and (following := next_run(runs)):
             request, label = following
+            start = time.monotonic()
+            outcome, refusal = None, ""
             try:
                 outcome = execute(request, label)
-            except TfbenchError as error:
-                if not runs:
-                    raise
-                was_interrupted = isinstance(error, InterruptedRunError)
-                if not was_interrupted:
-                    runs.append(SeriesRun(request=request, refusal=str(error)))
-            else:
-                runs.append(SeriesRun(request=request, outcome=outcome))
                 was_interrupted = outcome.was_interrupted
+            except TfbenchError as error:
+                if ends_all(error, runs):
+                    raise
+                was_interrupted, refusal = isinstance(error, InterruptedRunError), str(error)
+            if outcome or not was_interrupted:
+                seconds = time.monotonic() - start
+                runs.append(SeriesRun(request=request, outcome=outcome, refusal=refusal, seconds=seconds))
+                tell(runs[-1])
             was_interrupted = was_interrupted or stop.received is not None
     return Series(runs=tuple(runs), was_interrupted=was_interrupted)

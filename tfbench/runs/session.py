@@ -34,7 +34,8 @@ from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.tracker import Tracker
 
-STORE_SECONDS = 30.0  # for MLflow to take in a run that was stopped
+STORE_SECONDS = 30.0  # after a request to stop, until the store's own database has the run
+SERVER_SECONDS = 8.0  # the same of a server
 POLL_SECONDS = 0.2  # between looks at the journal: the parent must not take time from the measurement
 READY_SECONDS = 0.05  # the same until the measuring process is ready, and waits for the parent
 
@@ -74,7 +75,8 @@ def execute_run(
             run = _Run(request, tracker, observer, worker, stop, limits)
             refusal = run.follow()
             if refusal is None:
-                return run.conclude(journal, store)
+                is_own = state.tracking_uri == store.tracking_uri
+                return run.conclude(journal, store, STORE_SECONDS if is_own else SERVER_SECONDS)
         store.discard(request.run_id)
         raise refusal
 
@@ -151,8 +153,8 @@ class _Run:
                 self._worker.kill()
             self._worker.wait(POLL_SECONDS if self._has_begun else READY_SECONDS)
 
-    def conclude(self, journal: Journal, store: Store) -> RunOutcome:
-        """Records how the run ended, and brings the store up to date with all of it."""
+    def conclude(self, journal: Journal, store: Store, patience_seconds: float) -> RunOutcome:
+        """Records how the run ended, and brings the store up to date with all of it; the tracker as `_await` says."""
         result = self._replay.result()
         stopped_by = f"{INTERRUPTED} {self._stop.received.name}" if self._stop.received else self._exceeded
         end = (None if stopped_by else self._worker.fault) or describe_exit(
@@ -180,7 +182,7 @@ class _Run:
             measured = summary  # which is replaced below, maybe before the thread is done
             try:
                 work = _in_background(lambda: project(result, measured, store, tracker))
-                self._tracked = self._await(work, STORE_SECONDS)
+                self._tracked = self._await(work, patience_seconds)
             except TrackingError as error:
                 problems.append(f"not tracked: {error}")
         summary = dataclasses.replace(summary, cautions=(*problems, *summary.cautions))
@@ -276,17 +278,14 @@ class _Run:
             self._observer.caution(f"{self._tracking_problem} The run goes on.")
 
     def _await(self, work: "concurrent.futures.Future[Any]", patience_seconds: float) -> Any:
-        """Returns what comes of `work`, for which it waits no longer than `patience_seconds` once a stop was asked for.
+        """Returns what comes of `work`, which ends no later than `patience_seconds` after a request to stop.
 
         Raises:
             TrackingError: It failed, or took too long.
         """
-        stopped_at: float | None = None
         while not work.done():
-            if self._stop.received:
-                stopped_at = stopped_at or time.monotonic()
-                if time.monotonic() - stopped_at > patience_seconds:
-                    raise TrackingError("MLflow did not answer until the run was stopped.")
+            if self._stop.received and time.monotonic() - self._stop.received_at > patience_seconds:
+                raise TrackingError(f"interrupted, and MLflow did not answer within {patience_seconds:g} s.")
             concurrent.futures.wait([work], POLL_SECONDS)
         try:
             return work.result()

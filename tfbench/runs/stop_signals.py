@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        self.received_at = 0.0  # on the monotonic clock
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "StopSignals":
@@ -33,4 +35,5 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.received and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.received = self.received or signal.Signals(number)
+        if self.received is None:
+            self.received, self.received_at = signal.Signals(number), time.monotonic()

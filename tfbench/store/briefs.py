@@ -13,7 +13,6 @@ from tfbench.analysis.comparison.brief import FORMAT_VERSION, RunBrief, make_bri
 from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import TrackingError
 from tfbench.records.journal import damaged, describe, read_run
-from tfbench.records.plain_files import read_plain
 from tfbench.records.run import RunResult, Summary
 from tfbench.records.whole_files import write_whole
 from tfbench.schema import read_as
@@ -73,7 +72,7 @@ def typical_start_seconds(store: Store) -> float | None:
     found = []
     for _, path in sorted(newest, reverse=True)[:_NUM_STARTS]:
         with contextlib.suppress(OSError, ValueError):
-            brief = read_as(RunBrief, read_plain(path))
+            brief = read_as(RunBrief, path.read_bytes())
             entries = [brief.metrics.get(f"ledger/{name}_seconds") for name in _OF_START]
             if brief.speed and entries[0] is not None:
                 found.append(sum(entry or 0.0 for entry in entries))
@@ -99,7 +98,7 @@ def _to_table(brief: RunBrief) -> dict[str, Any]:
 
 def _read_brief(journal_path: Path) -> RunBrief | None:
     with contextlib.suppress(OSError, ValueError):
-        brief = read_as(RunBrief, read_plain(brief_path(journal_path)))
+        brief = read_as(RunBrief, brief_path(journal_path).read_bytes())
         found = brief.format_version, brief.run_id, brief.journal_bytes
         if found == (FORMAT_VERSION, journal_path.stem, journal_path.stat().st_size):
             return brief

@@ -25,7 +25,6 @@ DEFAULT_EXPERIMENT = "tfbench"
 MIN_FREE_BYTES = 4 * 2**20  # a database, a journal and a few plots of a short run
 SHOWN_CANDIDATES = 8
 _BESIDE = (".jsonl", ".brief.json", ".tracked.json", ".reserve", ".files")  # what there is of a run
-_DATABASE = ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", "artifacts")
 
 _STATE_ENDING, _LOCK_ENDING = "tracked.json", "lock"
 _LEFTOVER = re.compile(
@@ -94,11 +93,6 @@ class Store:
         for ending in _BESIDE:
             require_plain(folder, f"{run_id}{ending}")
         return folder / f"{run_id}.jsonl"
-
-    def require_plain_database(self) -> None:
-        """Refuses a database, or a folder of artifacts, that leads out of the store, by a `TrackingError`."""
-        for name in _DATABASE:
-            require_plain(self.root, name)
 
     def create_journal(self, run_id: str) -> Path:
         """Makes the folders that a new journal needs, and returns the journal's path; the file is not made.

@@ -2,16 +2,15 @@
 
 import contextlib
 import fcntl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tfbench.errors import DatasetError, RecipeError, TrackingError, UnknownNameError, did_you_mean
 from tfbench.records.journal import Journal
 from tfbench.records.lines import UNREADABLE, Record, read_file
-from tfbench.records.plain_files import open_plain, require_plain
+from tfbench.records.plain_files import require_plain
 from tfbench.records.sweep import CellResult, SweepPlan, read_plan
-from tfbench.records.whole_files import replacing
 from tfbench.schema import build, to_plain
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
@@ -50,6 +49,12 @@ class SweepLog:
             _append(self._journal, "ended", result=to_plain(result))
         self.results[result.cell] = result
 
+    def extend(self, plan: SweepPlan) -> None:
+        """Goes on by a plan with more runs, in which those that were known have the same numbers."""
+        if self._journal:
+            _append(self._journal, "plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
+        self.plan = plan
+
 
 @contextlib.contextmanager
 def new_log(store: Store, plan: SweepPlan) -> Iterator[SweepLog]:
@@ -82,38 +87,6 @@ def reopened_log(store: Store, sweep_id: str) -> Iterator[SweepLog]:
     path = _path(store, sweep_id)
     with _opened(path) as journal:
         yield SweepLog(journal, *_read_record(path))
-
-
-@contextlib.contextmanager
-def replaced_log(store: Store, sweep_id: str) -> Iterator[Callable[[SweepPlan, Mapping[int, CellResult]], None]]:
-    """Keeps the record of a sweep whose values are not known beforehand.
-
-    What is yielded replaces the record by one of a plan and what is known of its runs; whoever reads it, or finds it
-    after a crash, sees the one or the other. A sweep without any run in the end leaves no record.
-
-    Raises:
-        TrackingError: The store cannot be written to, here or when the record is replaced.
-    """
-    path = _path(store, sweep_id)
-    num_known = 0
-
-    def replace(plan: SweepPlan, results: Mapping[int, CellResult]) -> None:
-        nonlocal num_known
-        try:
-            with replacing(path, synced=True) as part, contextlib.closing(Journal(part)) as journal:
-                journal.append("plan", format_version=FORMAT_VERSION, plan=to_plain(plan))
-                for number in sorted(results):
-                    journal.append("ended", result=to_plain(results[number]))
-        except OSError as error:
-            raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
-        num_known = len(results)
-
-    with _locked(path):
-        try:
-            yield replace
-        finally:
-            if not num_known:
-                path.unlink(missing_ok=True)
 
 
 def read_sweep(store: Store, sweep_id: str) -> tuple[SweepPlan, dict[int, CellResult]]:
@@ -198,7 +171,7 @@ def _locked(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(path.with_suffix(".lock"), "ab", opener=open_plain))
+            lock = stack.enter_context(path.with_suffix(".lock").open("ab"))
         except OSError as error:
             raise TrackingError(f"{path}: cannot be written: {error.strerror}.") from error
         try:
@@ -234,7 +207,7 @@ def _read_record(path: Path) -> tuple[SweepPlan, dict[int, CellResult]]:
         version = records[0].get("format_version")
         if version != FORMAT_VERSION:
             raise ValueError(f"its format is {version}; this version of tfbench reads format {FORMAT_VERSION}")
-        plan = read_plan(records[0].get("plan"))
+        plan = read_plan([record.get("plan") for record in records if record["kind"] == "plan"][-1])
         if plan.sweep_id != path.stem:
             raise ValueError(f"it is of sweep {plan.sweep_id}")
         ended = [build(CellResult, record.get("result"), "result") for record in records if record["kind"] == "ended"]

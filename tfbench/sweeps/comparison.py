@@ -6,6 +6,7 @@ from typing import Any
 
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.crossover import value_of
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.hosts import arm_of
 from tfbench.analysis.comparison.references import find_own_settings
@@ -51,13 +52,18 @@ def compare_sweep(
     comparison = compare(
         [_move(brief, *columns[arm_of(brief)]) for brief in briefs] if _SETUP in keys else briefs,
         keys=keys,
-        settings=[own | setting for own, _ in columns.values() for setting in settings],
+        settings=[own | setting for own, _ in columns.values() for setting in _in_order(plan, settings)],
         arms=list(dict.fromkeys(column for _, column in columns.values())),
         baseline=baseline,
         failures=failures.values(),
         compared=list_compared(plan),
     )
     return dataclasses.replace(comparison, own_settings=find_own_settings(briefs, plan), unreadable=unreadable)
+
+
+def _in_order(plan: SweepPlan, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns settings with values that were added in their places."""
+    return sorted(settings, key=lambda one: value_of(next(iter(one.values())))) if plan.refinement else settings
 
 
 def _twin(arm: Arm) -> str:

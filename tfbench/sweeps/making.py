@@ -1,16 +1,29 @@
 """A sweep from its plan to what came of all of its runs."""
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import DeviceError, RecipeError
 from tfbench.machine.devices import count_gpus
 from tfbench.machine.frameworks import describe_lack, is_installed
+from tfbench.recipe.abilities import BackendName
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import Arm, Cell, SweepPlan, Variation, list_cells, list_settings, resolve_recipe
+from tfbench.records.sweep import (
+    BACKEND_KEY,
+    Arm,
+    Cell,
+    SweepPlan,
+    Variation,
+    add_values,
+    list_cells,
+    list_settings,
+    resolve_recipe,
+)
 from tfbench.runs.maker import RunMaker
 from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.sweep_log import SweepLog
@@ -64,8 +77,8 @@ def make_sweep(
     require_machine_found(plan.arms, names_machines=False)
     require_back_ends(plan)
     with opened as log:
-        end = _make_runs(log, list_cells(plan), maker, observer)
-    return look_at(plan, end, maker)
+        end = _make_runs(log, list_cells(plan), maker, observer, refine=lambda log: _refine(log, maker))
+    return look_at(log.plan, end, maker)
 
 
 def make_task(
@@ -94,6 +107,30 @@ def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
     problem = try_to_show(maker.store, plan, end.results, maker.tracker)
     comparison = compare_sweep(maker.store, plan, end.results)
     return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
+
+
+def find_step(arms: Iterable[Arm], backend: BackendName) -> int:
+    """Returns what batch sizes must be multiples of, to be divided among the replicas of each arm."""
+    counts = [1]
+    for arm in arms:
+        if arm.strategy in ("mirrored", "multi_worker", "hybrid"):
+            are_named = bool(arm.devices) and "gpu" not in arm.devices
+            own = dict(arm.values).get(BACKEND_KEY, backend)
+            counts.append(arm.num_devices if are_named else max(1, count_gpus(own)))
+    return math.lcm(*counts)
+
+
+def _refine(log: SweepLog, maker: RunMaker) -> bool:
+    """Adds values to a sweep in between those at which the faster arm changes; says whether there were any."""
+    plan, limits = log.plan, log.plan.refinement
+    if limits is None:
+        return False
+    comparison, known = compare_sweep(maker.store, plan, log.results), plan.variations[0].values
+    wanted = {value for arm in comparison.arms[1:] for value in refine(find_crossover(comparison, arm), limits.step)}
+    values = sorted(wanted - set(map(value_of, known)))[: limits.most - (len(known) - limits.num_first)]
+    if values:
+        log.extend(add_values(plan, values))
+    return bool(values)
 
 
 def require_back_ends(plan: SweepPlan) -> None:
@@ -139,7 +176,13 @@ def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> Arms:
     return arms if arms.usable else Arms([own], {})  # what is wrong with all of them, it is told with
 
 
-def _make_runs(log: SweepLog, cells: Sequence[Cell], maker: RunMaker, observer: SweepObserver) -> SweepEnd:
+def _make_runs(
+    log: SweepLog,
+    cells: Sequence[Cell],
+    maker: RunMaker,
+    observer: SweepObserver,
+    refine: Callable[[SweepLog], bool] = lambda log: False,
+) -> SweepEnd:
     known = find_standing(log.plan, log.results, maker.store)
     speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
     for cell in cells:
@@ -154,6 +197,7 @@ def _make_runs(log: SweepLog, cells: Sequence[Cell], maker: RunMaker, observer: 
             start_seconds,
             of=cells,
             made=known,
+            refine=refine,
         )
     finally:
         observer.stop()

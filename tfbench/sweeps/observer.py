@@ -1,10 +1,9 @@
-"""What a sweep, or a search, tells of itself beside what its runs do."""
+"""What a sweep tells of itself beside what its runs do."""
 
 from typing import Protocol
 
-from tfbench.analysis.comparison.speedup import Speedup
 from tfbench.records.run import Summary
-from tfbench.records.sweep import Arm, Cell, CellResult
+from tfbench.records.sweep import Cell, CellResult, SweepPlan
 from tfbench.runs.observer import RunObserver, SilentObserver
 
 
@@ -13,6 +12,9 @@ class SweepObserver(RunObserver, Protocol):
 
     def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
         """A run was made before the sweep went on; `speed` in samples per second, None: it has none."""
+
+    def extend(self, plan: SweepPlan) -> None:
+        """The sweep goes on by a plan with more runs."""
 
     def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
         """A run is about to be made."""
@@ -30,6 +32,9 @@ class SilentSweepObserver(SilentObserver):
     def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
         """Does nothing."""
 
+    def extend(self, plan: SweepPlan) -> None:
+        """Does nothing."""
+
     def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
         """Does nothing."""
 
@@ -38,13 +43,3 @@ class SilentSweepObserver(SilentObserver):
 
     def stop(self) -> None:
         """Does nothing."""
-
-
-class SearchObserver(Protocol):
-    """Told of a search's progress; its runs have observers of their own."""
-
-    def begin(self, value: int, arm: Arm, round_number: int) -> None:
-        """A run is about to be made."""
-
-    def end(self, value: int, found: Speedup | str) -> None:
-        """A value was measured, and is told by itself, or could not be."""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tfbench.analysis.comparison.crossover import spread_values
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
 from tfbench.recipe.abilities import BackendName
@@ -12,9 +13,20 @@ from tfbench.recipe.sections import Recipe
 from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
 from tfbench.records.run import RunRequest
-from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, WORKERS_KEY, Arm, SweepPlan, Variation
+from tfbench.records.sweep import (
+    BACKEND_KEY,
+    BATCH_KEY,
+    THREAD_KEYS,
+    WORKERS_KEY,
+    Arm,
+    Refinement,
+    SweepPlan,
+    Variation,
+)
 from tfbench.schema import build
 from tfbench.wording import shorten
+
+_RANGE = re.compile(r"\d{1,9}\s*\.\.\s*\d{1,9}")
 
 
 def new_plan(
@@ -28,6 +40,7 @@ def new_plan(
     time_budget_seconds: float | None = None,
     per_replica_batch_size: int | None = None,
     names_machines: bool = False,
+    refinement: Refinement | None = None,
 ) -> SweepPlan:
     """Plans the runs of a recipe under several arms.
 
@@ -42,6 +55,7 @@ def new_plan(
         time_budget_seconds: After which no further run is made.
         per_replica_batch_size: Of every arm, whose devices are named; None: all have the recipe's global batch size.
         names_machines: Whether a scheduler will find the machines that arms name.
+        refinement: Which values are added; None: none.
 
     Raises:
         RecipeError: An arm sets what is varied, or names a machine that nobody will find.
@@ -70,6 +84,7 @@ def new_plan(
         memory_limit_bytes=None if memory_limit_bytes is None else int(memory_limit_bytes),
         time_budget_seconds=time_budget_seconds,
         per_replica_batch_size=per_replica_batch_size,
+        refinement=refinement,
     )
 
 
@@ -129,8 +144,24 @@ def _read_arm_value(text: str, arm: str) -> tuple[str, Any]:
     return key, value
 
 
-def parse_variation(text: str) -> Variation:
-    """Reads "training.global_batch_size=32,128" or "model.hidden_units=[[100],[1000,1000]]".
+def is_range(text: str) -> bool:
+    """Says whether what is varied is given as KEY=LOW..HIGH."""
+    return bool(_RANGE.fullmatch(text.partition("=")[2].strip()))
+
+
+def are_alike_numbers(value: Any) -> bool:
+    """Says whether a value is a whole number, or a list of one whole number several times."""
+    items = set(value) if isinstance(value, list | tuple) else {value}
+    return len(items) == 1 and all(type(item) is int for item in items)
+
+
+def parse_variation(text: str, recipe: Recipe | None = None, step: int = 1) -> Variation:
+    """Reads "training.global_batch_size=32,128", "model.hidden_units=[[100],[1000,1000]]" or "model.units=16..64".
+
+    Args:
+        text: What the user wrote.
+        recipe: Where it has a list at the key of a range, all of its items are set.
+        step: What the values of a range are multiples of.
 
     Raises:
         RecipeError: It has no values, or its key cannot be varied.
@@ -140,7 +171,26 @@ def parse_variation(text: str) -> Variation:
         raise RecipeError(
             f"--vary {shorten(text)}: must be KEY=VALUE,VALUE,..., for example training.global_batch_size=32,128."
         )
-    return make_variation(key, _read_values(values), origin=f"--vary {shorten(text)}")
+    found = _read_range(text, recipe, step) if is_range(text) else _read_values(values)
+    return make_variation(key, found, origin=f"--vary {shorten(text)}")
+
+
+def _read_range(text: str, recipe: Recipe | None, step: int) -> list[Any]:
+    key, _, ends = text.partition("=")
+    low, _, high = ends.partition("..")
+    try:
+        values = spread_values(int(low), int(high), step)
+    except ValueError as error:
+        raise RecipeError(f"--vary {shorten(text)}: {error}") from error
+    own: Any = tables.to_tables(recipe) if recipe else None
+    for part in (THREAD_KEYS[0] if key.strip() == THREADS else key.strip()).split("."):
+        own = own.get(part) if isinstance(own, dict) else None
+    items = own if isinstance(own, list | tuple) and own else [own]
+    if any(isinstance(item, bool) or not isinstance(item, int | float | None) for item in items):
+        raise RecipeError(
+            f"--vary {shorten(text)}: a range needs a number, or a list of numbers, in the recipe. It is: {own!r}."
+        )
+    return [[value] * len(own) for value in values] if isinstance(own, list | tuple) else list(values)
 
 
 def make_variation(key: str, values: Sequence[Any], *, origin: str) -> Variation:

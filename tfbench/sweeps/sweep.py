@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbench.errors import DatasetError, DeviceError, InterruptedRunError, RecipeError, TfbenchError
+from tfbench.errors import DatasetError, DeviceError, RecipeError, TfbenchError
 from tfbench.recipe.devices import require_usable
 from tfbench.recipe.tables import require_code_allowed
-from tfbench.records.run import RunRequest
+from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
     BATCH_KEY,
@@ -29,7 +29,7 @@ from tfbench.records.sweep import (
 )
 from tfbench.runs.limits import RunLimits, RunOutcome
 from tfbench.runs.requests import new_request
-from tfbench.runs.stop_signals import StopSignals
+from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.observer import SweepObserver
 
@@ -60,6 +60,7 @@ def run_sweep(
     observer: SweepObserver,
     start_seconds: float | None = None,
     *,
+    refine: Callable[[SweepLog], bool] = lambda log: False,
     of: Sequence[Cell] | None = None,
     made: Mapping[int, CellResult] | None = None,
 ) -> SweepEnd:
@@ -74,6 +75,7 @@ def run_sweep(
         execute: Makes one run within limits, as `execute_run` does.
         observer: Told what happens.
         start_seconds: As of `estimate_seconds`.
+        refine: Called when all runs are made; extends the record by more, and says whether it did.
         of: The runs that are to be there in the end; None: all.
         made: The results that stand, by the numbers of their cells; None: all that the record has.
 
@@ -81,73 +83,64 @@ def run_sweep(
         DatasetError: There is no data for the first run, so that none would have any.
     """
     plan, start = log.plan, time.monotonic()
-    every = list_cells(plan)
-    cells = every if of is None else of
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
-    was_interrupted, known = False, dict(log.results if made is None else made)
-    with StopSignals() as stop:  # between two runs; a run under way hears them itself
-        for cell in cells:
-            if cell.number in known:
-                continue
-            left = [one for one in cells if one.number not in known]
+    varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
+    cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
+    known = dict(log.results if made is None else made)
+
+    def find_left() -> list[Cell]:
+        return [one for one in cells if one.number not in known]
+
+    def end(result: CellResult, summary: Summary | None = None) -> None:
+        log.end(result)
+        known[result.cell] = result
+        observer.end(cell, result, summary)
+
+    def next_run(done: Sequence[SeriesRun]) -> tuple[RunRequest, str] | None:
+        nonlocal cells, cell
+        while True:
+            left = find_left()
+            if not left and refine(log):
+                observer.extend(log.plan)
+                cells = list_cells(log.plan)
+                left = find_left()
             seconds = estimate_seconds(
                 plan, 1, run_seconds=_typical_seconds(known.values()), start_seconds=start_seconds
             )
-            if plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds:
-                break
-            if earlier := _find_failure(cell, every, known):
-                result = CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier)
-                log.end(result)
-                known[cell.number] = result
-                observer.end(cell, result, None)
+            is_late = plan.time_budget_seconds and time.monotonic() - start + seconds > plan.time_budget_seconds
+            if not left or is_late:
+                return None
+            cell = left[0]
+            if earlier := _find_failure(cell, list_cells(log.plan), known):
+                end(CellResult(cell=cell.number, outcome="SKIPPED", reason=earlier))
                 continue
             observer.begin(cell, len(cells) - len(left), seconds * len(left))
-            made_now, was_interrupted = _make_run(log, cell, execute, limits, observer)
-            known |= {cell.number: made_now} if made_now else {}
-            if was_interrupted := was_interrupted or stop.received is not None:
-                break
+            request = cell_request(log.plan, cell)
+            log.begin(cell.number, request.run_id)
+            return request, ""
+
+    def tell(run: SeriesRun) -> None:
+        result = CellResult(cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds)
+        if run.outcome is None:
+            end(result)
+        elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
+            found = run.outcome.result.exit
+            status = found.status if found and found.status != "RUNNING" else "FAILED"
+            reason = found.reason if found else ""
+            result = dataclasses.replace(result, outcome=status, run_id=run.request.run_id, reason=reason)
+            end(result, run.outcome.summary)
+
+    def ends_all(error: TfbenchError, done: Sequence[SeriesRun]) -> bool:
+        is_first = not any(result.run_id for result in log.results.values())
+        return isinstance(error, DatasetError) and is_first and not varies_data
+
+    runs = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
     return SweepEnd(
         num_cells=len(cells),
-        num_left=sum(cell.number not in known for cell in cells),
-        was_interrupted=was_interrupted,
+        num_left=len(find_left()),
+        was_interrupted=runs.was_interrupted,
         results=dict(log.results),
     )
-
-
-def _make_run(
-    log: SweepLog, cell: Cell, execute: Execute, limits: RunLimits, observer: SweepObserver
-) -> tuple[CellResult | None, bool]:
-    """Makes one run and notes what came of it, None if it was cut short; says, too, whether it was asked to stop."""
-    request = cell_request(log.plan, cell)
-    log.begin(cell.number, request.run_id)
-    start = time.monotonic()
-    try:
-        outcome = execute(request, limits)
-    except InterruptedRunError:
-        return None, True
-    except TfbenchError as error:
-        is_first = not any(result.run_id for result in log.results.values())
-        varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(log.plan))
-        if isinstance(error, DatasetError) and is_first and not varies_data:
-            raise
-        seconds = time.monotonic() - start
-        result = CellResult(cell=cell.number, outcome="REFUSED", reason=str(error), seconds=seconds)
-        log.end(result)
-        observer.end(cell, result, None)
-        return result, False
-    if outcome.was_interrupted and outcome.result.status != "FINISHED":
-        return None, True  # half a run is none: it is made again when the sweep goes on
-    end = outcome.result.exit
-    result = CellResult(
-        cell=cell.number,
-        outcome=end.status if end and end.status != "RUNNING" else "FAILED",
-        run_id=request.run_id,
-        reason=end.reason if end else "",
-        seconds=time.monotonic() - start,
-    )
-    log.end(result)
-    observer.end(cell, result, outcome.summary)
-    return result, outcome.was_interrupted
 
 
 def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from tfbench.errors import TrackingError
-from tfbench.records.plain_files import list_plain
 from tfbench.wording import without_secrets
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")  # of mlflow, but for files
@@ -93,7 +92,6 @@ def require_artifact_place(artifact_uri: str, tracking_uri: str) -> None:
         folder = Path(unquote(parts.path))
         if not re.fullmatch(r".*/\w{32}/artifacts/?", str(folder)):
             raise TrackingError(f"{folder}: is where MLflow has the files of a run, and is no folder of a run's files.")
-        list_plain(folder.parent)
 
 
 def _place(uri: str) -> tuple[str, ...] | Path:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tfbench.tracking.tracker import SweepFigures, TrackedSweep
 
 STOP_SECONDS = 20.0  # on a busy machine it takes seconds to leave
+REST_SECONDS = 300.0  # after a server was silent, until it is asked again
 _GRACE_SECONDS = 5.0  # for a call to end after the process that asked
 _MARGIN = 1.25  # MLflow's own patience ends first, and knows more of what is wrong
 _BYTES_PER_SECOND = 2**20  # of files, on a slow line
@@ -62,6 +63,11 @@ class MlflowProcess:
             self._process.kill()
             self._process.communicate()
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is in a call."""
+        return self._lock.locked()
+
     def ask(self, question: tuple[Any, ...], tell: _Tell | None, seconds: float | None, silent: str) -> Any:
         """Returns what a tracker's method returns there, or raises what it raises.
 
@@ -91,6 +97,10 @@ class MlflowProcess:
                         timer.start()
                     elif answer[0] == "tell" and tell:
                         tell(answer[1])
+            except KeyboardInterrupt:
+                if seconds is not None:  # a driver of a database would hear of SIGTERM once its call is over
+                    process.kill()
+                raise
             except (EOFError, OSError, pickle.UnpicklingError) as error:
                 code = process.wait()
                 if overdue.is_set():
@@ -122,11 +132,15 @@ class RemoteTracker:
         tell: _Tell | None = None,
     ) -> None:
         from tfbench.tracking.address import require_address
+        from tfbench.wording import without_secrets
 
         require_address(tracking_uri)
+        self._shown = without_secrets(tracking_uri)
+        self._recover = store.command("recover", "--tracking-uri", self._shown)
         self._process = process
         self._place = (tracking_uri, experiment, store.root, patience_seconds)
         self._tell = tell
+        self._silence: tuple[float, str] | None = None  # until when the server is not asked, and why
 
     def prepare(self) -> None:
         """As of `Tracker`."""
@@ -145,6 +159,8 @@ class RemoteTracker:
 
     def show_sweep(self, plan: "SweepPlan", figures: "SweepFigures") -> "TrackedSweep":
         """As of `Tracker`."""
+        if self._process.is_asked:  # by a run that was stopped, which did not wait for the answer
+            raise TrackingError("MLflow has not answered yet.")
         num_runs = sum(len(curve.run_ids) for curve in figures.curves)
         shown: TrackedSweep = self._ask("show_sweep", plan, figures, more=num_runs * _SECONDS_PER_RUN)
         return shown
@@ -167,15 +183,21 @@ class RemoteTracker:
         """Asks the process; of a server no call takes longer than it may, however it answers. `more` is in seconds."""
         from tfbench.tracking.address import is_database_server, is_server
         from tfbench.tracking.mlflow_calls import find_patience
-        from tfbench.wording import without_secrets
+        from tfbench.tracking.tracker import SilentServerError
 
         uri, patience = self._place[0], find_patience(self._place[3])
         seconds = _MARGIN * patience + more if is_server(uri) or is_database_server(uri) else None
         silent = (
-            f"MLflow at {without_secrets(uri)}: did not answer within {patience:g} s, which TFBENCH_SERVER_TIMEOUT "
-            "sets. What was measured is safe in the journal; `tfbench recover` brings MLflow up to date later."
+            f"MLflow at {self._shown}: did not answer within {patience:g} s, which TFBENCH_SERVER_TIMEOUT sets. What "
+            f"was measured is safe in the journal; `{self._recover}` brings MLflow up to date later."
         )
-        return self._process.ask((self._place, method, arguments, named), self._tell, seconds, silent)
+        if self._silence and time.monotonic() < self._silence[0]:
+            raise SilentServerError(self._silence[1])
+        try:
+            return self._process.ask((self._place, method, arguments, named), self._tell, seconds, silent)
+        except SilentServerError as error:
+            self._silence = time.monotonic() + REST_SECONDS, str(error)
+            raise
 
 
 def main() -> None:
@@ -218,6 +240,10 @@ def _answer(
     from tfbench.tracking.mlflow_tracker import MlflowTracker
     from tfbench.wording import without_secrets
 
+    def tell(text: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # in another thread, when whoever asked was killed
+            _send(answers, ("tell", text))
+
     try:
         if place not in trackers:
             uri, experiment, root, patience = place
@@ -226,7 +252,7 @@ def _answer(
                 experiment,
                 Store(root),
                 patience_seconds=patience,
-                tell=lambda text: _send(answers, ("tell", text)),
+                tell=tell,
             )
         return "return", getattr(trackers[place], method)(*arguments, **named)
     except (TfbenchError, OSError) as error:

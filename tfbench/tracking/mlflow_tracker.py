@@ -181,8 +181,6 @@ class MlflowTracker:
     def _prepare(self) -> None:
         if self._client or self._template:
             return
-        if self._database == self._store.database.absolute():
-            self._store.require_plain_database()
         self._calls.set_up()
         if self._database and not self._database.exists():
             self._make_template(self._database)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+_GRACE_SECONDS = 3  # for requests under way, once it is to end: uvicorn would wait for the slowest of them
 _UVICORN = [sys.executable, "-m", "uvicorn"]
 
 
@@ -36,7 +37,8 @@ def _serve(arguments: list[str], settings: Mapping[str, str]) -> NoReturn:
         del sys.modules[name]
     import uvicorn
 
-    sys.exit(uvicorn.main(arguments, prog_name="uvicorn"))
+    limits = ["--timeout-graceful-shutdown", str(_GRACE_SECONDS)]
+    sys.exit(uvicorn.main([*arguments, *limits], prog_name="uvicorn"))
 
 
 if __name__ == "__main__":

@@ -109,9 +109,8 @@ def serve(store: Store, port: int, host: str = HOST) -> "Iterator[subprocess.Pop
             of somebody else's that a user has open could ask it otherwise.
 
     Raises:
-        TrackingError: The server did not start; with what it wrote last. Or the store holds links.
+        TrackingError: The server did not start; with what it wrote last.
     """
-    store.require_plain_database()
     with contextlib.suppress(sqlite3.Error):  # one that may only be read is shown as it is
         database.relocate(store.database, store.artifacts)
     arguments = ["server", "--host", host, "--port", str(port), "--workers", "1"]

@@ -9,50 +9,23 @@ from typing import Any
 
 import pytest
 
-from searches import KEY, PlantedRuns
+from searches import KEY, PlantedRuns, plant_runs
 from sweeps import build_brief
-from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
-from tfbench.records.run import RunRequest, TrackedRun
 from tfbench.records.sweep import Arm
-from tfbench.runs import session
-from tfbench.runs.limits import RunOutcome
-from tfbench.store import briefs
-from tfbench.sweeps import making, view
+from tfbench.sweeps import making
 
 Cli = Callable[..., Any]
 ARMS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
 SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *ARMS)
-TRACKED = TrackedRun(tracking_uri="sqlite:///mlflow.db", experiment_id="1", run_id="a" * 32)
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., PlantedRuns]:
     """Lets `tfbench sweep` make planted runs, whose briefs are read as if they were in the store."""
-    monkeypatch.setenv("COLUMNS", "120")
-    kept: dict[str, Any] = {}
-
-    def use(fates: Callable[[int, str], Any] = lambda batch, strategy: None) -> PlantedRuns:
-        runs = PlantedRuns(fates)
-
-        def execute(request: RunRequest, state: Any, store: Any, tracker: Any, console: Any, *rest: Any) -> RunOutcome:
-            store.journals.mkdir(parents=True, exist_ok=True)
-            store.write_state(request.run_id, state)
-            runs.places.append((state.tracking_uri, state.experiment))
-            outcome = runs(request, *rest)
-            kept[request.run_id] = make_brief(outcome.result, outcome.summary, journal_bytes=0)
-            console.finish(outcome.result, outcome.summary, TRACKED, "")
-            return outcome
-
-        monkeypatch.setattr(session, "execute_run", execute)
-        monkeypatch.setattr(briefs, "_read_brief", lambda path: kept[path.stem])
-        monkeypatch.setattr(view, "show_sweep", lambda *rest: None)  # in MLflow
-        monkeypatch.setattr(making, "count_gpus", lambda backend: 0)
-        return runs
-
-    return use
+    return plant_runs(monkeypatch)
 
 
 def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:

@@ -57,6 +57,20 @@ def test_every_request_to_stop_ends_a_command_alike(
     assert (done.exit_code, done.stdout, done.stderr.strip()) == (130, "", "Interrupted.")
 
 
+def test_a_request_to_stop_after_a_command_is_done_is_one_line_and_no_death_by_a_signal() -> None:
+    ending = """
+import atexit, os, signal
+from tfbench import cli
+atexit.register(lambda: print(signal.getsignal(signal.SIGINT).name))
+cli.cli.main = lambda **options: None
+"""
+    stopping = "cli.cli.main = lambda **options: atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+    done = python(ending + stopping + START)
+    assert (done.returncode, done.stderr.strip()) == (130, b"Interrupted.")
+    done = python(ending + START)
+    assert (done.returncode, done.stdout) == (0, b"SIG_IGN\n")  # where Python would have the default put back
+
+
 def test_a_command_that_is_interrupted_ends_although_a_thread_of_it_waits() -> None:
     waiting = """
 import sys, threading
@@ -111,27 +125,17 @@ def test_a_current_folder_that_is_gone_or_no_text_is_refused(
 
 
 @pytest.mark.parametrize("home", ["~", "me", "./me", os.devnull, "/nonexistent", None])
-@pytest.mark.parametrize("command", ["runs", "cache"])
 def test_a_home_that_is_none_stops_no_command_and_is_not_made(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None, command: str
+    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None
 ) -> None:
     monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])  # as of a user whom the system does not know
     for name in ("XDG_CONFIG_HOME", "TFBENCH_CACHE_DIR", "HOME"):
         monkeypatch.delenv(name)
     if home is not None:
         monkeypatch.setenv("HOME", home)
-    done = tfbench(command)
+    done = tfbench("runs")
     assert (done.exit_code, done.stderr) == (0, "")
     assert list(in_tmp_path.iterdir()) == []
-
-
-def test_folders_of_the_user_that_are_files_hold_nothing(
-    tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TFBENCH_CACHE_DIR")
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, __file__)
-    assert tfbench("cache")[::2] == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,13 @@
 """Decoded samples that are kept: the bytes that decoding gives, or none."""
 
 import dataclasses
-import fcntl
 import gzip
 import hashlib
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
-from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +18,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tfbench.datasets import svhn
-from tfbench.datasets.sources import array_file, cache, cache_folder, mnist_files, tfds_arrays
+from tfbench.datasets.sources import cache, mnist_files, tfds_arrays
 from tfbench.datasets.sources import svhn as svhn_source
 from tfbench.datasets.sources.splits import ALIGNMENT, Split, Splits
 from tfbench.errors import DatasetError
@@ -45,7 +41,6 @@ Load = Callable[[Path], Splits]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a cache that is used, not yet there."""
-    monkeypatch.delenv("TFBENCH_CACHE_SIZE")
     monkeypatch.setenv("TFBENCH_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -140,7 +135,7 @@ def digest(splits: Splits) -> str:
 
 
 def entries(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.arrays"))
+    return sorted(folder.iterdir()) if folder.exists() else []
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -150,13 +145,13 @@ def test_samples_are_those_that_decoding_gives_byte_for_byte(
     write, load = SOURCES[source]
     write(tmp_path / "data")
     with monkeypatch.context() as off:
-        off.setenv("TFBENCH_CACHE_SIZE", "0")
+        off.setenv("TFBENCH_CACHE_DIR", "")
         without = load(tmp_path / "data")
     assert without.cache == "" and not folder.exists()
     first, second = load(tmp_path / "data"), load(tmp_path / "data")
     assert (first.cache, second.cache) == ("written", "read")
     assert digest(without) == digest(first) == digest(second)
-    assert sorted(path.suffix for path in folder.iterdir()) == [""] + [".arrays"] * len(entries(folder))
+    assert all(len(path.name) == 32 for path in entries(folder))
 
 
 @pytest.mark.parametrize("source", ["packed IDX files", "tensorflow-datasets"])
@@ -222,131 +217,10 @@ def test_another_version_of_anything_is_another_entry(tmp_path: Path, monkeypatc
     assert len({other.name() for other in others if other} | {one.name()}) == 6
 
 
-def test_what_cannot_be_told_apart_has_no_entry(tmp_path: Path) -> None:
-    assert cache.origin_of("x", "files", tmp_path / "absent") is None
-    assert cache.origin_of("x", "files", tmp_path) is None
-    (tmp_path / "a").write_bytes(b"a")
-    assert cache.origin_of("x", "files", tmp_path) is not None
-    assert cache.origin_of("x", "files", tmp_path, reader="no-such-package") is None
-    assert cache.origin_of("x", "files", tmp_path / "b", [tmp_path / "a"]) is None
-    os.mkfifo(tmp_path / "pipe")
-    assert cache.origin_of("x", "files", tmp_path) is None  # and does not wait for somebody to write to it
-    (tmp_path / "pipe").unlink()
-    (tmp_path / "circle").symlink_to(tmp_path)
-    assert cache.origin_of("x", "files", tmp_path) is None
-
-
 def flip(path: Path, place: int) -> None:
     contents = bytearray(path.read_bytes())
     contents[place] ^= 1
     path.write_bytes(contents)
-
-
-def of_objects(path: Path) -> None:
-    """Puts a pickle where the first array is, with all else as it should be."""
-    header, _, _ = path.read_bytes().partition(b"\n")
-    planted = path.parent / "planted"
-    with planted.open("wb") as file:
-        file.write(header + b"\n")
-        np.save(file, np.array([Planted()], object), allow_pickle=True)
-    planted.write_bytes(planted.read_bytes() + hashlib.sha256(planted.read_bytes()).digest())
-    planted.replace(path)
-
-
-class Planted:
-    def __reduce__(self) -> Any:
-        return os._exit, (1,)
-
-
-def huge(path: Path) -> None:
-    """Says that the first array has 2**60 rows."""
-    path.write_bytes(
-        path.read_bytes().replace(b"(40, 6, 5, 1), }            ", b"(1152921504606846976, 6,5,1)"[:20], 1)
-    )
-
-
-def link_to_itself_elsewhere(path: Path) -> None:
-    path.rename(path.parent / "real")
-    path.symlink_to(path.parent / "real")
-
-
-def a_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path, 0o600)
-
-
-FAULTS: dict[str, Callable[[Path], object]] = {
-    "empty": lambda path: path.write_bytes(b""),
-    "cut off in its header": lambda path: os.truncate(path, 30),
-    "cut off in an array": lambda path: os.truncate(path, path.stat().st_size // 2),
-    "cut off before its last byte": lambda path: os.truncate(path, path.stat().st_size - 1),
-    "without its checksum": lambda path: os.truncate(path, path.stat().st_size - 32),
-    "longer": lambda path: path.write_bytes(path.read_bytes() + b"x"),
-    "changed in its header": lambda path: flip(path, 40),
-    "changed in an array": lambda path: flip(path, path.stat().st_size // 2),
-    "changed in its checksum": lambda path: flip(path, path.stat().st_size - 1),
-    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
-    "an array beyond all bounds": huge,
-    "a pickle": of_objects,
-    "a link": link_to_itself_elsewhere,
-    "a pipe": a_pipe,
-    "open to a group": lambda path: path.chmod(0o660),
-    "open to all": lambda path: path.chmod(0o602),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_an_entry_that_is_not_whole_or_not_ones_own_is_removed_and_written_anew(
-    tmp_path: Path, folder: Path, fault: str
-) -> None:
-    write_idx(tmp_path / "data")
-    right = digest(load_mnist(tmp_path / "data"))
-    (path,) = entries(folder)
-    contents = path.read_bytes()
-    FAULTS[fault](path)
-    found = load_mnist(tmp_path / "data")
-    assert (found.cache, digest(found)) == ("written", right)
-    assert not path.is_symlink() and path.read_bytes() == contents
-    assert load_mnist(tmp_path / "data").cache == "read"
-
-
-def test_no_byte_of_an_entry_can_be_changed_unseen(tmp_path: Path, folder: Path) -> None:
-    write_idx(tmp_path / "data")
-    load_mnist(tmp_path / "data")
-    (path,) = entries(folder)
-    contents = path.read_bytes()
-    origin = cache.origin_of("mnist", "publisher's files", tmp_path / "data")
-    assert origin is not None and path.name == f"{origin.name()}.arrays"
-    about = dataclasses.asdict(origin)
-    for place in range(0, len(contents), 7):
-        flip(path, place)
-        assert cache_folder.read_entry(folder, origin.name(), about) is None, place
-        path.touch(mode=0o600)
-        path.write_bytes(contents)
-    assert cache_folder.read_entry(folder, origin.name(), about) is not None
-
-
-def test_an_entry_of_other_data_under_its_name_is_not_used(tmp_path: Path, folder: Path) -> None:
-    write_idx(tmp_path / "data")
-    write_idx(tmp_path / "other", seed=1)
-    right = digest(load_mnist(tmp_path / "data"))
-    (path,) = entries(folder)
-    load_mnist(tmp_path / "other")
-    (other,) = set(entries(folder)) - {path}
-    shutil.copy(other, path)
-    found = load_mnist(tmp_path / "data")
-    assert (found.cache, digest(found)) == ("written", right)
-
-
-def test_an_entry_that_another_user_wrote_is_not_used(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_idx(tmp_path / "data")
-    load_mnist(tmp_path / "data")
-    users = iter([12345, os.geteuid()])  # who reads the entry, and who writes it anew
-    with monkeypatch.context() as another_user:
-        another_user.setattr(os, "geteuid", lambda: next(users))
-        assert load_mnist(tmp_path / "data").cache == "written"
 
 
 def test_samples_that_are_not_what_is_asked_for_are_refused_as_without_the_cache(tmp_path: Path) -> None:
@@ -398,103 +272,30 @@ def test_records_whose_files_are_elsewhere_are_not_kept(tmp_path: Path, folder: 
     assert entries(folder) == []
 
 
-# A process that dies in the middle, or several at once: what they leave.
-
-CODE = """
-import os, signal, sys
-from pathlib import Path
-sys.path[:0] = {paths}
-import test_cache
-from tfbench.datasets.sources import array_file
-if sys.argv[1] == "die":
-    real = array_file._Writer.digest
-    def die(self):
-        self._file.flush()
-        os.kill(os.getpid(), signal.SIGKILL)
-    array_file._Writer.digest = die
-for _ in range(int(sys.argv[3])):
-    found = test_cache.load_mnist(Path(sys.argv[2]))
-    print(found.cache, test_cache.digest(found), flush=True)
-"""
-
-
-def start(what: str, data: Path, times: int) -> "subprocess.Popen[str]":
-    code = CODE.format(paths=[str(Path(__file__).parent)])
-    return subprocess.Popen(
-        [sys.executable, "-c", code, what, str(data), str(times)], stdout=subprocess.PIPE, text=True
-    )
-
-
-def test_a_writer_that_is_killed_leaves_nothing_that_is_used(tmp_path: Path, folder: Path) -> None:
-    write_idx(tmp_path / "data")
-    with start("die", tmp_path / "data", 1) as killed:
-        assert killed.wait() == -signal.SIGKILL
-    (leftover,) = folder.glob("*.part")
-    assert [path.stat().st_size > 1_000 for path in leftover.iterdir()] == [True]
-    assert entries(folder) == []
-    assert [load_mnist(tmp_path / "data").cache for _ in range(2)] == ["written", "read"]
-    assert list(folder.glob("*.part")) == []
-
-
-def test_processes_that_need_the_same_data_at_once_all_get_it(tmp_path: Path, folder: Path) -> None:
-    write_idx(tmp_path / "data")
-    processes = [start("live", tmp_path / "data", 25) for _ in range(2)]
-    said = [process.communicate()[0].splitlines() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert [len(lines) for lines in said] == [25, 25]
-    assert len({line.split()[-1] for lines in said for line in lines}) == 1
-    assert load_mnist(tmp_path / "data").cache == "read"
-    assert len(entries(folder)) == 1
-
-
-@pytest.fixture
-def another_writer(folder: Path) -> Iterator[None]:
-    folder.mkdir()
-    with (folder / "lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def test_who_finds_another_writer_at_work_goes_on_without(tmp_path: Path, folder: Path, another_writer: None) -> None:
-    leftover = folder / f"{'0' * 32}.arrays.x.part"
-    leftover.mkdir()  # of the other one
-    write_idx(tmp_path / "data")
-    assert load_mnist(tmp_path / "data").cache == "not written: another process was writing to the cache"
-    assert leftover.is_dir()
-
-
-# A disk that is full, a folder that is none, a limit.
-
-
-@pytest.fixture
-def no_room() -> Iterator[None]:
-    """Files of this process can have no more than 2,000 bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_without_room_on_the_disk_the_samples_are_decoded(
-    tmp_path: Path, folder: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("name", ["about.json", "train.inputs.npy", "test.targets.npy"])
+@pytest.mark.parametrize("kept_bytes", [None, 0, 50])
+def test_a_folder_that_is_not_whole_is_removed_and_written_anew(
+    tmp_path: Path, folder: Path, name: str, kept_bytes: int | None
 ) -> None:
     write_idx(tmp_path / "data")
-    right = digest(load_mnist(tmp_path / "data"))
-    shutil.rmtree(folder)
-    request.getfixturevalue("no_room")
-    found = load_mnist(tmp_path / "data")
-    assert (found.cache, digest(found)) == ("not written: File too large", right)
-    assert [path.name for path in folder.iterdir()] == ["lock"]
+    whole = digest(load_mnist(tmp_path / "data"))
+    path = entries(folder)[0] / name
+    path.unlink() if kept_bytes is None else os.truncate(path, kept_bytes)
+    for came in ("written", "read"):
+        found = load_mnist(tmp_path / "data")
+        assert (found.cache, digest(found)) == (came, whole)
 
 
-def test_an_entry_does_not_fill_the_disk(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_finds_that_another_process_was_faster_leaves_its_folder(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_idx(tmp_path / "data")
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(20_000))
-    found = load_mnist(tmp_path / "data").cache
-    assert found == "not written: it takes 18,664 bytes, and 20,000 are free on the disk"
+    load_mnist(tmp_path / "data")
+    (first,) = entries(folder)
+    before = first.stat().st_ino
+    monkeypatch.setattr(cache, "_read", lambda folder: None)
+    assert load_mnist(tmp_path / "data").cache == "written"
+    assert [path.stat().st_ino for path in entries(folder)] == [before]
 
 
 def test_a_folder_that_cannot_be_one_costs_nothing_but_time(tmp_path: Path, folder: Path) -> None:
@@ -504,98 +305,23 @@ def test_a_folder_that_cannot_be_one_costs_nothing_but_time(tmp_path: Path, fold
     assert folder.read_text() == "a file"
 
 
-def test_what_was_not_used_for_longest_goes_first(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for seed in range(3):
-        write_idx(tmp_path / f"{seed}", seed=seed)
-    load_mnist(tmp_path / "0")
-    size = entries(folder)[0].stat().st_size
-    load_mnist(tmp_path / "1")
-    for path in entries(folder):
-        os.utime(path, (1, 1))
-    load_mnist(tmp_path / "0")
-    # An entry is reckoned with 16 KiB beside its arrays before it is written.
-    monkeypatch.setenv("TFBENCH_CACHE_SIZE", str(size + 2**14 + 3_000))
-    assert load_mnist(tmp_path / "2").cache == "written"
-    assert [load_mnist(tmp_path / f"{seed}").cache for seed in (0, 2)] == ["read", "read"]
-    assert len(entries(folder)) == 2
-    monkeypatch.setenv("TFBENCH_CACHE_SIZE", "9000")
-    assert load_mnist(tmp_path / "1").cache == "not written: it takes 18,664 bytes, and TFBENCH_CACHE_SIZE is 9,000"
-    assert len(entries(folder)) == 2
-
-
-def test_where_files_have_no_modes_nothing_is_kept_that_would_never_be_used(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def open_to_all(path: str, flags: int) -> int:
-        file = os.open(path, flags)
-        os.fchmod(file, 0o777)
-        return file
-
+def test_an_empty_name_of_the_folder_is_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write_idx(tmp_path / "data")
-    monkeypatch.setattr(array_file, "_open_private", open_to_all)
-    assert load_mnist(tmp_path / "data").cache == "not written: it would not be the user's own file"
-    assert [path.name for path in folder.iterdir()] == ["lock"]
-
-
-def test_files_of_other_programs_in_the_folder_stay(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_idx(tmp_path / "data")
-    (folder / "my.arrays.old.part").mkdir(parents=True)
-    (folder / "folder.arrays").mkdir()
-    (folder / "thesis.arrays").write_bytes(bytes(20_000))
-    monkeypatch.setenv("TFBENCH_CACHE_SIZE", "20000")
-    before = set(folder.iterdir())
-    assert [load_mnist(tmp_path / "data").cache for _ in range(2)] == ["written", "read"]
-    assert cache_folder.remove(folder, cache_folder.list_entries(folder)) > 0
-    assert set(folder.iterdir()) == before | {folder / "lock"}
-
-
-def test_an_entry_that_came_into_being_just_now_is_not_removed(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_idx(tmp_path / "data")
-    load_mnist(tmp_path / "data")
-
-    def come_too_early(path: Path) -> Any:
-        raise FileNotFoundError
-
-    monkeypatch.setattr(cache_folder, "_open_own", come_too_early)
-    assert cache_folder.read_entry(folder, entries(folder)[0].stem, {}) is None
-    assert len(entries(folder)) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "limit"),
-    [("", 10 * 2**30), ("0", 0), ("1000", 1000), ("1.5GiB", 3 * 2**29), ("20 MiB", 20 * 2**20)],
-)
-def test_the_limit_has_units(monkeypatch: pytest.MonkeyPatch, text: str, limit: int) -> None:
-    monkeypatch.setenv("TFBENCH_CACHE_SIZE", text)
-    assert cache_folder.read_limit() == limit
-
-
-@pytest.mark.parametrize("text", ["-1", "off", "1GB", "0.5", "1e9", "nan", "1" * 16])
-def test_a_limit_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TFBENCH_CACHE_SIZE", text)
-    with pytest.raises(DatasetError) as caught:
-        cache_folder.read_limit()
-    assert str(caught.value) == (
-        f"TFBENCH_CACHE_SIZE: must be a size, such as 500MiB or 20GiB, or 0 for no cache. Received: {text}."
-    )
+    monkeypatch.setenv("TFBENCH_CACHE_DIR", "")
+    assert cache.find_folder() is None
+    assert load_mnist(tmp_path / "data").cache == ""
 
 
 def test_the_folder_is_where_the_user_keeps_such_things(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cache_folder.find_folder() == tmp_path / "cache"
+    assert cache.find_folder() == tmp_path / "cache"
     monkeypatch.setenv("TFBENCH_CACHE_DIR", "~/kept")
-    assert cache_folder.find_folder() == Path.home() / "kept"
+    assert cache.find_folder() == Path.home() / "kept"
     monkeypatch.delenv("TFBENCH_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert cache_folder.find_folder() == Path("/x/tfbench/arrays")
+    assert cache.find_folder() == Path("/x/tfbench/arrays")
     monkeypatch.setenv("XDG_CACHE_HOME", "not/from/the/root")
-    assert cache_folder.find_folder() == Path.home() / ".cache/tfbench/arrays"
+    assert cache.find_folder() == Path.home() / ".cache/tfbench/arrays"
 
 
 def test_a_hit_imports_neither_tensorflow_nor_its_datasets(tmp_path: Path, folder: Path) -> None:
@@ -619,22 +345,3 @@ def test_the_default_folder_is_that_of_tensorflow_datasets(tmp_path: Path, monke
     assert Path(tfds_arrays._default_folder()).expanduser() == Path(constants.get_default_data_dir())
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
     assert tfds_arrays._default_folder() == constants.get_default_data_dir() == str(tmp_path)
-
-
-def test_arrays_of_all_types_and_layouts_come_back(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    strided = rng.integers(0, 256, (32, 32, 3, 5000), np.uint8).transpose(3, 0, 1, 2)
-    arrays = {
-        "strided": strided,
-        "big-endian": np.arange(5, dtype=">u4"),
-        "floats": rng.normal(size=(3, 2)),
-        "none": np.zeros((0, 4), np.float32),
-        "flags": np.array([True, False]),
-    }
-    array_file.write_arrays(tmp_path / "x", {"of": "test"}, arrays, "note")
-    with (tmp_path / "x").open("rb") as file:
-        found, note = array_file.read_arrays(file, {"of": "test"})
-    assert note == "note" and list(found) == list(arrays)
-    for name, array in arrays.items():
-        assert found[name].dtype == array.dtype and np.array_equal(found[name], array)
-    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600

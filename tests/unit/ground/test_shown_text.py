@@ -35,7 +35,7 @@ from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 from tfbench.tracking import fields
 from tfbench.tracking.mlflow_tracker import MlflowTracker
-from tfbench.wording import clean, csv_cell, markdown_text, one_line, without_secrets
+from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
 Cli = Callable[..., Any]
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2028\x7f\rgone"
@@ -87,16 +87,6 @@ def test_what_a_terminal_obeys_is_written_as_in_json_and_toml() -> None:
     assert one_line("a\n\tb") == "a\\u000a\\u0009b"
     assert clean("Größe ≥ 3, 日本語, 👩‍💻") == "Größe ≥ 3, 日本語, 👩‍💻"
     assert tomllib.loads(f'title = "{clean(EVIL)}"') == {"title": EVIL}
-
-
-@pytest.mark.parametrize("value", ["-3", "-0.5", "+1e5", "-inf", "-", "mlp", "a=b", 3.5, -3, None, ""])
-def test_numbers_and_plain_texts_are_csv_cells_as_they_are(value: object) -> None:
-    assert csv_cell(value) == value
-
-
-@pytest.mark.parametrize("formula", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"])
-def test_a_csv_cell_is_no_formula(formula: str) -> None:
-    assert str(csv_cell(formula)).startswith("'")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tfbench.errors import Notice, RecipeError
-from tfbench.models import keras_file
 from tfbench.models.keras_file import Config, build_model
+from tfbench.models.structure import foreign_model
 from tfbench.recipe.dataset_spec import DatasetSpec
 from tfbench.schema import find_problems
 
@@ -159,7 +159,7 @@ def test_code_in_a_file_does_not_run(in_tmp_path: Path, monkeypatch: pytest.Monk
     if is_found_first:
         expected = "its layer 'evil' is a Lambda, which holds code, and files must not run any"
     else:
-        monkeypatch.setattr(keras_file, "_CODE", ())
+        monkeypatch.setattr(foreign_model, "_CODE", ())
         expected = "Requested the deserialization of a `Lambda` layer"
     assert expected in refusal(path)
     assert not (in_tmp_path / "trace").exists()

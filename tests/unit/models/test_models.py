@@ -57,7 +57,7 @@ SMALLEST: dict[str, tuple[dict[str, Any], DatasetSpec]] = {
     "cifar10_convnet": ({"filters": (1, 1, 1, 1)}, PHOTOS),
     "imagenet_alexnet": ({"filters": (1, 1, 1, 1, 1), "dense_units": 1}, LARGE_PHOTOS),
     "keras_application": ({"architecture": "MobileNetV3Small"}, PHOTOS),
-    "layers": ({"layer": ({"type": "dense", "units": 10},)}, DIGITS),
+    "layers": ({"layer": ({"type": "Flatten"}, {"type": "Dense", "units": 10})}, DIGITS),
 }
 
 

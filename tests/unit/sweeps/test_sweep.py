@@ -157,10 +157,10 @@ def test_a_signal_between_two_runs_ends_the_sweep_after_the_one_that_finished(st
 def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter(range(0, 10_000, 10))
+    clock = iter(range(0, 20_000, 20))
     monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))  # of no other thread
     end, runs, _ = make_sweep(store, 100.0, time_budget_seconds=100.0)
-    # A run begins and ends 10 s apart, with another look at the clock before it: three of them, and 30 s are not left.
+    # 20 s pass with each run: five of them, and nothing is left.
     assert 0 < len(runs.requests) < 8
     assert end.num_left == 8 - len(runs.requests)
     assert not end.was_interrupted

@@ -9,7 +9,7 @@ import pytest
 
 from tfbench.errors import TrackingError
 from tfbench.store.store import Store
-from tfbench.tracking import server
+from tfbench.tracking import one_process_server, server
 
 
 @pytest.mark.parametrize("host", ["", "a..b", "\u00e9..\u00fc", "x" * 300, "with blank", "a\0b", "203.0.113.9", "::1"])
@@ -71,3 +71,12 @@ def test_where_somebody_takes_the_port_before_the_server_does_the_next_one_is_ta
     monkeypatch.setattr(server, "choose_port", lambda *_: taken)  # which is free now: something else is wrong
     with pytest.raises(TrackingError, match="did not start"), server.serve_on(store, None):
         pytest.fail("it does not start")
+
+
+def test_the_server_does_not_wait_for_requests_under_way_when_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    uvicorn = pytest.importorskip("uvicorn")
+    given: list[str] = []
+    monkeypatch.setattr(uvicorn, "main", lambda arguments, **_: given.extend(arguments))
+    with pytest.raises(SystemExit):
+        one_process_server._serve(["app"], {})
+    assert given == ["app", "--timeout-graceful-shutdown", "3"]

@@ -10,7 +10,7 @@ from tfbench.backends import array_feeding
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.datasets.sources.splits import Split, Splits
 from tfbench.datasets.sources.user_arrays import splits_of_arrays
-from tfbench.errors import DatasetError, Notice
+from tfbench.errors import DatasetError, Notice, RecipeError
 from tfbench.recipe.sections import DatasetConfig, ModelConfig
 from tfbench.worker import network_data
 
@@ -38,6 +38,9 @@ def build_own():
     model = Own()
     model.compile("sgd", "mse")
     return model
+
+def build_bare():
+    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
 """
 
 
@@ -60,6 +63,8 @@ def test_samples_have_the_shapes_that_inputs_outputs_and_losses_ask_for(in_tmp_p
     assert isinstance(layers, Split) and (layers.inputs.shape, layers.targets.shape) == ((50, 3), (50,))
     with pytest.raises(DatasetError, match="load_data"):
         make("build_own")
+    with pytest.raises(RecipeError, match=r"tfbench run mnist_mlp --set model\.name="):
+        make("build_bare")
 
 
 def test_structures_are_fed_as_they_are_and_alike_by_both_ways() -> None:
@@ -99,5 +104,3 @@ def test_weights_of_the_training_alone_leave_the_validation_unweighted() -> None
     assert isinstance(splits.train, Split) and isinstance(splits.validation, Split)
     assert splits.train.weights.tolist() == [1, 5, 5, 1]
     assert splits.validation.weights.tolist() == [1, 1, 1]
-    with pytest.raises(DatasetError, match="must have the same arrays"):
-        splits_of_arrays(((x, y), (x, y, weights)), source="", where="")

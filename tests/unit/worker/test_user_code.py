@@ -394,7 +394,7 @@ def load_splits(data_dir, samples=4):
         ),
         ("(1, 2)", "Received: (int, int)."),
         ("((X, Y, Y[:5]), (X, Y, Y))", "train: found 6 inputs, but 5 weights."),
-        ("((X, Y, Y), (X, Y))", "training and validation data must have the same arrays. "),
+        ("((X, Y), (X, Y, Y))", "training and validation data must have the same arrays. "),
         ("((dict(a=X, b=Y[:5]), Y), (X, Y))", "train: found 6 inputs, but 5 samples of another input."),
         ("((X, Y), (X, None))", "training and validation data must have the same arrays."),
         ("((X, Y), ('abc', Y))", "Received as x_val: str"),

@@ -7,7 +7,6 @@ from typing import Any
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Entry, shares_cores
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.comparison.step_model import BYTES_PER_PARAMETER
 from tfbench.analysis.run.work import MIN_HEADROOM
 from tfbench.recipe import files
 from tfbench.recipe.sections import CUTTING_STRATEGIES
@@ -25,6 +24,7 @@ _NOT_OF_A_STEP = (
     "training.steps_per_execution",
     "training.data_on_device",
 )
+_BYTES_PER_PARAMETER = 4  # replicas exchange gradients of 32 bits
 _OF_A_STEP = ("model.", "dataset.", "training.")
 
 
@@ -95,7 +95,7 @@ def exchanged_bytes(entry: Entry) -> float | None:
     trained = run.metrics.get("num_trainable_parameters")
     if run.num_devices == 1:
         return 0.0
-    return None if trained is None or run.strategy in CUTTING_STRATEGIES else BYTES_PER_PARAMETER * trained
+    return None if trained is None or run.strategy in CUTTING_STRATEGIES else _BYTES_PER_PARAMETER * trained
 
 
 def profile_command(brief: RunBrief, global_batch_size: int) -> str:

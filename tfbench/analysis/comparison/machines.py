@@ -1,33 +1,26 @@
-"""The machines that runs were made on: what each is, what it costs, and in what versions they differ."""
+"""What each setup costs on each of several machines: time, money and energy side by side.
+
+Machines are not judged against each other: rounds of two of them do not pair, since what slows the one says nothing of
+the other. The lowest figure is named as it was measured.
+"""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.hosts import host_of, machine_of
-from tfbench.records.machine import Environment
-from tfbench.records.settings import MachineSettings
-from tfbench.schema import build
-from tfbench.wording import join_words
+from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.energy import energy_parts, samples_per_joule
+from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_values
+from tfbench.analysis.comparison.hosts import host_of, machine_in, machine_of
+from tfbench.analysis.comparison.intervals import geometric_mean
+from tfbench.wording import count, describe_span, join_words
 
-_VERSIONS = {
-    "tfbench": "tfbench",
-    "python": "Python",
-    "keras": "Keras",
-    "numpy": "NumPy",
-    "tensorflow": "TensorFlow",
-    "tensorflow_cuda": "CUDA of TensorFlow",
-    "tensorflow_cudnn": "cuDNN of TensorFlow",
-    "tensorflow_onednn": "oneDNN",
-    "jax": "JAX",
-    "jax_cuda": "CUDA of JAX",
-    "torch": "PyTorch",
-    "torch_cuda": "CUDA of PyTorch",
-    "mlflow": "MLflow",
-}
-_KIND = ("cpu_model", "num_logical_cores", "usable_cores", "cpu_quota_cores")  # of what one name stands for
+_SECONDS_PER_HOUR = 3600.0
+_NUM_NAMED = 6  # settings that a sentence names
+
+_SPEED, _COST, _ENERGY = "as fast as the next", "the cost on the next", "the energy on the next"
+
+DescribeRows = Callable[[Sequence[Row]], str]
 
 
 class Price(NamedTuple):
@@ -37,124 +30,202 @@ class Price(NamedTuple):
     currency: str
 
 
-class Peak(NamedTuple):
-    """The fastest products of two matrices that were timed on some devices of a machine."""
-
-    devices: str
-    precision: str
-    flops_per_second: float
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
-    """One machine, or several of a kind that arms give one name."""
+class MachineSetup:
+    """A setting under an arm on one machine; a figure that not every run of it has is None.
 
-    name: str  # as arms name it, else its host name
-    hosts: tuple[str, ...]
-    num_runs: int
-    environment: Environment | None  # of its newest run
-    versions: Mapping[str, frozenset[str]]  # by what they are of: those of all of its runs
-    peaks: tuple[Peak, ...]
+    An epoch is its training steps at that speed; the way to the accuracy that all runs are to reach counts from the
+    request of a run.
+    """
+
+    machine: str
+    row: Row
+    entry: Entry
     price: Price | None
-    kinds: tuple[str, ...] = ()  # of hardware, where its hosts are of several
+    epoch_seconds: float | None
+    seconds_to_accuracy: float | None
+    epoch_joules: float | None
+
+    @property
+    def epoch_cost(self) -> float | None:
+        """What an epoch costs, in the currency of the price."""
+        return self._cost(self.epoch_seconds)
+
+    @property
+    def cost_to_accuracy(self) -> float | None:
+        """What the way to the accuracy costs."""
+        return self._cost(self.seconds_to_accuracy)
+
+    def _cost(self, seconds: float | None) -> float | None:
+        return seconds * self.price.per_hour / _SECONDS_PER_HOUR if seconds and self.price else None
 
 
-def describe_machines(comparison: Comparison) -> list[Machine]:
-    """Returns the machines of the runs that count, in the order of the arms."""
-    runs: dict[str, list[RunBrief]] = {}
-    for arm in comparison.arms:
+Measure = Callable[[MachineSetup], float | None]  # of which less is better
+
+
+def list_setups(comparison: Comparison) -> list[MachineSetup]:
+    """Returns for each setting what its machines have, the fastest of each first; nothing where all runs are of one."""
+    if len({machine_of(run) for run in comparison.runs}) < 2:
+        return []
+    target, found = find_target(comparison), []
+    prices = _find_prices(comparison)
+    for row in comparison.rows:
+        machines: dict[str, list[Entry]] = {}
+        for entry in row.entries.values():
+            if entry.runs and all(run.num_machines == 1 for run in entry.runs):
+                machines.setdefault(machine_of(entry.runs[0]), []).append(entry)
+        for name, entries in machines.items():
+            for entry in sorted(entries, key=lambda entry: -(entry.speed or 0.0)):
+                found.append(_measure(name, row, entry, prices[name], target))
+    return found
+
+
+def find_target(comparison: Comparison) -> float | None:
+    """Returns the accuracy that all runs are to reach; None: they have none, or several."""
+    targets = {run.target_accuracy for run in comparison.runs}
+    return targets.pop() if len(targets) == 1 else None
+
+
+def bare_arm(entry: Entry) -> str:
+    """Returns what an arm is called where its machine is said anyway."""
+    words = [word for word in entry.arm.split() if not machine_in(word)]
+    return " ".join(words).removesuffix(f" on {entry.host}")
+
+
+def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iterator[str]:
+    """Yields a sentence a measure: which machine has the best figure, for which settings, beside the next machine's."""
+    setups, target = list_setups(comparison), find_target(comparison)
+    accuracy = f"to a validation accuracy of {target or 0:g}"
+    measures: tuple[tuple[str, str, Measure, Callable[[MachineSetup], object]], ...] = (
+        ("Fastest machine", _SPEED, lambda one: one.entry.step_seconds, lambda one: None),
+        ("Cheapest machine, by the training steps of an epoch", _COST, lambda one: one.epoch_cost, _currency),
+        (f"Cheapest machine, {accuracy}", _COST, lambda one: one.cost_to_accuracy, _currency),
+        ("Thriftiest machine, by the energy of an epoch", _ENERGY, lambda one: one.epoch_joules, _parts_beside_gpus),
+    )
+    for title, than, measure, unit in measures:
+        found: dict[tuple[str, str], list[tuple[Row, float]]] = {}
         for row in comparison.rows:
-            for run in row.entries[arm].runs:
-                runs.setdefault(machine_of(run), []).append(run)
-    return [_describe(name, own, comparison.machine_settings) for name, own in runs.items()]
+            if best := _find_best([one for one in setups if one.row is row], measure, unit, comparison):
+                top, ratio = best
+                found.setdefault((top.machine, bare_arm(top.entry)), []).append(
+                    (row, 1 / ratio if than == _SPEED else ratio)
+                )
+        told = [
+            f"{machine} by {arm} for {describe_rows([row for row, _ in own])}, "
+            f"{describe_span([ratio for _, ratio in own], ' times')} {than}"
+            for (machine, arm), own in found.items()
+        ]
+        if told:
+            yield f"{title}, as measured: {'; '.join(told)}."
 
 
-def version_cautions(machines: Sequence[Machine]) -> Iterator[str]:
-    """Yields in which versions machines differ, and which they have; and of which kinds one that has several is."""
-    told = []
-    for title in dict.fromkeys(title for machine in machines for title in machine.versions):
-        having: dict[str, list[str]] = {}
-        for machine in machines:
-            for version in sorted(machine.versions.get(title, ())):
-                having.setdefault(version, []).append(machine.name)
-        if len(having) > 1:
-            told.append(f"{title} {', '.join(f'{version} on {join_words(on)}' for version, on in having.items())}")
-    if told:
-        yield f"machines differ in versions, which may be why their speeds do: {'; '.join(told)}."
-    for machine in machines:
-        if len(machine.kinds) > 1:
-            yield f"{machine.name} stands for machines of several kinds: {'; '.join(machine.kinds)}."
+def place_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iterator[str]:
+    """Yields which runs are left out since they are of another machine, and which settings are of which machine."""
+    split = [(row, entry) for row in comparison.rows for entry in row.entries.values() if entry.elsewhere]
+    if split:
+        num = sum(len(entry.elsewhere) for _, entry in split)
+        told = [_tell_host(entry, describe_rows([row])) for row, entry in split[:_NUM_NAMED]]
+        more = f"; and {count(len(split) - _NUM_NAMED, 'more point')}" if len(split) > _NUM_NAMED else ""
+        yield (
+            f"{count(num, 'run')} {'is' if num == 1 else 'are'} left out, since runs of two machines have no speed in "
+            f"common: {'; '.join(told)}{more}."
+        )
+    places: dict[str, list[Row]] = {}
+    for row in comparison.rows:
+        hosts = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.arm)}
+        if len(hosts) == 1:
+            places.setdefault(hosts.pop(), []).append(row)
+    if len(places) > 1:
+        where = "; ".join(f"{describe_rows(rows)} on {host}" for host, rows in places.items())
+        yield (
+            f"Settings are of several machines: {where}. Arms are compared within a machine; what differs from one "
+            "setting to the next may be due to the machine."
+        )
 
 
-def describe_gpus(environment: Environment, describe: Callable[[Any], str]) -> list[str]:
-    """Returns the GPUs of a machine in words, those that are alike once: "8 x Example GPU"."""
-    texts = [describe(gpu) for gpu in environment.gpus]
-    return [text if (num := texts.count(text)) == 1 else f"{num} x {text}" for text in dict.fromkeys(texts)]
+def version_cautions(comparison: Comparison) -> list[str]:
+    """Says in which versions machines differ, and which they have."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for run in comparison.runs:
+        for name in VERSIONS:
+            if value := (run.environment or {}).get(name):
+                found.setdefault(name, {}).setdefault(value, {})[machine_of(run)] = None
+    told = [
+        f"{name} {', '.join(f'{version} on {join_words(list(on))}' for version, on in having.items())}"
+        for name, having in found.items()
+        if len(having) > 1 and len({machine for on in having.values() for machine in on}) > 1
+    ]
+    return [f"machines differ in versions, which may be why their speeds do: {'; '.join(told)}."] if told else []
 
 
-def _describe(name: str, runs: Sequence[RunBrief], settings: Mapping[str, MachineSettings]) -> Machine:
-    environments = {run.run_id: _environment_of(run) for run in runs}
-    known = [environments[run.run_id] for run in sorted(runs, key=lambda run: run.created)]
-    newest = next((environment for environment in reversed(known) if environment), None)
-    hosts = tuple(dict.fromkeys(map(host_of, runs)))
-    kinds = {_kind_of(environment): None for environment in known if environment}
-    return Machine(
-        name=name,
-        hosts=hosts,
-        num_runs=len(runs),
-        environment=newest,
-        versions=_list_versions([environment for environment in known if environment]),
-        peaks=_find_peaks(runs),
-        price=_find_price(name, hosts, runs, settings),
-        kinds=tuple(kinds),
+def _find_best(
+    setups: Sequence[MachineSetup], measure: Measure, unit: Callable[[MachineSetup], object], comparison: Comparison
+) -> tuple[MachineSetup, float] | None:
+    """Returns the setup with the lowest figure, and that over the lowest of another machine.
+
+    None where there is no other machine, or figures have no common measure: runs that differ in what must be equal on
+    any machine, currencies, energy with processors and without.
+    """
+    values = {one.entry.arm: value for one in setups if (value := measure(one))}
+    known = sorted((one for one in setups if one.entry.arm in values), key=lambda one: values[one.entry.arm])
+    others = [one for one in known if one.machine != known[0].machine]
+    if not others:
+        return None
+    top, equals = known[0], known[0].entry.runs[0].equals
+    compared = (*comparison.compared, *BETWEEN_MACHINES)
+    if any(find_unequal_values(equals, one.entry.runs[0].equals, compared=compared) for one in others):
+        return None
+    if len({unit(one) for one in known}) > 1:
+        return None
+    return top, values[top.entry.arm] / values[others[0].entry.arm]
+
+
+def _currency(setup: MachineSetup) -> str:
+    return setup.price.currency if setup.price else ""
+
+
+def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
+    """Returns of what, beside the GPUs in use, its energy is: without the processors' it is no whole."""
+    return frozenset(energy_parts(setup.entry)) - {"gpu"}
+
+
+def _measure(name: str, row: Row, entry: Entry, price: Price | None, target: float | None) -> MachineSetup:
+    samples = entry.runs[0].equals.get("dataset.train_samples")
+    reached = [run.seconds_to_accuracy for run in entry.runs if run.seconds_to_accuracy] if target is not None else []
+    per_joule = samples_per_joule(entry)
+    return MachineSetup(
+        machine=name,
+        row=row,
+        entry=entry,
+        price=price,
+        epoch_seconds=samples / entry.speed if samples and entry.speed else None,
+        seconds_to_accuracy=geometric_mean(reached) if len(reached) == len(entry.runs) else None,
+        epoch_joules=samples / per_joule if samples and per_joule else None,
     )
 
 
-def _environment_of(run: RunBrief) -> Environment | None:
-    return build(Environment, run.environment, f"run {run.run_id}: environment") if run.environment else None
+def _tell_host(entry: Entry, setting: str) -> str:
+    others = list(dict.fromkeys(map(host_of, entry.elsewhere)))
+    return f"{entry.arm} for {setting} is of {entry.host}, without {join_words(others)}"
 
 
-def _kind_of(environment: Environment) -> str:
-    values = [getattr(environment, name) for name in _KIND]
-    cores = f"{values[0]}, {values[1]} logical cores, {values[2]} usable"
-    quota = f", quota {values[3]:g}" if values[3] is not None else ""
-    return ", ".join([cores + quota, *describe_gpus(environment, lambda gpu: str(gpu.name))])
-
-
-def _list_versions(environments: Sequence[Environment]) -> dict[str, frozenset[str]]:
-    """Returns what is known of them; a framework that a run did not load says nothing."""
-    found: dict[str, set[str]] = {}
-    for environment in environments:
-        for name, title in _VERSIONS.items():
-            value = getattr(environment, name)
-            if value is not None:
-                found.setdefault(title, set()).add({True: "on", False: "off"}.get(value, str(value)))
-        for gpu in environment.gpus:
-            if gpu.driver:
-                found.setdefault("GPU driver", set()).add(gpu.driver)
-    return {title: frozenset(values) for title, values in found.items()}
-
-
-def _find_peaks(runs: Sequence[RunBrief]) -> tuple[Peak, ...]:
-    found: dict[tuple[str, str], float] = {}
-    for run in runs:
-        if peak := run.metrics.get("peak_flops_per_second"):
-            place = ",".join(run.devices), str((run.equals.get("settings") or {}).get("precision", ""))
-            found[place] = max(peak, found.get(place, 0.0))
-    return tuple(Peak(*place, flops) for place, flops in found.items())
-
-
-def _find_price(
-    name: str, hosts: Sequence[str], runs: Sequence[RunBrief], settings: Mapping[str, MachineSettings]
-) -> Price | None:
-    """Returns the price in the user's settings, else that of the recipe for an instance of this name."""
-    costs = [run.cost for run in sorted(runs, key=lambda run: run.created, reverse=True) if run.cost]
-    currency = str(costs[0].get("currency", "")) if costs else ""
-    names = [name, *(hosts if len(hosts) == 1 else ())]
-    for own in names:
-        if own in settings:
-            return Price(settings[own].price_per_hour, settings[own].currency or currency)
-    for cost in costs:
-        if cost.get("instance") in names and cost.get("price_per_hour"):
-            return Price(cost["price_per_hour"], str(cost["currency"]))
-    return None
+def _find_prices(comparison: Comparison) -> dict[str, Price | None]:
+    """Returns the price of each machine: the user's, else the newest recipe's for an instance of this name."""
+    settings, prices = comparison.machine_settings, dict[str, Price | None]()
+    runs = sorted(comparison.runs, key=lambda run: run.created, reverse=True)
+    for name in map(machine_of, runs):
+        own = [run for run in runs if machine_of(run) == name]
+        hosts = {host_of(run) for run in own}
+        names = [name, *(hosts if len(hosts) == 1 else ())]
+        costs = [run.cost for run in own if run.cost]
+        currency = str(costs[0].get("currency", "")) if costs else ""
+        known = [
+            Price(settings[one].price_per_hour, settings[one].currency or currency) for one in names if one in settings
+        ]
+        known += [
+            Price(cost["price_per_hour"], str(cost["currency"]))
+            for cost in costs
+            if cost.get("instance") in names and cost.get("price_per_hour")
+        ]
+        prices[name] = known[0] if known else None
+    return prices

@@ -9,8 +9,7 @@ from tfbench.analysis.comparison.causes import describe_cause
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
 from tfbench.analysis.comparison.fastest_verdict import fastest_sentences
-from tfbench.analysis.comparison.machine_ranking import compare_machines
-from tfbench.analysis.comparison.machine_verdict import machine_sentences, place_sentences
+from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.scaling_verdict import scaling_sentences
 from tfbench.recipe.sections import CUTTING_STRATEGIES
@@ -23,14 +22,14 @@ _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """Returns the sentences of the verdict, the most important first.
 
-    First of several machines which is fastest, cheapest and thriftiest. Then which arm to use for which settings, if
+    First of several machines which has the best figures. Then which arm to use for which settings, if
     that can be said; of one arm alone, between what its speeds lie. For each arm beside the baseline: for which
     settings it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs,
     what its steps are made of. Where arms differ in their number of replicas alone, it is told by that number; where in
     their back end alone, by what that is called.
     """
-    scaling, names, machines = find_scaling(comparison), find_names(comparison), compare_machines(comparison)
-    found = list(machine_sentences(machines, lambda rows: _name(rows, comparison))) if machines else []
+    scaling, names = find_scaling(comparison), find_names(comparison)
+    found = list(machine_sentences(comparison, lambda rows: _name(rows, comparison)))
     if comparison.arms[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
     if scaling:
@@ -51,7 +50,9 @@ def _by_chance(comparison: Comparison) -> str:
     where = f" ({_list([row])})" if row.setting else ""
     text = f"By chance alone, speeds differ by up to {most.ratio:.2f}x [{most.low:.2f}, {most.high:.2f}]{where}"
     wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
-    return f"{text}; judged different from itself: {_list(wrong) if wrong else 'nothing'}."
+    text += f"; judged different from itself: {_list(wrong) if wrong else 'nothing'}."
+    is_noisy = any(one.is_too_noisy for _, one in known)
+    return f"{text} Too noisy: use more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
 def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str]) -> Iterator[str]:
@@ -251,10 +252,7 @@ def _unequal(comparison: Comparison) -> Iterator[str]:
                 own -= set(BETWEEN_MACHINES)
             names |= own
     if between_machines:
-        yield (
-            f"Speed-ups are within a machine: an arm of another one than {comparison.baseline} has none over it. "
-            "Machines are judged by the best arm of each."
-        )
+        yield (f"Speed-ups are within a machine: an arm of another one than {comparison.baseline} has none over it.")
     if names:
         yield f"Not comparable: some arms differ in {', '.join(sorted(names))}."
 

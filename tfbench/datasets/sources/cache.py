@@ -1,29 +1,32 @@
-"""Decoded samples, kept from one run to the next: what decoding would give, byte for byte, or not used at all.
+"""Decoded samples, kept for the next run as .npy files, in a folder named by a hash of what they were decoded from.
 
-They are read into memory, as decoded ones are in memory: pages of a mapped file would be fetched in the first epoch.
+Such a folder is written whole or not at all. Its files are mapped and copied into memory: pages of a mapped file would
+be fetched in the first epoch, which is measured.
 """
 
 import dataclasses
 import hashlib
 import json
 import os
-import stat
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from tfbench.datasets.sources.array_file import Arrays
-from tfbench.datasets.sources.cache_folder import find_folder, read_entry, read_limit, write_entry
-from tfbench.datasets.sources.splits import Split
+import numpy as np
 
-DECODING = 1  # to be raised with every change of what tfbench does to the contents of files
+from tfbench.datasets.sources.splits import Split, copy_aligned
+from tfbench.schema import read_json
+
+DECODING = 2  # to be raised with every change of what tfbench does to the contents of files
 READ, WRITTEN = "read", "written"  # what came of the cache; otherwise "not written: " and why
-_MOST_FILES = 4096  # of a source; tensorflow-datasets makes some dozens
+_ABOUT = "about.json"  # in each folder: what its arrays are
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """What samples are decoded from. What differs in any of it is another entry."""
+    """What samples are decoded from. What differs in any of it is another folder."""
 
     dataset: str
     part: str  # which of its splits: "train+test", or "all"
@@ -32,7 +35,7 @@ class Origin:
     decoding: str = str(DECODING)
 
     def name(self) -> str:
-        """Returns what its entry is called."""
+        """Returns what its folder is called."""
         return hashlib.sha256(json.dumps(dataclasses.asdict(self)).encode()).hexdigest()[:32]
 
 
@@ -43,6 +46,19 @@ class Decoded:
     splits: Mapping[str, Split]
     description: str = ""  # what decoding found out of the source, for people
     cache: str = ""  # what came of looking for them there; "": they are not kept there
+
+
+def find_folder() -> Path | None:
+    """Returns where the cache is, there or not: TFBENCH_CACHE_DIR, else in the user's cache folder; None: nowhere.
+
+    Not in a store: several share the data, and a store is copied, sent and kept, which the data need not be.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # noqa: PTH117 - and then it does not count
+        base = "~/.cache"
+    given = os.environ.get("TFBENCH_CACHE_DIR", os.path.join(base, "tfbench", "arrays"))  # noqa: PTH118
+    folder = Path(os.path.expanduser(given))  # noqa: PTH111 - of a home that may be none
+    return folder.absolute() if given and not str(folder).startswith("~") else None
 
 
 def load(
@@ -60,25 +76,20 @@ def load(
         fits: Whether samples from the cache are what is asked for; if not, decoding says why.
 
     Raises:
-        DatasetError: Of `decode`; or a variable of the cache holds nothing of use.
+        DatasetError: Of `decode`.
     """
-    folder, limit = find_folder(), read_limit()
-    origin = find_origin() if limit and folder.is_absolute() else None  # else: of a user without a home
-    if origin is None:
+    cache = find_folder()
+    origin = find_origin() if cache else None
+    if cache is None or origin is None:
         return decode()
-    about = dataclasses.asdict(origin)
-    if entry := read_entry(folder, origin.name(), about):
-        arrays, description = entry
-        found = Decoded(splits=_splits_of(arrays), description=description, cache=READ)
-        if fits(found.splits):
-            return found
+    folder = cache / origin.name()
+    if (found := _read(folder)) and fits(found.splits):
+        return found
     decoded = decode()
     if decoded.cache:
         return decoded
-    if find_origin() != origin:
-        problem = "the files changed while they were read"
-    else:
-        problem = write_entry(folder, origin.name(), about, _arrays_of(decoded.splits), decoded.description, limit)
+    is_same = find_origin() == origin
+    problem = _write(folder, origin, decoded) if is_same else "the files changed while they were read"
     return dataclasses.replace(decoded, cache=f"not written: {problem}" if problem else WRITTEN)
 
 
@@ -99,21 +110,22 @@ def origin_of(
         dataset: Its name.
         source: What the files are.
         root: The folder from which on the names of files count.
-        files: In it; None: all that are in it and in the folders below.
+        files: In it; None: all that are in it and in the folders below, links followed.
         part: Of the data set.
         reader: The package that reads them, whose version counts.
 
     Returns:
-        None if there is no file, or something else than files, or too many, if one cannot be read, or without the
-        package.
+        None if there is no file, or something else than files, or if one cannot be read, or without the package.
     """
     total = hashlib.sha256()
+    if files is None:
+        files = (Path(parent, name) for parent, _, names in os.walk(root, followlinks=True) for name in names)
     try:
         if reader is not None:
             source = f"{source}, read by {reader} {metadata.version(reader)}"
-        found = sorted(_list_files(root) if files is None else files)
+        found = sorted(files)
         for path in found:
-            if not stat.S_ISREG(path.stat().st_mode):
+            if not path.is_file():
                 return None
             with path.open("rb") as file:
                 contents = hashlib.file_digest(file, "sha256")
@@ -123,39 +135,40 @@ def origin_of(
     return Origin(dataset=dataset, part=part, source=source, checksum=total.hexdigest()) if found else None
 
 
-def _list_files(root: Path) -> list[Path]:
-    """Returns all files below a folder, links followed.
-
-    Raises:
-        OSError: There are too many, as with links in a circle, or a folder cannot be read.
-    """
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    found: list[Path] = []
-    for count, (parent, _, names) in enumerate(os.walk(root, onerror=fail, followlinks=True)):
-        found += (Path(parent, name) for name in names)
-        if max(count, len(found)) > _MOST_FILES:
-            raise OSError("too many files")
-    return found
-
-
-def _arrays_of(splits: Mapping[str, Split]) -> Arrays:
-    return {
-        f"{name}/{kind}": array
-        for name, split in splits.items()
-        for kind, array in (("inputs", split.inputs), ("targets", split.targets))
-    }
+def _read(folder: Path) -> Decoded | None:
+    """Returns what a folder of the cache holds; None if it is not there, or damaged: then it is removed."""
+    try:
+        about = read_json((folder / _ABOUT).read_bytes())
+        splits = {}
+        for name in about["splits"]:
+            inputs, targets = (
+                copy_aligned(np.load(folder / f"{name}.{kind}.npy", mmap_mode="r", allow_pickle=False))
+                for kind in ("inputs", "targets")
+            )
+            splits[name] = Split(inputs=inputs, targets=targets, num_samples=len(inputs))
+        return Decoded(splits=splits, description=about["description"], cache=READ)
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
 
 
-def _splits_of(arrays: Arrays) -> dict[str, Split]:
-    names = [key.removesuffix("/inputs") for key in arrays if key.endswith("/inputs")]
-    return {
-        name: Split(
-            inputs=arrays[f"{name}/inputs"],
-            targets=arrays[f"{name}/targets"],
-            num_samples=len(arrays[f"{name}/inputs"]),
-        )
-        for name in names
-    }
+def _write(folder: Path, origin: Origin, decoded: Decoded) -> str:
+    """Writes a folder of the cache, and waits until it is on the disk, which a training is not to do; says why not."""
+    about = {**dataclasses.asdict(origin), "splits": list(decoded.splits), "description": decoded.description}
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent) as temporary:
+            part = Path(temporary, "arrays")
+            part.mkdir()
+            for name, split in decoded.splits.items():
+                np.save(part / f"{name}.inputs.npy", split.inputs)
+                np.save(part / f"{name}.targets.npy", split.targets)
+            (part / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+            for path in part.iterdir():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+            if not folder.exists():  # else another process was faster
+                part.rename(folder)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

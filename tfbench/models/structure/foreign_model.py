@@ -1,6 +1,9 @@
 """Models that tfbench did not build itself: from a file, or from a function of the user's. Do they fit a run?"""
 
+import pkgutil
 import re
+from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tfbench.errors import RecipeError
@@ -9,6 +12,9 @@ from tfbench.recipe.dataset_spec import DatasetSpec
 if TYPE_CHECKING:
     import keras
 
+# Their state is Python code or a TensorFlow graph. Keras's safe mode refuses the first ones too, but for a function
+# that Keras knows, and the others not in every version.
+_CODE = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 _SCALES_BYTES = 0.02  # what scales bytes to some units is less
 
 
@@ -35,11 +41,12 @@ def fit_to_data(model: Any, spec: DatasetSpec, where: str) -> "keras.Model":
         _require_batch_size(model, spec, where)
         return model
     if spec.is_structured:
-        hint = f" Or give it labels that the recipe's loss takes: {spec.labels_hint}." if spec.labels_hint else ""
+        other = f"name a recipe that has data: tfbench run mnist_mlp --set {where.replace(': ', '=', 1)}"
+        if spec.labels_hint:
+            other = f"use labels that the recipe's loss takes: {spec.labels_hint}"
         raise RecipeError(
-            f"{where}: must come compiled, as by model.compile(optimizer, loss). The recipe has no loss for data of "
-            "several arrays, with weights or several labels per sample, or made for the network's own inputs and "
-            f"outputs.{hint}"
+            f"{where}: is not compiled, and the recipe has no loss for this data. Call model.compile(optimizer, loss) "
+            f"{'before model.save' if where.startswith('model.file') else 'in it'}, or {other}."
         )
     inputs, outputs = (getattr(model, name, None) for name in ("inputs", "outputs"))
     if not isinstance(model, keras.Model) or inputs is None or outputs is None:
@@ -137,6 +144,49 @@ def _require_batch_size(model: "keras.Model", spec: DatasetSpec, where: str) -> 
             f"{where}: takes batches of {size} samples only, which do not divide the {spec.validation_samples} "
             "validation samples. Use keras.Input(shape) without a batch size, or another number of samples."
         )
+
+
+def register_layers() -> None:
+    """Makes the layers of tfbench known to Keras."""
+    from tfbench.models import layers
+
+    for module in pkgutil.iter_modules(layers.__path__):
+        import_module(f"{layers.__name__}.{module.name}")
+
+
+def refuse_code(description: Any, where: str) -> None:
+    """Raises RecipeError if Keras's description of a network, or of a layer, names a layer that holds code."""
+    for table in _tables_in(description):
+        if kind := _find_code(table):
+            config = table.get("config")
+            name = f" '{config['name']}'" if isinstance(config, dict) and "name" in config else ""
+            raise RecipeError(
+                f"{where}: its layer{name} is a {kind}, which holds code, and files must not run any. "
+                'Put the code into a function of your own: name = "module:function".'
+            )
+
+
+def _find_code(table: dict[str, Any]) -> str | None:
+    """Returns which kind of object that holds code a description names, however it is written.
+
+    Keras takes the module "keras" with the class "layers.Lambda", and a class where it looks for a function.
+    """
+    texts = [table.get(key) for key in ("class_name", "module", "registered_name", "config")]
+    parts = [part for text in texts if isinstance(text, str) for part in re.split(r"\W+", text)]
+    return next((part for part in parts if part in _CODE), None)
+
+
+def _tables_in(node: Any) -> Iterator[dict[str, Any]]:
+    """Yields the descriptions of all objects, at any depth."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "class_name" in node:
+                yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
 
 
 def is_own(model: Any, name: str) -> bool:

@@ -8,14 +8,13 @@ from typing import Any, Literal
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.energy import energy_parts, energy_per_epoch, has_energy, samples_per_joule
 from tfbench.analysis.comparison.hosts import machine_of
-from tfbench.analysis.comparison.machine_ranking import compare_machines
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.records.sweep import BATCH_KEY, format_value
 from tfbench.report.comparison.machines import machines_json
 from tfbench.report.comparison.references import describe_match, name_reference, references_json
 from tfbench.report.comparison.scaling import scaling_json
-from tfbench.report.comparison.speeds import speed_text, speedup_json, speedup_text
+from tfbench.report.comparison.speeds import short_key, speed_text, speedup_json, speedup_text
 from tfbench.report.document import FORMAT_VERSION
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Table
@@ -135,7 +134,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
 
     "estimator" says what the speed of an entry is of those of its runs.
     """
-    scaling, machines = find_scaling(comparison), compare_machines(comparison)
+    scaling = find_scaling(comparison)
     return {
         "format_version": FORMAT_VERSION,
         "recipes": list(comparison.recipes),
@@ -154,7 +153,7 @@ def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str,
             for row in comparison.rows
         ],
         "scaling": scaling_json(scaling) if scaling else None,
-        "machines": machines_json(machines) if machines else None,  # of several
+        "machines": machines_json(comparison),  # of several
         "reference": references_json(comparison),
         "verdict": list(verdict),
         "unreadable": dict(comparison.unreadable),  # runs that are left out: id to why
@@ -180,11 +179,6 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "energy_parts": list(energy_parts(entry)),
         "unequal": [{"name": one.name, "baseline": one.a, "arm": one.b} for one in entry.unequal],
     }
-
-
-def short_key(key: str) -> str:
-    """Returns a dotted key as the title of a column."""
-    return "batch" if key == BATCH_KEY else key.rpartition(".")[2]
 
 
 def _letters() -> Iterator[str]:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.machine_ranking import compare_machines
+from tfbench.analysis.comparison.machines import version_cautions
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.report.comparison.comparison import comparison_table
+from tfbench.report.comparison.machines import machines_section
 from tfbench.report.comparison.references import reference_section
 from tfbench.report.comparison.scaling import scaling_section
 from tfbench.report.comparison.speeds import legend
@@ -37,16 +38,15 @@ def comparison_sections(
     entries = [entry for one in of or [comparison] for row in one.rows for entry in row.entries.values()]
     has_signs = of != () and any(entry.speedup or entry.interval for entry in entries)
     signs = (legend(of or [comparison]),) if has_signs else ()
-    scaling, machines = find_scaling(comparison), compare_machines(comparison)
+    scaling, published = find_scaling(comparison), reference_section(comparison, is_full=is_full)
     sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
     if scaling:
         sections.append(scaling_section(scaling, *signs))
     else:
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
-    if published := reference_section(comparison, is_full=is_full):
-        sections.append(published)
+    sections += [one for one in (machines_section(comparison), published) if one]
     found = merge_cautions([run.speed_cautions for run in comparison.runs])
-    told = [*(machines.cautions if machines else ()), *(found if is_full else found[:_MAX_WARNINGS])]
+    told = [*version_cautions(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
     if len(found) > _MAX_WARNINGS and not is_full:
         told.append(
             f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see `tfbench report`"

@@ -6,6 +6,7 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
 from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.records.sweep import BATCH_KEY
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
 
@@ -130,9 +131,6 @@ def speedup_json(speedup: Speedup) -> dict[str, Any]:
     }
 
 
-def milliseconds_text(seconds: float | None) -> str:
-    """Returns three significant digits, whole numbers from 1,000 on; "-" for what is not known."""
-    if seconds is None:
-        return "-"
-    milliseconds = 1e3 * seconds
-    return f"{milliseconds:,.0f}" if milliseconds >= 1000 else f"{milliseconds:.3g}"
+def short_key(key: str) -> str:
+    """Returns a dotted key as the title of a column."""
+    return "batch" if key == BATCH_KEY else key.rpartition(".")[2]

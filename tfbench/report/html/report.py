@@ -7,7 +7,7 @@ from importlib.resources import files
 from tfbench import __version__
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.hosts import arm_of
-from tfbench.analysis.comparison.machine_ranking import compare_machines
+from tfbench.analysis.comparison.machines import version_cautions
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
@@ -21,7 +21,6 @@ from tfbench.report.comparison.speeds import legend
 from tfbench.report.formats import format_bytes, format_speed
 from tfbench.report.html.contents import ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
-from tfbench.report.html.machines import machine_sections
 from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings
 from tfbench.wording import count
 
@@ -66,7 +65,6 @@ def report_sections(contents: ReportContents) -> list[Section]:
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     if find_scaling(comparison):  # which has no row for each setting
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend([comparison])]),)))
-    sections += machine_sections(comparison, found) if (found := compare_machines(comparison)) else []
     plots = tuple(image for image in contents.images if image.name != _LEDGER)
     sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
     sections += [_warnings(comparison), _failures(comparison), _ledger(contents), *_environment(contents)]
@@ -132,9 +130,9 @@ def _describe_hardware(comparison: Comparison, arm: str) -> str:
 
 
 def _warnings(comparison: Comparison) -> Section:
-    runs, machines = comparison.runs, compare_machines(comparison)
+    runs = comparison.runs
     told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    told += machines.cautions if machines else ()
+    told += version_cautions(comparison)
     told += [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
     return warnings(told or (["None of the runs has one."] if runs else []))
 

@@ -12,13 +12,11 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report import formats
 from tfbench.report.profile import profiles
-from tfbench.report.profile.operations import trace_lines
+from tfbench.report.profile.operations import trace_section
 from tfbench.report.run.console import Detail, RunConsole
 from tfbench.report.run.sections import next_section, short_warnings, status_line, stored_section
-from tfbench.report.table import warnings
+from tfbench.report.table import Section, text, warnings
 from tfbench.wording import one_line
-
-_CAUTION_LINES = 5
 
 
 class ProfileConsole(RunConsole):
@@ -81,22 +79,20 @@ class ProfileConsole(RunConsole):
     ) -> None:
         """Shows the bottleneck, which is the answer, then the tables, what to be careful about, and where it all is."""
         self.close()
-        width, is_whole = self._console.width, self._detail == "full"
+        is_whole, backend = self._detail == "full", result.request.recipe.training.backend
         if result.status != "FINISHED":
             self._print([status_line(result), ""], style="bold red")
-        head, *lines = profiles.profile_lines(result, width, is_whole=is_whole) or [""]
-        self._print([head], style="bold")
-        self._print(lines)
-        cautions = profiles.list_cautions(result, summary)
+        first, *sections = profiles.show_profile(result, is_whole=is_whole) or [Section("")]
+        self._print(text([first], self.width), style="bold")
+        told = profiles.add_cautions(result, summary)
         if is_whole:
-            stored = stored_section(result, tracked, store_hint, files, self._server)
-            self.show_sections([*([warnings(cautions)] if cautions else []), stored])
+            sections += [warnings(told.cautions)] if told.cautions else []
+            sections.append(stored_section(result, tracked, store_hint, files, self._server))
         else:
             following = next_section(result, tracked, store_hint, files, self._server)
-            self.show_sections([*short_warnings(result, cautions), following])
+            sections += [*short_warnings(result, told.cautions), following]
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
-        if trace.is_dir():
-            self._print_block(trace_lines(shlex.quote(str(trace)), result.request.recipe.training.backend, width))
+        self.show_sections([*sections, *([trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else [])])
 
     def close(self) -> None:
         """Takes what moves off the screen."""

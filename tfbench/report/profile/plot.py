@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.records.run import RunResult
 from tfbench.report.figures import new_figure
-from tfbench.report.profile.sections import format_seconds, part_rows, percent, shorten_name
+from tfbench.report.profile.sections import PHASES, format_seconds, list_rows, percent, shorten_name
 from tfbench.wording import count
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def _find_rows(profile: StepProfile) -> list[tuple[str, tuple[float | None, ...]
     last = around.pop()  # Keras's own loop
     if not profile.layers:
         return [*around, last]
-    return [*around, *((row.label, (*row.sections, None)) for row in part_rows(profile, MAX_LAYERS)), last]
+    rows = [(row["label"], (*(row.get(name) for name in PHASES), None)) for row in list_rows(profile, MAX_LAYERS)]
+    return [*around, *rows, last]
 
 
 def _place(name: str, seconds: float) -> tuple[float | None, ...]:

@@ -8,7 +8,6 @@ from tfbench.analysis.profile.step_profile import (
     PIPELINE,
     UNNAMED,
     UPDATE_AND_LOOP,
-    PhaseCheck,
     StepProfile,
     Work,
 )
@@ -108,17 +107,12 @@ def _check_names(step: StepProfile) -> Iterator[str]:
     texts, least = [], _MIN_SHARE * step.full_seconds
     for check in step.checks:
         missing, share = check.phase_seconds - check.named_seconds, check.named_share or 0.0
-        is_at_work = names_too_little(check) and (check.unnamed_seconds or 0.0) > least
+        is_at_work = (check.unnamed_seconds or 0.0) > max(least, _MAX_UNNAMED * check.phase_seconds)
         is_idle = share < _LEAST_NAMED and (check.unnamed_seconds is None or missing > _STANDS_OUT * step.full_seconds)
         if check.phase_seconds > 0 and missing > least and (is_at_work or is_idle):
             texts.append(f"{100 * max(0.0, share):.0f} % of {check.phase}")
     if texts:
         yield f"the trace names operations for {', '.join(texts)}: layers may take longer than shown."
-
-
-def names_too_little(check: PhaseCheck) -> bool:
-    """Says whether so much was at work in a phase without being named that times of its layers are lower bounds."""
-    return (check.unnamed_seconds or 0.0) > _MAX_UNNAMED * max(0.0, check.phase_seconds)
 
 
 def _is_of_pipeline(step: StepProfile) -> bool:

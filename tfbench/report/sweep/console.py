@@ -55,6 +55,11 @@ class SweepConsole(BriefConsole):
     def recall(self, cell: Cell, result: "CellResult", speed: float | None) -> None:
         """Takes in a run that was made before the sweep went on; `speed` in samples per second."""
 
+    def extend(self, plan: SweepPlan) -> None:
+        """Takes in that the sweep goes on by a plan with more runs."""
+        self._plan = plan
+        self.num_runs = len(list_cells(plan))
+
     def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
         """Names the run that is about to be made."""
         self._label = f"[{num_done + 1}/{self.num_runs}, {format_clock(seconds_left)} left] {self._name(cell)}"
@@ -111,6 +116,11 @@ class LiveSweepConsole(SweepConsole):
     def recall(self, cell: Cell, result: "CellResult", speed: float | None) -> None:
         """Takes in a run that was made before the sweep went on; `speed` in samples per second."""
         self._table.end(cell, result.outcome, result.reason, speed)
+
+    def extend(self, plan: SweepPlan) -> None:
+        """Takes in that the sweep goes on by a plan with more runs."""
+        super().extend(plan)
+        self._table.extend(plan)
 
     def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
         """Marks the run that is about to be made."""

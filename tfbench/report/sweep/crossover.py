@@ -1,137 +1,83 @@
-"""Where one arm overtakes another, as lines of plain text and as JSON."""
+"""Where one setup overtakes another, as lines of plain text and as JSON."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from tfbench.analysis.comparison.back_ends import backend_in, name_arms
-from tfbench.analysis.comparison.crossover import Crossing, Crossover, ValueRange, lead
-from tfbench.analysis.comparison.equality import Difference
-from tfbench.analysis.comparison.speedup import Speedup
-from tfbench.analysis.comparison.step_model import StepModel
-from tfbench.analysis.comparison.step_prediction import PredictedCrossing
-from tfbench.records.sweep import SweepPlan, estimate_seconds
-from tfbench.report.comparison.speeds import speedup_json
-from tfbench.report.formats import format_guess, wrap
+from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
+from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.records.sweep import SweepPlan
+from tfbench.report.comparison.speeds import legend, speed_text, speedup_json, speedup_text
+from tfbench.report.formats import TEXT_WIDTH, wrap
+from tfbench.report.table import table_of, text, warnings
 
 FORMAT_VERSION = 1
-_FINDINGS = {"no measurable difference": "not measurably different", "not judged": "not judged"}
-_UNITS = {
-    # unit of work: how much of it costs are given for, and what that is called
-    "sample": (1.0, "a sample"),
-    "operation": (1e9, "a billion operations"),
-    "parameter": (1e6, "a million parameters and a sample"),
-}
+_WIDEST = 10_000  # characters of a line, which is then measured
+_FINDINGS = {"no measurable difference": "not measurably different"}
 
 
-def search_lines(
-    plan: SweepPlan, key: str, values: ValueRange, width: int, start_seconds: float | None = None
-) -> list[str]:
-    """Returns what is about to be searched, and about how long it will take."""
-    first, second = _name((plan.arms[0].label, plan.arms[1].label))
-    num_runs = values.num_measured * len(plan.arms) * plan.num_rounds
-    multiples = f", multiples of {values.step}" if values.step > 1 else ""
-    title = f"Crossover {plan.sweep_id} of {plan.recipe_name}: from where on is {second} faster than {first}?"
-    lines = wrap(title, width)
-    lines += wrap(
-        f"{key} = {values.first}..{values.last}{multiples}: {values.num_values:,} values",
-        width,
-        first="  search    ",
-    )
-    counts = f"about {values.num_measured} values x 2 arms x {plan.num_rounds} rounds = {num_runs} runs"
-    lines.append(f"  runs      {counts}")
-    guess = format_guess(estimate_seconds(plan, num_runs, start_seconds=start_seconds))
-    lines.append(f"  time      about {guess}, a first guess")
-    return lines
+def crossover_sentences(found: Crossover) -> list[str]:
+    """Returns what was found, and no more than its intervals support.
 
-
-def point_line(key: str, value: int, arms: tuple[str, str], found: Speedup | str) -> str:
-    """Returns what was found at one value; how certain that is, all values together tell at the end."""
-    first, second = _name(arms)
-    if isinstance(found, str):
-        return f"{_short(key)}={value}: too much: {found}"
-    return f"{_short(key)}={value}: {second} has {found.ratio:.3g} times the speed of {first}"
-
-
-def crossover_sentences(
-    found: Crossover, key: str, arms: tuple[str, str], unequal: Sequence[Difference] = ()
-) -> list[str]:
-    """Returns what a search found, in plain sentences, and no more than its intervals support.
-
-    Of arms that differ in what must be equal, it is not said which is the faster.
+    Of setups that differ in what must be equal, it is not said which is the faster.
     """
-    arms = _name(arms)
-    if unequal:
-        names = ", ".join(one.name for one in unequal)
-        sentences = [f"Not comparable: the arms differ in {names}, so that it is not said where one is faster."]
+    short, setups = _short(found.key), _name(found.setups)
+    if found.unequal:
+        sentences = [f"Not comparable: the setups differ in {', '.join(one.name for one in found.unequal)}."]
     elif found.crossings:
-        sentences = [_describe_crossing(crossing, key, arms) for crossing in found.crossings]
+        sentences = [_describe_crossing(crossing, short, setups) for crossing in found.crossings]
     else:
-        sentences = [_describe_none(found, key, arms)] if found.points else []
-    for value, reason in found.failures.items():
-        if value < max(found.points):
-            sentences.append(f"{_short(key)} {value:,} could not be measured: {reason}.")
-    if found.largest_fit is not None:
-        value = min(value for value in found.failures if value > found.largest_fit)
+        sentences = [_describe_none(found, short, setups)] if found.points else []
+    sentences += [
+        f"{short} {value:,} could not be measured: {reason}."
+        for value, reason in found.failures.items()
+        if value < max(found.points, default=0) or not found.points
+    ]
+    if found.largest_fit and found.first_beyond:
         sentences.append(
-            f"The largest {_short(key)} that could be measured is {found.largest_fit:,}; {value:,} could not: "
-            f"{found.failures[value]}."
+            f"The largest {short} that could be measured is {found.largest_fit:,}; {found.first_beyond:,} could not: "
+            f"{found.failures[found.first_beyond]}."
         )
-    if found.was_stopped:
-        sentences.append("Interrupted: this is what was measured by then, and the search is not finished.")
     return sentences
 
 
-def crossover_lines(
-    found: Crossover, key: str, arms: tuple[str, str], width: int, unequal: Sequence[Difference] = ()
-) -> list[str]:
-    """Returns the sentences as a list."""
-    sentences = crossover_sentences(found, key, arms, unequal)
-    return ["Crossover", *(line for text in sentences for line in wrap(text, width, first="- "))]
+def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> list[str]:
+    """Returns the sentences, a row for each value that was measured, and what speaks against the speeds."""
+    first, second = setups = _name(found.setups)
+    lines = [line for text in crossover_sentences(found) for line in wrap(text, min(width, TEXT_WIDTH))]
+    head = (_short(found.key), f"{first}, samples/s", f"{second}, samples/s", "ratio [95 % CI]", "faster")
+    rows = []
+    for row in sorted(comparison.rows, key=lambda row: value_of(row.setting[found.key])):
+        one, other = (row.entries[setup] for setup in found.setups)
+        faster = {"faster": second, "slower": first}.get(other.speedup.judgement if other.speedup else "", "-")
+        ratio = speedup_text(other)
+        rows.append((f"{value_of(row.setting[found.key]):,}", speed_text(one), speed_text(other), ratio, faster))
+    table = table_of(head, rows, left=(*head[3:],)).text(_WIDEST)
+    if max(map(len, table)) > width and setups != ("A", "B"):
+        letters = dict(zip(setups, "AB", strict=True))
+        head = (head[0], "A, samples/s", "B, samples/s", "B / A [95 % CI]", "faster")
+        table = [f"A = {first}   B = {second}"]
+        rows = [(*row[:-1], letters.get(row[-1], "-")) for row in rows]
+        table += table_of(head, rows, left=(*head[3:],)).text(width)
+    cautions = merge_cautions([run.speed_cautions for run in comparison.runs])
+    below = wrap(legend([comparison]), min(width, TEXT_WIDTH))
+    below += ["", *text([warnings(cautions)], min(width, TEXT_WIDTH))] if cautions else []
+    return [*lines, "", *table, "", *below]
 
 
-def model_lines(
-    models: tuple[StepModel, StepModel],
-    predicted: Sequence[PredictedCrossing] | None,
-    key: str,
-    arms: tuple[str, str],
-    width: int,
-) -> list[str]:
-    """Returns the cost models of both arms, and where they are predicted to be equally fast."""
-    lines, names = ["Cost of a step, fitted to the runs"], _name(arms)
-    label_width = max(map(len, names))
-    for arm, model in zip(names, models, strict=True):
-        lines += wrap(_describe_model(model), width, first=f"  {arm:{label_width}}  ")
-    where = "By it, it is not bounded where, or whether, both arms are equally fast."
-    if predicted == ():
-        where = "By it, both arms are equally fast nowhere in the range that was measured."
-    elif predicted:
-        ends = "; ".join(f"{one.value:,.0f} (95 %: {one.low:,.0f} to {one.high:,.0f})" for one in predicted)
-        where = f"By it, both arms are equally fast at {_short(key)} {ends}."
-    lines += wrap(where, width, first="  ")
-    if any(model.exchanges_untold for model in models):
-        remark = "What the replicas exchange cannot be told apart from the rest by these runs, and is in its cost."
-        lines += wrap(remark, width, first="  ")
-    return lines
-
-
-def crossover_to_json(
-    found: Crossover,
-    *,
-    models: tuple[StepModel, StepModel] | None,
-    predicted: Sequence[PredictedCrossing] | None,
-    unequal: Sequence[Difference],
-    key: str,
-    arms: tuple[str, str],
-) -> dict[str, Any]:
-    """Returns a search as tables, lists, texts and finite numbers; ratios are those of speeds, second over first."""
-    values = found.values
+def crossover_to_json(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:
+    """Returns a crossover as tables, lists, texts and finite numbers; ratios are those of speeds, second over first."""
+    values = sorted(value_of(value) for value in plan.variations[0].values)
     return {
         "format_version": FORMAT_VERSION,
-        "key": key,
-        "range": {"low": values.first, "high": values.last, "step": values.step},
-        "between": list(arms),
-        "complete": not found.was_stopped,
+        "sweep_id": plan.sweep_id,
+        "recipe": plan.recipe_name,
+        "key": found.key,
+        "range": {"low": values[0], "high": values[-1]},
+        "between": list(found.setups),
+        "complete": is_complete,
         "crossings": [
             {"value": one.value, "low": one.low, "high": one.high, "second_leads_above": one.second_leads_above}
             for one in found.crossings
@@ -139,60 +85,24 @@ def crossover_to_json(
         "points": [{"value": value} | speedup_json(one) for value, one in found.points.items()],
         "failures": [{"value": value, "reason": reason} for value, reason in found.failures.items()],
         "largest_fit": found.largest_fit,
-        "cost_models": None if models is None else [_model_to_json(model) for model in models],
-        "predicted_crossings": None
-        if predicted is None
-        else [{"value": one.value, "low": one.low, "high": one.high} for one in predicted],
-        "unequal": [{"name": one.name, "first": one.a, "second": one.b} for one in unequal],
-        "sentences": crossover_sentences(found, key, arms, unequal),
+        "unequal": [{"name": one.name, "first": one.a, "second": one.b} for one in found.unequal],
+        "sentences": crossover_sentences(found),
     }
 
 
-def _describe_crossing(crossing: Crossing, key: str, arms: tuple[str, str]) -> str:
-    first, second = arms
-    verb, below, above = (
-        ("overtakes", "slower", "faster") if crossing.second_leads_above else ("falls behind", "faster", "slower")
-    )
-    return (
-        f"{second} {verb} {first} at {_short(key)} {crossing.value:,.0f}: it is measurably {below} at "
-        f"{crossing.low:,}, and measurably {above} at {crossing.high:,}."
-    )
+def _describe_crossing(crossing: Crossing, short: str, setups: tuple[str, str]) -> str:
+    first, second = setups
+    verb = "overtakes" if crossing.second_leads_above else "falls behind"
+    return f"{second} {verb} {first} at {short} {crossing.value:,.0f} (between {crossing.low:,} and {crossing.high:,})."
 
 
-def _describe_none(found: Crossover, key: str, arms: tuple[str, str]) -> str:
-    first, second = arms
-    low, high = min(found.points), max(found.points)
-    none = "Not found" if any(one.is_too_noisy for one in found.points.values()) else "None"
-    start = f"{none} from {_short(key)} {low:,} to {high:,}: {second}"
+def _describe_none(found: Crossover, short: str, setups: tuple[str, str]) -> str:
+    first, second = setups
     stretches = list(_find_stretches(found))
-    if len(stretches) == 1 and stretches[0][0] == "too noisy to tell":
-        lowest = min(one.low for one in found.points.values() if one.low is not None)
-        highest = max(one.high for one in found.points.values() if one.high is not None)
-        return (
-            f"Not found, too noisy to tell, from {_short(key)} {low:,} to {high:,}: these runs leave open that "
-            f"{second} has {lowest:.2f} to {highest:.2f} times the speed of {first}. More rounds (--repeats) or "
-            "longer runs (--seconds) tell more."
-        )
-    if len(stretches) == 1 and stretches[0][0] == "no measurable difference":
-        return f"{start} and {first} show no measurable difference at any of {len(found.points)} values."
-    if len(stretches) == 1:
-        ratios = sorted(one.ratio for one in found.points.values())
-        ends = " to ".join(dict.fromkeys((f"{ratios[0]:.3g}", f"{ratios[-1]:.3g}")))
-        return f"{start} is {stretches[0][0]} than {first} everywhere, at {ends} times its speed."
-    parts = [f"{_FINDINGS.get(finding, finding)} {_describe_values(begin, end)}" for finding, begin, end in stretches]
-    text = f"{start} is {', '.join(parts)}."
-    supported = {lead(one) for one in found.points.values()} - {0}
-    against = [
-        value
-        for value, one in found.points.items()
-        if one.is_suggested and (1 if one.ratio > 1 else -1) not in supported
-    ]
-    if not against:
-        return text
-    return (
-        f"{text} At {', '.join(f'{value:,}' for value in against)} its own interval suggests the contrary, which among "
-        f"{len(found.points)} values may be chance: more rounds (--repeats) may tell."
-    )
+    parts = [f"{_FINDINGS.get(finding, finding)} {_describe_values(low, high)}" for finding, low, high in stretches]
+    text = f"No crossover found over {short}: beside {first}, {second} is {', '.join(parts)}."
+    is_noisy = any(one.is_too_noisy for one in found.points.values())
+    return f"{text} Try more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
 def _find_stretches(found: Crossover) -> Iterator[tuple[str, int, int]]:
@@ -204,34 +114,6 @@ def _find_stretches(found: Crossover) -> Iterator[tuple[str, int, int]]:
 
 def _describe_values(start: int, end: int) -> str:
     return f"at {start:,}" if start == end else f"from {start:,} to {end:,}"
-
-
-def _describe_model(model: StepModel) -> str:
-    amount, unit = _UNITS[model.unit]
-    parts = [_time(model.fixed), f"{_time(model.per_work * amount)} {unit}"]
-    if model.per_byte is not None:  # what else grows as gradients do, such as the update, is in it
-        parts.append(f"{_time(model.per_byte * 2**20)} a MiB of gradients, for their exchange and what grows with them")
-    return f"{' + '.join(parts)} (within {100 * model.largest_error:.1f} % at {model.num_values} values)"
-
-
-def _model_to_json(model: StepModel) -> dict[str, Any]:
-    return {
-        "fixed_seconds": model.fixed,
-        "seconds_per_unit": model.per_work,
-        "unit": model.unit,
-        "seconds_per_byte": model.per_byte,
-        "num_values": model.num_values,
-        "largest_error": model.largest_error,
-    }
-
-
-def _time(seconds: float) -> str:
-    """Returns three significant digits in the unit that suits them."""
-    seconds = float(f"{seconds:.3g}")  # so that 999.9 us is 1 ms
-    for scale, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * scale >= 1:
-            return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def _name(arms: tuple[str, str]) -> tuple[str, str]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.machine_ranking import compare_machines
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.scaling import find_scaling_arms
 from tfbench.records.sweep import (
@@ -17,7 +16,6 @@ from tfbench.records.sweep import (
     list_settings,
 )
 from tfbench.report.commands import sweep_command
-from tfbench.report.comparison.machines import machine_lines
 from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.formats import format_clock, format_guess, wrap
 from tfbench.report.table import text
@@ -43,6 +41,8 @@ def plan_lines(plan: SweepPlan, num_left: int, width: int, start_seconds: float 
     for variation in plan.variations:
         values = ", ".join(map(format_value, variation.values))
         lines += wrap(f"{variation.key} = {values}", width, first="  vary      ")
+    if plan.refinement:
+        lines.append(f"  refine    up to {plan.refinement.most} more where the faster setup changes")
     scaling = find_scaling_arms(plan)
     if plan.per_replica_batch_size is not None:
         each = count(plan.per_replica_batch_size, "sample")
@@ -104,15 +104,12 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
     """Returns the verdict, the table, what speaks against the speeds, and what was published.
 
-    Where runs are of several machines, what each is good for stands below the table.
+    Where runs are of several machines, what their arms cost stands below the table.
 
     Args:
         comparison: What is shown.
         width: Characters of a line.
         of: Comparisons whose signs the legend explains; none: it stands elsewhere. None: this one's.
     """
-    first, table, *others = comparison_sections(comparison, find_verdict(comparison), of, is_full=False)
-    lines = text([first, table], width)
-    if machines := compare_machines(comparison):
-        lines += ["", *machine_lines(comparison, machines, width)]
-    return ["", *lines, "", *text(others, width)] if others else ["", *lines]
+    sections = comparison_sections(comparison, find_verdict(comparison), of, is_full=False)
+    return ["", *text(sections, width)]

@@ -19,11 +19,15 @@ class SweepTable:
     """
 
     def __init__(self, plan: SweepPlan) -> None:
-        self._plan = plan
-        self._settings = list_settings(plan)
+        self.extend(plan)
         self._speeds: dict[tuple[int, int], list[float | None]] = {}  # of the runs that finished; None: it has none
         self._failures: dict[tuple[int, int], tuple[str, str]] = {}  # how the first one ended that did not, and why
         self._running: Cell | None = None
+
+    def extend(self, plan: SweepPlan) -> None:
+        """Goes on by a plan with more rows below the others."""
+        self._plan = plan
+        self._settings = list_settings(plan)
 
     def begin(self, cell: Cell) -> None:
         """Marks the run that is under way."""

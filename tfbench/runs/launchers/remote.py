@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tfbench.records import events, lines
 from tfbench.records.lines import Record
-from tfbench.records.plain_files import open_plain
 from tfbench.records.run import RunExit
 from tfbench.runs.launchers.connection import BEAT_SECONDS, LOST_SECONDS, Connection, Message
 from tfbench.runs.launchers.process import STOP_SECONDS
@@ -92,7 +91,7 @@ class RemoteWorker:
             try:
                 if self._file is None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)
-                    self._file = open_plain(str(self._path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
+                    self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 lines.append(self._file, line)
             except OSError:  # a disk that is full here: its parent keeps it all, and half of it here would mislead
                 self._can_write = False

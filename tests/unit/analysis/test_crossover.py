@@ -1,0 +1,141 @@
+"""Where one setup overtakes another, and which values are measured to know it better."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from sweeps import TWO_ARMS, build_brief
+from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
+from tfbench.analysis.comparison.crossover import Crossover, find_crossover, refine, spread_values
+from tfbench.report.sweep.crossover import crossover_lines, crossover_sentences
+
+BATCH = "training.global_batch_size"
+FIRST, SECOND = (arm.label for arm in TWO_ARMS)
+
+
+def compared(
+    ratios: Mapping[int, float], failing: Mapping[int, str] = MappingProxyType({}), noise: float = 0.001
+) -> Comparison:
+    """Compares three rounds at each value, with the second setup's speed over the first's."""
+    briefs = [
+        build_brief(speed, arm=arm, batch=batch, round_number=number)
+        for batch, ratio in ratios.items()
+        for number in (1, 2, 3)
+        for arm, speed in zip(TWO_ARMS, (100.0, 100.0 * ratio * (1 + noise * (number - 2))), strict=True)
+    ]
+    failures = [
+        Failure(setting={BATCH: size}, arm=SECOND, outcome="FAILED", reason=reason) for size, reason in failing.items()
+    ]
+    return compare(briefs, keys=[BATCH], arms=[FIRST, SECOND], failures=failures)
+
+
+def found_of(ratios: Mapping[int, float], *rest: Any, **options: Any) -> Crossover:
+    return find_crossover(compared(ratios, *rest, **options), SECOND)
+
+
+def test_a_crossing_lies_where_the_ratios_say() -> None:
+    found = found_of({8: 0.5, 32: 0.8, 128: 1.25, 512: 2.0})
+    (crossing,) = found.crossings
+    assert (crossing.low, crossing.high, crossing.second_leads_above) == (32, 128, True)
+    assert crossing.value == pytest.approx(64, rel=0.01)  # the logarithms of 0.8 and 1.25 are as far from 0
+    assert crossover_sentences(found) == [f"{SECOND} overtakes {FIRST} at global_batch_size 64 (between 32 and 128)."]
+
+
+def test_each_change_of_the_lead_is_a_crossing() -> None:
+    crossings = found_of({8: 0.5, 32: 2.0, 128: 0.5}).crossings
+    assert [(one.low, one.high, one.second_leads_above) for one in crossings] == [(8, 32, True), (32, 128, False)]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "failing", "expected"),
+    [
+        ({8: 0.5, 32: 2.0, 128: 2.0}, {}, [16]),  # the geometric middle
+        ({8: 0.5, 32: 2.0, 128: 0.5}, {}, [16, 64]),
+        ({100: 0.5, 110: 2.0}, {}, []),  # within 10 %
+        ({1: 0.5, 2: 2.0}, {}, []),  # nothing in between
+        ({8: 2.0, 32: 2.0}, {}, []),
+        ({8: 2.0, 32: 2.0}, {128: "out of memory"}, [64]),  # the largest that can be measured
+        ({8: 0.5, 32: 1.0, 128: 2.0}, {}, [16, 64]),  # on both sides of what shows no difference
+    ],
+)
+def test_values_are_added_where_the_lead_changes(
+    ratios: dict[int, float], failing: dict[int, str], expected: list[int]
+) -> None:
+    assert refine(found_of(ratios, failing), 1) == expected
+
+
+def test_values_that_are_added_are_multiples_of_a_step() -> None:
+    assert refine(found_of({8: 0.5, 36: 2.0}), 4) == [16]
+    assert refine(found_of({8: 0.5, 12: 2.0}), 4) == []
+
+
+@pytest.mark.parametrize("truth", [3.0, 47.0, 400.0, 3000.0])
+def test_a_planted_crossing_is_found_within_ten_percent(truth: float) -> None:
+    def ratio(value: int) -> float:
+        return (value / truth) ** 0.5
+
+    values, num_rounds = spread_values(1, 4096, 1), 0
+    while added := refine(found_of({value: ratio(value) for value in sorted(values)}), 1):
+        values += added
+        num_rounds += 1
+    (crossing,) = found_of({value: ratio(value) for value in sorted(values)}).crossings
+    assert crossing.low <= truth <= crossing.high
+    assert crossing.value == pytest.approx(truth, rel=0.05)
+    assert crossing.high <= 1.21 * crossing.low or crossing.high - crossing.low <= 2
+    assert num_rounds <= 6
+
+
+def test_a_value_that_fails_is_named() -> None:
+    found = found_of({8: 2.0, 32: 2.0}, {16: "it failed", 128: "out of memory"})
+    assert (found.largest_fit, found.first_beyond) == (32, 128)
+    text = " ".join(crossover_sentences(found))
+    assert f"global_batch_size 16 could not be measured: {SECOND}: FAILED: it failed." in text
+    assert "The largest global_batch_size that could be measured is 32; 128 could not" in text
+
+
+@pytest.mark.parametrize(
+    ("ratios", "noise", "text"),
+    [
+        (
+            {8: 2.0, 32: 2.0},
+            0.001,
+            f"No crossover found over global_batch_size: beside {FIRST}, {SECOND} is faster from 8 to 32",
+        ),
+        ({8: 1.0, 32: 0.5}, 0.001, "is not measurably different at 8, slower at 32"),
+        ({8: 1.0, 32: 1.0}, 0.9, "is too noisy to tell from 8 to 32. Try more rounds (--repeats)"),
+    ],
+)
+def test_without_a_crossing_it_is_said_what_was_seen(ratios: dict[int, float], noise: float, text: str) -> None:
+    (sentence,) = crossover_sentences(found_of(ratios, noise=noise))
+    assert text in sentence
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step", "expected"),
+    [
+        (1, 4096, 1, [1, 8, 64, 512, 4096]),
+        (2048, 4096, 2048, [2048, 4096]),
+        (16, 18, 1, [16, 17, 18]),
+        (3, 100, 4, [4, 8, 20, 44, 100]),
+    ],
+)
+def test_a_range_is_spread_on_a_logarithmic_scale(low: int, high: int, step: int, expected: list[int]) -> None:
+    assert spread_values(low, high, step) == expected
+
+
+@pytest.mark.parametrize(("low", "high", "step"), [(4, 4, 1), (0, 8, 1), (9, 8, 1), (5, 7, 4)])
+def test_a_range_without_two_values_is_refused(low: int, high: int, step: int) -> None:
+    with pytest.raises(ValueError, match=f"Received: {low}..{high}"):
+        spread_values(low, high, step)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_names_the_faster_setup_of_each_value(width: int) -> None:
+    comparison = compared({8: 0.5, 32: 1.0, 128: 2.0})
+    lines = crossover_lines(find_crossover(comparison, SECOND), comparison, width)
+    names = ("A", "B") if width < 120 else (FIRST, SECOND)
+    rows = [line for line in lines if line.split()[:1] in (["8"], ["32"], ["128"]) and "%" in line]
+    for row, faster in zip(rows, (names[0], "-", names[1]), strict=True):
+        assert row.endswith(f"  {faster}")

@@ -1,0 +1,130 @@
+"""`tfbench crossover` and `tfbench sweep --refine`: values are added where the faster setup changes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from searches import ARMS, KEY, PlantedRuns, plant_runs
+from tfbench.recipe.tables import to_tables
+from tfbench.records.sweep import list_cells
+from tfbench.store.store import Store
+from tfbench.store.sweep_log import read_sweep
+
+Cli = Callable[..., Any]
+MakeRuns = Callable[..., PlantedRuns]
+TRUTH = 2000 / 3  # where the planted costs of both setups are equal
+RECIPE = ("mnist_mlp", "--data", "synthetic")
+SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *ARMS, "--repeats", "2")
+AS_SWEEP = ("sweep", *RECIPE, "--vary", f"{KEY}=1..4096", "--arm", ARMS[0], "--arm", ARMS[1], "--repeats", "2")
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> MakeRuns:
+    """Lets the commands make planted runs."""
+    return plant_runs(monkeypatch)
+
+
+def read(done: Any, exit_code: int = 0) -> Any:
+    assert done.exit_code == exit_code, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
+    runs = fake()
+    found = read(tfbench(*SEARCH, "--format", "json"))
+    (crossing,) = found["crossings"]
+    assert (found["key"], found["complete"], found["between"]) == (KEY, True, list(ARMS))
+    assert crossing["low"] <= TRUTH <= crossing["high"] and crossing["second_leads_above"]
+    assert crossing["value"] == pytest.approx(TRUTH, rel=0.05)
+    values = [point["value"] for point in found["points"]]
+    assert values == sorted(values) and not any(value % 2 for value in values)  # a batch divides among two replicas
+    assert 5 < len(values) <= 15 and len(runs.requests) == 4 * len(values)
+    assert [row["global_batch_size"] for row in found["comparison"]["rows"]] == values
+    assert {request.recipe.measurement.seconds for request in runs.requests} == {2.0}
+
+
+def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) -> None:
+    values = [point["value"] for point in read((fake(), tfbench(*SEARCH, "--format", "json"))[1])["points"]]
+    fake()
+    swept = read(tfbench(*AS_SWEEP, "--refine", "10", "--format", "json"))
+    assert [row["global_batch_size"] for row in swept["rows"]] == values
+    few = read(tfbench(*AS_SWEEP, "--refine", "2", "--format", "json"))
+    assert len(few["rows"]) == 5 + 2
+    assert len(read(tfbench(*AS_SWEEP, "--format", "json"))["rows"]) == 5
+
+
+def test_the_text_begins_with_the_crossover(tfbench: Cli, fake: MakeRuns) -> None:
+    fake()
+    done = tfbench(*SEARCH)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert f"{ARMS[1]} overtakes {ARMS[0]} at global_batch_size 6" in done.stdout
+    assert "  refine    up to 10 more where the faster setup changes" in done.stdout.splitlines()
+
+
+def test_values_may_be_listed_and_all_items_of_a_list_are_set(tfbench: Cli, fake: MakeRuns) -> None:
+    runs = fake()
+    vary = ("--vary", "model.hidden_units=16..64", "--repeats", "2")
+    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *ARMS, "--format", "json"))
+    assert [point["value"] for point in found["points"]] == [16, 23, 32, 45, 64]
+    sizes = [tuple(to_tables(request.recipe)["model"]["hidden_units"]) for request in runs.requests]
+    assert set(sizes) == {(value, value) for value in (16, 23, 32, 45, 64)}
+    vary = ("--vary", f"{KEY}=256,1024", "--refine", "1")
+    found = read(tfbench("crossover", *RECIPE, *vary, "--between", *ARMS, "--format", "json"))
+    assert [point["value"] for point in found["points"]] == [256, 512, 1024]
+
+
+def test_a_size_that_fails_bounds_the_range(tfbench: Cli, fake: MakeRuns) -> None:
+    fake(lambda batch, strategy: "FAILED" if batch > 900 and strategy == "mirrored" else None)
+    found = read(tfbench(*SEARCH, "--format", "json"))
+    assert 800 < found["largest_fit"] <= 900 < min(failure["value"] for failure in found["failures"])
+    assert found["failures"][0]["reason"] == f"{ARMS[1]}: FAILED: out of memory"
+    assert len(found["crossings"]) == 1
+
+
+def test_where_nothing_can_be_measured_the_command_fails(tfbench: Cli, fake: MakeRuns) -> None:
+    fake(lambda batch, strategy: "FAILED")
+    found = read(tfbench(*SEARCH, "--format", "json"), exit_code=1)
+    assert (found["points"], found["crossings"], len(found["failures"])) == ([], [], 5)
+
+
+@pytest.mark.parametrize("num_made", [3, 22, 27])  # in the grid, and among what is added
+def test_one_that_was_stopped_is_resumed_to_the_same_end(tfbench: Cli, fake: MakeRuns, num_made: int) -> None:
+    fake()
+    whole = read(tfbench(*SEARCH, "--format", "json"))
+    runs = fake(lambda batch, strategy: "STOPPED" if len(runs.requests) == num_made else None)
+    stopped = read(tfbench(*SEARCH, "--format", "json"), exit_code=130)
+    assert not stopped["complete"]
+    store = Store(Path("mlruns"))
+    plan, results = read_sweep(store, stopped["sweep_id"])
+    assert len(results) == num_made - 1 < len(list_cells(plan))
+    swept = read(tfbench("sweep", "--resume", "@last", "--format", "json"))
+    assert (swept["num_left"], swept["num_failed"]) == (0, 0)
+    assert [row["global_batch_size"] for row in swept["rows"]] == [point["value"] for point in whole["points"]]
+    assert len(runs.requests) == 1 + swept["num_runs"]  # the one that was stopped is made again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("crossover", *RECIPE, "--vary", f"{KEY}=1..8", "--arm", "default"), "name the two arms"),
+        (("crossover", *RECIPE, "--vary", f"{KEY}=1..8", "--between", "default", "default"), "both arms are"),
+        (("crossover", *RECIPE, "--vary", f"{KEY}=8..8", "--between", *ARMS), "two or more multiples of 2"),
+        (("crossover", *RECIPE, "--vary", "training.precision=1..8", "--between", *ARMS), "needs a number"),
+        (("sweep", *RECIPE, "--refine", "3", "--arm", "default"), "--refine needs one --vary"),
+        (
+            ("sweep", *RECIPE, "--refine", "3", "--vary", "model.hidden_units=[[1,2],[3,4]]"),
+            "--refine needs one --vary of whole",
+        ),
+        ((*AS_SWEEP, "--refine", "3", "--plan", "plan.json"), "--refine is of the sweeps of one machine"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(
+    tfbench: Cli, fake: MakeRuns, arguments: tuple[str, ...], message: str
+) -> None:
+    runs = fake()
+    done = tfbench(*arguments)
+    assert (done.exit_code, runs.requests) == (2, [])
+    assert message in done.stderr
