@@ -34,7 +34,7 @@ start = time.perf_counter()
 from pathlib import Path
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.report.comparison.comparison import comparison_lines
+from tfbench.report.comparison.comparison import comparison_table
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.store.store import Store
 log_interval([1.0, 2.0])  # imports what it needs of SciPy
@@ -42,7 +42,7 @@ imported, processor = time.perf_counter(), time.process_time()
 store = Store(Path({root!r}))
 found = compare_stored(store, store.run_ids())
 compared, processor = time.perf_counter(), time.process_time() - processor
-lines = [*comparison_lines(found, 120), *find_verdict(found)]
+lines = [*comparison_table(found).text(120), *find_verdict(found)]
 shown = time.perf_counter()
 sizes = len(found.runs), len(found.rows), len(found.arms)
 print(imported - start, compared - imported, processor, shown - compared, *sizes)

@@ -24,7 +24,7 @@ from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
-from tfbench.report.comparison.comparison import table_markdown
+from tfbench.report.comparison.comparison import comparison_table
 from tfbench.report.comparison.plots import plot_comparison
 from tfbench.report.figures import to_png
 from tfbench.report.formats import format_bytes
@@ -88,7 +88,7 @@ def _page(folder: Path) -> Iterator[str]:
         name = sweep.plan.recipe_name
         yield from ("", f"## {name}", "", "<!-- not run: takes minutes -->", "```sh", _command(sweep.plan), "```", "")
         yield from (f"- {markdown_text(text)}" for text in sweep.verdict if text not in common)
-        yield from ("", *table_markdown(sweep.comparison), "")
+        yield from ("", *comparison_table(sweep.comparison).markdown(), "")
         if (folder / f"{name}.png").exists():
             yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
         cautions = merge_cautions([run.speed_cautions for run in sweep.comparison.runs])

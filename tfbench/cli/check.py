@@ -132,8 +132,9 @@ def _check(
 ) -> ExitCode:
     from tfbench.analysis.comparison.spread import merge_cautions
     from tfbench.analysis.run.checks import find_speed_cautions
-    from tfbench.report.comparison.regression import check_lines, check_to_json
+    from tfbench.report.comparison.regression import check_sections, check_to_json
     from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.report.table import text
     from tfbench.runs.baseline import check
 
     done, repeats = check(
@@ -145,10 +146,10 @@ def _check(
         allows_unequal=allows_unequal,
     )
     num_failed = repeats.series.num_failed
-    width = text_width()
     runs = [run.result for run in repeats.series.outcomes if run.result.status == "FINISHED"]
     cautions = merge_cautions([find_speed_cautions(run) for run in runs])
-    echo_lines(check_lines(done, baseline.source, num_failed, width, cautions), err=measuring.as_json)
+    lines = text(check_sections(done, baseline.source, num_failed, cautions), text_width())
+    echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         document = check_to_json(done, baseline.source, num_failed, documents)

@@ -48,14 +48,14 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
 
 def show_selected(store: "Store", selected: Selection, output_format: str) -> None:
     """Shows the chosen runs side by side, in one of the formats of `compare`."""
-    from tfbench.report.comparison.comparison import comparison_csv, comparison_json
+    from tfbench.report.comparison.comparison import comparison_json, comparison_records
 
     compared = read_comparison(store, selected)
     comparison = compared.comparison
     if output_format == "json":
         echo_json(comparison_json(comparison, compared.verdict), "The runs are still in the store")
     elif output_format == "csv":
-        click.echo(comparison_csv(comparison), nl=False)
+        click.echo(comparison_records(comparison).csv(), nl=False)
     elif output_format == "markdown":
         _show_markdown(_list_recipes(store, selected, compared))
     else:
@@ -91,14 +91,12 @@ def _show_text(comparisons: "list[Comparison]") -> None:
 
 def _show_markdown(comparisons: "list[Comparison]") -> None:
     from tfbench.analysis.comparison.verdict import find_verdict
-    from tfbench.report.comparison.comparison import comparison_markdown
+    from tfbench.report.comparison.sections import comparison_sections
+    from tfbench.report.table import markdown
     from tfbench.wording import markdown_text
 
     for comparison in comparisons:
         if len(comparisons) > 1:
-            click.echo(f"## {markdown_text(' '.join(comparison.recipes))}\n")
-        click.echo(comparison_markdown(comparison))
-        for sentence in find_verdict(comparison):
-            click.echo(f"\n{markdown_text(sentence)}")
-        if comparison is not comparisons[-1]:
-            click.echo()
+            click.echo(f"# {markdown_text(' '.join(comparison.recipes))}\n")
+        lines = markdown(comparison_sections(comparison, find_verdict(comparison)))
+        echo_lines(lines if comparison is comparisons[-1] else [*lines, ""])

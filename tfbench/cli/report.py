@@ -87,7 +87,7 @@ def command(
         echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
         if plots:
             try:
-                written = write_images({name: image.png for name, image in contents.images.items()}, plots)
+                written = write_images({image.name: image.png for image in contents.images}, plots)
             except OSError as error:
                 raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
             echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
@@ -109,7 +109,7 @@ def _begin_tracking(store: "Store", *, to_mlflow: bool | None) -> "AbstractConte
 def _require_replaceable(path: Path, *, force: bool) -> None:
     from tfbench.errors import TrackingError
     from tfbench.records.whole_files import is_stream
-    from tfbench.report.html.page import GENERATOR
+    from tfbench.report.html.report import GENERATOR
 
     if force or is_stdout(path) or is_stream(path) or not path.exists():
         return
@@ -147,7 +147,7 @@ def _log(
     if not even_elsewhere and not (is_own and store.database.is_file()):
         return
     name, tags, params = _describe(contents)
-    files = {"report.html": page.encode(), **{name: image.png for name, image in contents.images.items()}}
+    files = {"report.html": page.encode(), **{image.name: image.png for image in contents.images}}
     try:
         with waiting("keeping the report in MLflow"):
             tracker = make_tracker(uri, experiment, store, named, process)

@@ -4,13 +4,14 @@ import base64
 import csv
 import html as escaping
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tfbench.metrics import CURVE_METRICS, METRICS, PROFILE_METRICS
+from tfbench.records.sweep import format_value
 from tfbench.report import formats
-from tfbench.wording import clean, markdown_text, without_secrets
+from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
 _GAP = "  "
 _LEAST_ROOM = 24  # characters of a last column whose texts take several lines
@@ -59,10 +60,12 @@ class Table:
             columns.remove(least)
             hidden.append(least.title)
         lines = self._lines(columns, width)
-        if hidden:
+        if hidden and lines:
             names = ", ".join(one.title for one in self.columns if one.title in hidden)
             lines += formats.wrap(f"Hidden: {names} (use a wider terminal or --format json)", width)
-        return [*lines, *(line for note in self.notes for line in formats.wrap(note, width))]
+        width_of_text = min(width, formats.TEXT_WIDTH)
+        notes = [line for note in self.notes for line in formats.wrap(note, width_of_text)]
+        return [*(lines or self._stacked(width)), *notes]
 
     def markdown(self) -> list[str]:
         """Returns lines of Markdown."""
@@ -83,22 +86,22 @@ class Table:
         """Returns a table that scrolls in a box of its own; on a phone, each row is a list of its cells."""
         if not any(one.title for one in self.columns):
             facts = "".join(
-                f"<dt>{_escaped(label)}</dt><dd>{_escaped(', '.join(texts))}</dd>\n"
+                f"<dt>{escaped(label)}</dt><dd>{escaped(', '.join(texts))}</dd>\n"
                 for label, *texts in _cells(self.columns, self.rows)[1:]
             )
             return f"<dl>\n{facts}</dl>\n"
         sides = [' class="text"' if one.align == "left" else "" for one in self.columns]
-        names = [_escaped(one.title) for one in self.columns]
+        names = [escaped(one.title) for one in self.columns]
         head = "".join(f"<th{side}>{name}</th>" for side, name in zip(sides, names, strict=True))
         body = "".join(
             f"<tr>{''.join(map(_html_cell, self.columns, names, row))}</tr>\n"
             for row in _cells(self.columns, self.rows)[1:]
         )
-        label = _escaped(self.title or "table")
+        label = escaped(self.title or "table")
         return (
             f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="stacked">\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
-            + "".join(f'<p class="note">{_escaped(note)}</p>\n' for note in self.notes)
+            + "".join(f'<p class="note">{escaped(note)}</p>\n' for note in self.notes)
         )
 
     def _grid(self, columns: Sequence[Column]) -> list[list[str]]:
@@ -117,6 +120,7 @@ class Table:
         return padded if any(one.title for one in columns) else [["", *row] for row in padded[1:]]
 
     def _lines(self, columns: Sequence[Column], width: int) -> list[str]:
+        """Returns the rows with the last texts wrapped; none where there is no room for that."""
         grid = self._grid(columns)
         if _line_width(grid) <= width or not grid:
             return [_GAP.join(row).rstrip() for row in grid]
@@ -127,12 +131,15 @@ class Table:
                 for first, row in zip(firsts, grid, strict=True)
                 for line in formats.wrap(row[-1].rstrip(), width, first=first)
             ]
+        return []
+
+    def _stacked(self, width: int) -> list[str]:
+        """Returns the cells of each row below each other."""
         lines = []
         for row in self.rows:
-            cells = [f"{one.title}: {one.cell(row)}".removeprefix(": ") for one in columns if one.cell(row)]
-            lines += [
-                line for place, cell in enumerate(cells) for line in formats.wrap(cell, width, first=_GAP * (place > 0))
-            ]
+            cells = [f"{one.title}: {text}".removeprefix(": ") for one in self.columns if (text := one.cell(row))]
+            for place, cell in enumerate(cells):
+                lines += formats.wrap(cell, width, first=_GAP * (place > 0))
         return lines
 
 
@@ -153,6 +160,26 @@ class Section:
     tables: tuple[Table, ...] = ()
     plots: tuple[Image, ...] = ()
     code: str = ""  # commands, or a file, as they are to be copied
+    is_folded: bool = False  # on a page
+
+
+def table_of(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = (), drop: Sequence[str] = ()
+) -> Table:
+    """Returns a table of texts; columns stand to the right, but for those that `left` names.
+
+    Args:
+        header: Names of the columns.
+        rows: Texts.
+        left: Columns that stand to the left.
+        drop: Columns that may be hidden, the least important first.
+    """
+    ranks = {name: len(drop) - place for place, name in enumerate(drop)}
+    columns = tuple(
+        Column(str(place), name, align="left" if name in left else "right", rank=ranks.get(name, 0))
+        for place, name in enumerate(header)
+    )
+    return Table("", columns, [dict(zip(map(str, range(len(header))), row, strict=True)) for row in rows])
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Table:
@@ -191,11 +218,12 @@ def format_metric(name: str, value: float | None) -> str:
 def text(sections: Iterable[Section], width: int) -> list[str]:
     """Returns sections as lines, an empty one before each but the first."""
     lines: list[str] = []
+    width_of_text = min(width, formats.TEXT_WIDTH)
     for section in sections:
-        block = formats.wrap(section.title, width) if section.title else []
+        block = formats.wrap(section.title, width_of_text) if section.title else []
         for sentence in section.sentences:
             marker = sentence[:2] if sentence.startswith(MARKERS) else ""
-            block += formats.wrap(sentence.removeprefix(marker), width, first=marker)
+            block += formats.wrap(sentence.removeprefix(marker), width_of_text, first=marker)
         for table in section.tables:
             block += [*([""] if section.sentences and table.rows else []), *table.text(width)]
         block += section.code.splitlines()
@@ -221,21 +249,29 @@ def html(sections: Iterable[Section]) -> str:
     """Returns sections as HTML."""
     parts = []
     for section in sections:
-        sentences = "".join(f"<li>{_escaped(one.removeprefix('- '))}</li>\n" for one in section.sentences)
+        title = escaped(section.title)
+        sentences = "".join(f"<li>{escaped(one.removeprefix('- '))}</li>\n" for one in section.sentences)
         pictures = "".join(
-            f'<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><img src="data:image/png;base64,'
-            f'{base64.b64encode(one.png).decode()}" alt="{_escaped(one.alt)}"></div></figure>\n'
+            '<figure><div class="scroll" role="region" tabindex="0" aria-label="plot"><img src="data:image/png;base64,'
+            f'{base64.b64encode(one.png).decode()}" alt="{escaped(one.alt)}"></div></figure>\n'
             for one in section.plots
         )
         parts += [
-            f"<section>\n<h2>{_escaped(section.title)}</h2>\n",
+            '<section class="verdict">\n' if section.title == "Verdict" else "<section>\n",
+            f"<details>\n<summary>{title}</summary>\n" if section.is_folded else f"<h2>{title}</h2>\n",
             f"<ul>\n{sentences}</ul>\n" if sentences else "",
-            *(table.html() for table in section.tables if table.rows),
             pictures,
-            f"<pre><code>{_escaped(section.code)}</code></pre>\n" if section.code else "",
+            *(table.html() for table in section.tables if table.rows),
+            f"<pre><code>{escaped(section.code)}</code></pre>\n" if section.code else "",
+            "</details>\n" if section.is_folded else "",
             "</section>\n",
         ]
     return "".join(parts)
+
+
+def escaped(words: str) -> str:
+    """Returns a text for HTML: masked, cleaned, and with nothing that is obeyed."""
+    return escaping.escape(clean(without_secrets(words)))
 
 
 def _unit(name: str) -> str:
@@ -252,14 +288,11 @@ def _line_width(grid: Iterable[Sequence[str]]) -> int:
 
 
 def _plain(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+    value = format_value(value) if isinstance(value, bool | list | tuple) else value
+    return one_line(value) if isinstance(value, str) else value
 
 
 def _html_cell(column: Column, name: str, words: str) -> str:
     kinds = [kind for ending, kind in _CLASSES.items() if words.endswith(ending)]
     kind = "long" if column.align == "left" else next(iter(kinds), "")
-    return f'<td class="{kind}" data-name="{name}">{_escaped(words)}</td>'
-
-
-def _escaped(words: str) -> str:
-    return escaping.escape(clean(without_secrets(words)))
+    return f'<td class="{kind}" data-name="{name}">{escaped(words)}</td>'

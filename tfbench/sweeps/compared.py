@@ -1,7 +1,6 @@
 """What comes of a comparison, and of a sweep: runs side by side, and what that shows."""
 
 import dataclasses
-import html
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +8,8 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import SweepPlan
-from tfbench.report.comparison.comparison import comparison_rows, table_cells
+from tfbench.report.comparison.comparison import comparison_rows, comparison_table
+from tfbench.report.table import Section, html
 from tfbench.sweeps.sweep import SweepEnd
 from tfbench.wording import count
 
@@ -41,11 +41,7 @@ class ComparedRuns:
 
     def _repr_html_(self) -> str:
         """Returns the table and the verdict, for notebooks."""
-        header, rows = table_cells(self.comparison)
-        head = "".join(f"<th>{html.escape(text)}</th>" for text in header)
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows)
-        verdict = "".join(f"<li>{html.escape(text)}</li>" for text in self.verdict)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{verdict}</ul>"
+        return comparison_table(self.comparison).html() + html([Section("Verdict", self.verdict)])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)

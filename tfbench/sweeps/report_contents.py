@@ -25,8 +25,9 @@ from tfbench.report.commands import find_overrides, run_command, sweep_command
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import plot_comparison
 from tfbench.report.figures import to_png
-from tfbench.report.html.contents import Image, ReportContents
+from tfbench.report.html.contents import ReportContents
 from tfbench.report.run.curve_plots import plot_curves
+from tfbench.report.table import Image
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
 
@@ -62,7 +63,7 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
         comparison=comparison,
         verdict=find_verdict(comparison),
         plan=plan,
-        images={file_name: Image(png=to_png(plot.figure), alt=plot.alt) for file_name, plot in plots.items()},
+        images=tuple(Image(name, to_png(plot.figure), plot.alt) for name, plot in plots.items()),
         environment=newest.environment if newest else None,
         differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
         commands=_list_commands(comparison, plan, starts),

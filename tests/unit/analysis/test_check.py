@@ -102,7 +102,7 @@ def test_the_exit_code_says_what_was_found(
     fake(*fates)
     done = tfbench(*CHECK, "--baseline", str(baseline))
     assert (done.exit_code, done.stderr) == (exit_code, "")
-    assert done.stdout.splitlines()[-1].startswith(judgement)
+    assert any(line.startswith(judgement) for line in done.stdout.splitlines())
 
 
 def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_check_gives_json(tfbench: Cli, fake: Fake, baseline: Path) -> None:
     assert done.exit_code == 3
     document = json.loads(done.stdout)
     assert (document["judgement"], len(document["runs"])) == ("regression", 5)
-    assert document["sentence"] == done.stderr.splitlines()[-1]
+    assert document["sentence"] in done.stderr.splitlines()
     fake(*SPEEDS)
     saved = json.loads(tfbench(*CHECK, "--save", "b.json", "--format", "json").stdout)
     assert (saved["file"], saved["baseline"]["samples_per_second"]) == ("b.json", list(SPEEDS))
@@ -157,7 +157,7 @@ def test_another_recipe_is_refused_before_anything_is_run(tfbench: Cli, fake: Fa
     assert "or compare all the same (--allow-unequal)." in done.stderr
     done = tfbench(*CHECK, "--baseline", str(baseline), "--global-batch-size", "20", "--allow-unequal")
     assert done.exit_code == 0
-    assert "Not comparable: global_batch_size 10 -> 20." in done.stdout
+    assert "global_batch_size 10 -> 20: not comparable" in done.stdout
 
 
 def test_another_machine_is_refused_after_the_first_run(tfbench: Cli, fake: Fake, baseline: Path) -> None:
@@ -170,7 +170,7 @@ def test_another_machine_is_refused_after_the_first_run(tfbench: Cli, fake: Fake
     assert "hostname: elsewhere there, bench here" in done.stderr
     done = tfbench(*CHECK, "--baseline", str(baseline), "--allow-unequal")
     assert done.exit_code == 0
-    assert "Not comparable: hostname elsewhere -> bench." in done.stdout
+    assert "hostname elsewhere -> bench: not comparable" in done.stdout
 
 
 @pytest.mark.parametrize("num_then", [1, 5])
@@ -243,7 +243,7 @@ def test_a_check_can_be_made_against_runs_of_the_store(tfbench: Cli, fake: Fake)
     fake(0.5 * speed, 0.501 * speed)
     done = tfbench("check", "mnist_mlp", "--baseline", "g", "--allow-unequal")
     assert done.exit_code == 3
-    assert "against g, of " in done.stdout
+    assert "against g of " in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.report.comparison.comparison import comparison_csv, comparison_json, comparison_lines, comparison_markdown
+from tfbench.report.comparison.comparison import comparison_json, comparison_records, comparison_table
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.sweep.sweep import result_lines
 
@@ -151,8 +151,8 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
     briefs = [build_brief(round_number=1), build_brief(None, batch=64, round_number=1, status="FAILED", reason="NaN")]
     rows = [{BATCH: batch} for batch in (32, 64, 4096)]
     found = compare(briefs, keys=[BATCH], settings=rows, arms=[DEFAULT, MIRRORED], failures=failures)
-    lines = comparison_lines(found, 200)
-    assert [line.split("  ")[0].strip() for line in lines] == ["global_batch_size", "32", "64", "4096"]
+    lines = comparison_table(found).text(200)
+    assert [line.split()[0] for line in lines] == ["batch", "32", "64", "4096"]
     assert "out of memory" in lines[1]
     assert "failed" in lines[2]
     assert "timed out" in lines[3]
@@ -161,10 +161,9 @@ def test_a_point_without_a_speed_stands_as_what_it_is() -> None:
 
 def test_the_table_is_the_same_in_every_format() -> None:
     found = sweep_of({32: ([100.0, 101.0], [50.0, 50.5]), 64: ([1000.0, 1010.0], [2000.0, 2020.0])})
-    header, first, second = comparison_lines(found, 200)
+    header, first, second = comparison_table(found).text(200)
     assert header.split() == [
-        *["global_batch_size", "parameters", "default", "cpu:0,", "samples/s"],
-        *["mirrored", "cpu:0,cpu:1,", "samples/s", "speed-up"],
+        *["batch", "parameters", "default", "cpu:0", "mirrored", "cpu:0,cpu:1", "speed-up"],
     ]
     assert first.replace("± ", "±").replace(" %", "%").split() == [
         "32",
@@ -179,10 +178,10 @@ def test_the_table_is_the_same_in_every_format() -> None:
         "-",
     ]
     assert second.split()[-4:] == ["2.00", "[2.00,", "2.00]", "+"]
-    markdown = comparison_markdown(found).splitlines()
+    markdown = comparison_table(found).markdown()
     assert markdown[1] == "| --- | --- | --- | --- | --- |"
     assert markdown[2].startswith("| 32 | 1,000 | 100.5 ± 0.00 % |")
-    rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
     assert [row["arm"] for row in rows] == [DEFAULT, MIRRORED] * 2
     assert float(rows[1]["speedup"]) == pytest.approx(0.5)
     assert rows[0]["speedup"] == ""
@@ -192,12 +191,12 @@ def test_the_table_is_the_same_in_every_format() -> None:
     assert document["rows"][0]["entries"][0]["samples_per_second"] == pytest.approx(math.sqrt(100 * 101))
     assert float(rows[0]["samples_per_second"]) == pytest.approx(math.sqrt(100 * 101))
     assert document["rows"][0]["entries"][0]["runs"][0]["samples_per_second"] == 100.0
-    assert all(line.replace("±", "").isascii() for line in comparison_lines(found, 200))
+    assert all(line.replace("±", "").isascii() for line in comparison_table(found).text(200))
 
 
 def test_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
     # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
-    _, row = comparison_lines(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])}), 200)
+    _, row = comparison_table(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])})).text(200)
     assert "  200 (± > 100 %)  " in row and "100.5 (± > 100 %)" in row
 
 
@@ -286,7 +285,7 @@ def test_of_many_kinds_of_cautions_those_that_most_runs_have_are_told() -> None:
     assert result_lines(compare(briefs, keys=[BATCH]), 120)[-6:] == [
         "Warnings",
         *(f"- in {num} of 5 runs: {kinds[num - 1]}" for num in (5, 4, 3, 2)),
-        "- and 1 more kind of warning, in fewer runs: `tfbench report` lists all",
+        "- and 1 more kind of warning, in fewer runs: see `tfbench report`",
     ]
 
 
@@ -308,7 +307,7 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     speedup = found.rows[-1].entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
-    assert comparison_lines(found, 200)[-1].endswith("1.05 [1.00, 1.11] ~")
+    assert comparison_table(found).text(200)[-1].endswith("1.05 [1.00, 1.11] ~")
     assert find_verdict(found)[0] == (
         f"{MIRRORED} and {DEFAULT} show no measurable difference for all 10 settings. By itself global_batch_size=4096 "
         "would suggest one, which among 10 comparisons may be chance: more rounds (--repeats) may tell."
@@ -378,7 +377,7 @@ def test_a_row_with_a_speed_is_not_missing() -> None:
     ]
     settings = [{BATCH: 32}, {BATCH: 64}]
     found = compare([build_brief(round_number=1)], keys=[BATCH], settings=settings, failures=missing)
-    rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
     outcomes = [(bool(row["samples_per_second"]), row["outcome"]) for row in rows]
     assert outcomes == [(True, "INCOMPLETE"), (False, "MISSING")]
     entries = [row["entries"][0] for row in comparison_json(found, ())["rows"]]

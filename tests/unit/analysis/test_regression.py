@@ -21,7 +21,8 @@ from tfbench.analysis.comparison.regression import (
 from tfbench.errors import ComparisonError
 from tfbench.records.machine import Gpu
 from tfbench.records.run import ModelSummary
-from tfbench.report.comparison.regression import baseline_lines, check_lines, check_to_json, judgement_sentence
+from tfbench.report.comparison.regression import baseline_lines, check_sections, check_to_json, judgement_sentence
+from tfbench.report.table import text
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
 
@@ -100,8 +101,8 @@ def test_what_chance_explains_is_no_difference() -> None:
 
 
 def test_what_disturbed_the_runs_of_a_check_stands_below_its_judgement() -> None:
-    lines = check_lines(check(1.0), "baseline.json", 0, 200, ["in 2 of 5 runs: the machine swapped."])
-    assert lines[-4].startswith("no measurable difference: ")
+    lines = text(check_sections(check(1.0), "baseline.json", 0, ["in 2 of 5 runs: the machine swapped."]), 200)
+    assert lines[0].startswith("no measurable difference: ")
     assert lines[-3:] == ["", "Warnings", "- in 2 of 5 runs: the machine swapped."]
 
 
@@ -148,20 +149,18 @@ def test_versions_and_commit_may_change_and_are_named() -> None:
         ("tensorflow", "2.20.0", "2.21.0"),
         ("git_commit", None, "def"),
     }
-    text = " ".join(check_lines(done, "baseline.json", 0, 300))
-    assert "Changed since: tfbench 0.1.0 -> 0.2.0; tensorflow 2.20.0 -> 2.21.0; git_commit none -> def." in text
+    shown = " ".join(text(check_sections(done, "baseline.json", 0), 300))
+    assert "Changed     tfbench 0.1.0 -> 0.2.0; tensorflow 2.20.0 -> 2.21.0; git_commit none -> def" in shown
 
 
 def test_the_length_of_the_runs_may_change_and_is_named() -> None:
     request = build_request(recipe=build_recipe(measurement={"seconds": 2.0}))
     done = judge(build_sample(*BASE), make_sample([(build_result(request=request), 1.0)] * 2, group="now"))
     assert [(one.name, one.a, one.b) for one in done.changed] == [("measurement.seconds", 5.0, 2.0)]
-    lines = check_lines(done, "baseline.json", 0, 200)
-    assert lines[-2:] == [
-        "The runs differ in length (measurement.seconds 5.0 -> 2.0), which alone can change their speed.",
-        judgement_sentence(done),
-    ]
-    assert "Changed since" not in " ".join(lines)
+    lines = text(check_sections(done, "baseline.json", 0), 200)
+    assert lines[0] == judgement_sentence(done)
+    assert lines[-1] == "  Length      measurement.seconds 5.0 -> 2.0: may change the speed"
+    assert "Changed" not in " ".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -244,18 +243,18 @@ def test_a_gpu_driver_is_a_circumstance() -> None:
     assert [(one.name, one.a, one.b) for one in judge(then, now).changed] == [("driver", ["550.1"], ["560.2"])]
 
 
-def test_a_check_is_told_in_lines_that_end_with_the_judgement() -> None:
+def test_a_check_begins_with_its_judgement() -> None:
     other = build_environment(hostname="other", gpus=(Gpu(name="A GPU", driver="550.1"),))
     done = judge(build_sample(*BASE), build_sample(*BASE, group="now", environment=other))
-    assert check_lines(done, "baseline.json", 2, 200) == [
-        "Check of test against baseline.json, of 2023-11-14 22:13 UTC",
-        "  baseline  100 samples/s ± 0.98 %, 5 processes",
-        "  now       100 samples/s ± 0.98 %, 5 processes, group now",
-        "  Not comparable: hostname bench -> other.",
-        "  Changed since: driver [] -> [550.1].",
-        "  Runs that failed: 2; they are left out.",
-        "  Fails from 6.1 % slower on (--fail-above 5%).",
+    assert text(check_sections(done, "baseline.json", 2), 200) == [
         "no measurable difference: 0.00 % faster than the baseline (95 %: 1.1 % slower to 1.2 % faster)",
+        "  Check       test against baseline.json of 2023-11-14 22:13 UTC",
+        "  Baseline    100 samples/s ± 0.98 %, 5 processes",
+        "  Now         100 samples/s ± 0.98 %, 5 processes, group now",
+        "  Fails       from 6.1 % slower (--fail-above 5%)",
+        "  Unequal     hostname bench -> other: not comparable",
+        "  Changed     driver [] -> [550.1]",
+        "  Failed      2 runs, left out",
     ]
 
 

@@ -16,7 +16,7 @@ from tfbench.records.scaling import Mode, find_scaling_arms, replica_arms
 from tfbench.records.sweep import Arm, resolve_recipe
 from tfbench.report.comparison.comparison import comparison_json
 from tfbench.report.comparison.plots import plot_comparison
-from tfbench.report.comparison.scaling import scaling_lines
+from tfbench.report.comparison.scaling import scaling_table
 from tfbench.report.figures import to_png
 
 MODES: tuple[Mode, ...] = ("data", "model", "hybrid")
@@ -75,7 +75,7 @@ def test_the_table_and_the_verdict_have_a_row_and_a_sentence_a_mode(golden: Call
     comparison = by_modes()
     found = find_scaling(comparison)
     assert found is not None
-    golden("scaling_modes.txt", "\n".join([*scaling_lines(found, 160), "", *find_verdict(comparison), ""]))
+    golden("scaling_modes.txt", "\n".join([*scaling_table(found).text(160), "", *find_verdict(comparison), ""]))
 
 
 def test_no_mode_is_called_fastest_whose_interval_another_reaches() -> None:
@@ -104,7 +104,7 @@ def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:
     comparison = by_modes(kind="cpu")
     found = find_scaling(comparison)
     assert found is not None
-    header, *_ = scaling_lines(found, 160)
+    header, *_ = scaling_table(found).text(160)
     assert header.split() == [
         "devices",
         "mode",
@@ -118,7 +118,7 @@ def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:
         "collectives",
         "input",
     ]
-    said = " ".join([*scaling_lines(found, 160), *find_verdict(comparison)])
+    said = " ".join([*scaling_table(found).text(160), *find_verdict(comparison)])
     assert "The devices of mirrored cpu:0,cpu:1 backend=jax, model cpu:0,cpu:1" in said
     assert "efficien" not in said
 

@@ -56,12 +56,12 @@ def test_show_prints_layers_and_sums_below_what_the_recipe_is(
     done = tfbench("show", "mnist_hidden100_mlp", "--set", "training.global_batch_size=10")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0].endswith("(mnist_hidden100_mlp)")
-    assert "\n  data          mnist: samples of 28x28x1, values 0 to 1, 10 classes; 60,000 to train," in done.stdout
+    assert "\n  data        mnist: samples of 28x28x1, values 0 to 1, 10 classes; 60,000 to train," in done.stdout
     assert ["dense", "100", "100", "1", "x", "28"] in [line.split() for line in done.stdout.splitlines()]
     assert done.stdout.endswith(
-        "  forward       158.8 kFLOP a sample\n"
-        "  training      319.6 kFLOP a sample: 2.01 x forward, with its gradients\n"
-        "  step          3.196 MFLOP (training x 10 samples)\n"
+        "  forward     158.8 kFLOP per sample\n"
+        "  training    319.6 kFLOP per sample (2.01x forward, with gradients)\n"
+        "  step        3.196 MFLOP (training x 10 samples)\n"
     )
 
 

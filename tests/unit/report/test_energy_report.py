@@ -17,7 +17,7 @@ from tfbench.cli import cli
 from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
-from tfbench.report.comparison.comparison import comparison_json, comparison_lines, comparison_markdown
+from tfbench.report.comparison.comparison import comparison_json, comparison_table
 from tfbench.report.run.energy import energy_json, source_lines
 from tfbench.report.run.run_json import to_json
 from tfbench.report.run.sections import run_sections
@@ -126,12 +126,12 @@ PACKAGES, BOTH = ("package",), ("gpu", "package")
 
 def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
     found = compared((20.0, PACKAGES), (45.0, PACKAGES), (90.0, BOTH), (90.0, BOTH))
-    header, row = comparison_lines(found, 250)
+    header, row = comparison_table(found).text(250)
     assert header.count("samples/J") == 2
     assert "30 (package)" in row  # the geometric mean
     assert "90 (gpu, package)" in row
-    assert "| 30 (package) |" in comparison_markdown(found)
-    narrow = "\n".join(comparison_lines(found, 60))
+    assert "| 30 (package) |" in "\n".join(comparison_table(found).markdown())
+    narrow = "\n".join(comparison_table(found).text(60))
     assert "90 (gpu, package)" in narrow
     first, second = comparison_json(found, [])["rows"][0]["entries"]
     assert first["samples_per_joule"] == pytest.approx(30.0)
@@ -144,7 +144,7 @@ def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
 )
 def test_a_comparison_of_which_a_run_lacks_it_has_none(last: tuple[float | None, tuple[str, ...]]) -> None:
     found = compared((20.0, PACKAGES), (45.0, PACKAGES), (90.0, BOTH), last)
-    assert "samples/J" not in "\n".join(comparison_lines(found, 250))
+    assert "samples/J" not in "\n".join(comparison_table(found).text(250))
     entries = comparison_json(found, [])["rows"][0]["entries"]
     assert entries[1]["samples_per_joule"] is None
     assert entries[1]["energy_parts"] == []

@@ -8,10 +8,10 @@ from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.report.comparison.references import DISCLAIMER
-from tfbench.report.html.contents import Image, ReportContents
+from tfbench.report.html.contents import ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
-from tfbench.report.html.page import GENERATOR
-from tfbench.report.html.report import render_report
+from tfbench.report.html.report import GENERATOR, render_report
+from tfbench.report.table import Image
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
@@ -69,10 +69,7 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
         "comparison": comparison,
         "verdict": find_verdict(comparison),
         "plan": build_plan(),
-        "images": {
-            "samples_per_second.png": Image(png=b"\x89PNG", alt="speed"),
-            "ledger.png": Image(png=b"x", alt="time"),
-        },
+        "images": (Image("samples_per_second.png", b"\x89PNG", "speed"), Image("ledger.png", b"x", "time")),
         "environment": build_environment(),
         "differing": {"keras": {"3.12.0": 3, "3.13.0": 1}},
         "commands": ("tfbench sweep test.toml --repeats 2",),
@@ -100,15 +97,16 @@ def test_it_has_one_heading_and_every_picture_a_text() -> None:
     assert page.texts["h2"] == [
         "Verdict",
         "What was measured",
-        "Speed",
+        "Speed, samples/s",
         "Plots",
-        "Cautions",
+        "Warnings",
         "Without a speed, or not in every round",
         "Where the time of a measuring process went",
-        "Environment",
+        "Environment of the newest run",
+        "Differences between runs",
         "How to reproduce",
-        "Runs",
     ]
+    assert page.texts["summary"] == ["The recipe with its defaults (test.toml)", "6 runs with a speed"]
     assert page.of("html") == [{"lang": "en"}]
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in page.of("meta")
     assert all(box["tabindex"] == "0" and box["aria-label"] for box in page.of("div"))
@@ -128,7 +126,7 @@ def test_every_text_from_outside_is_escaped() -> None:
     contents = contents_of(
         comparison,
         verdict=(EVIL,),
-        images={'"><script>': Image(png=b"x", alt=f'"{EVIL}')},
+        images=(Image('"><script>', b"x", f'"{EVIL}'),),
         environment=build_environment(hostname=EVIL, cpu_model=EVIL),
         differing={EVIL: {EVIL: 1}},
         commands=(EVIL,),
@@ -157,7 +155,7 @@ def test_the_table_holds_speeds_intervals_and_marks() -> None:
     assert "out of memory" in cells
     (slower,) = [cell for cell in cells if cell.startswith("0.50 [")]
     assert slower.endswith("] -")
-    assert [cell["data-name"] for cell in page.of("td") if cell.get("class") == "slower"]  # a phone names it
+    assert [cell["data-name"] for cell in page.of("td") if cell.get("class") == "slower"] == ["speed-up"]  # on a phone
     assert any(text.startswith("- slower than the baseline") for text in page.texts["p"])
     assert not any("? one run" in text for text in page.texts["p"])
 
@@ -204,8 +202,8 @@ def test_published_figures_say_whether_they_compare() -> None:
     # 60,000 samples at 1,001.5 a second are 59.9 s; 130 / 20 / 59.9 = 0.109
     beside = "s an epoch: ours 59.9 without validation, theirs 6.5 -> 0.11 x their speed"
     assert any(said.startswith("Old CPU, 1 gpu: default cpu:0") and said.endswith(beside) for said in page.texts["li"])
-    assert DISCLAIMER in page.texts["p"]
-    assert "Source: A paper" in page.texts["li"]
+    assert DISCLAIMER in page.texts["li"]
+    assert "Source: A paper" in page.texts["p"]
 
 
 def test_cautions_stand_once_with_the_number_of_runs_that_have_them() -> None:
@@ -214,14 +212,14 @@ def test_cautions_stand_once_with_the_number_of_runs_that_have_them() -> None:
     assert group_cautions(runs) == [("unsteady: steps spread by 5.5 %", 2), ("synthetic data", 1)]
     page = Page(render_report(contents_of(compare(runs))))
     assert "2 of 3 runs: unsteady: steps spread by 5.5 %" in page.texts["li"]
-    assert "None of the runs carries one." in Page(render_report(contents_of())).texts["p"]
+    assert "None of the runs has one." in Page(render_report(contents_of())).texts["li"]
 
 
 def test_what_differs_between_the_runs_is_listed() -> None:
     page = Page(render_report(contents_of()))
     assert "3.12.0 (3 runs); 3.13.0 (1 run)" in page.texts["td"]
     alike = Page(render_report(contents_of(differing={})))
-    assert "All runs were made in the same environment." in alike.texts["p"]
+    assert "All runs were made in the same environment." in alike.texts["li"]
 
 
 def test_a_gpu_stands_with_its_memory_and_driver() -> None:
@@ -243,15 +241,15 @@ def test_a_process_stands_with_its_priority_and_its_memory_limit() -> None:
 
 def test_the_recipe_is_to_be_saved_where_the_commands_name_its_file() -> None:
     page = Page(render_report(contents_of()))
-    assert "Save the recipe below as test.toml, then:" in page.texts["p"]
+    assert "Save the recipe below as test.toml, then:" in page.texts["li"]
     assert page.texts["code"] == ["tfbench sweep test.toml --repeats 2", '[model]\nname = "mlp"']
-    assert "With the same data:" in Page(render_report(contents_of(needs_recipe_file=False))).texts["p"]
+    assert "With the same data:" in Page(render_report(contents_of(needs_recipe_file=False))).texts["li"]
 
 
 def test_runs_without_a_speed_make_a_report_all_the_same() -> None:
     failures = [Failure(setting={BATCH: 64}, arm=DEFAULT, outcome="FAILED", reason="NaN")]
     comparison = compare([], keys=[BATCH], failures=failures)
-    page = Page(render_report(contents_of(comparison, images={}, environment=None, differing={}, commands=())))
+    page = Page(render_report(contents_of(comparison, images=(), environment=None, differing={}, commands=())))
     assert "NaN" in page.texts["td"]
 
 

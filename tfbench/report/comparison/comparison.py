@@ -1,78 +1,75 @@
-"""A comparison of runs as text, Markdown, CSV and JSON."""
+"""A comparison of runs as a table, as records for CSV, and as JSON."""
 
-import csv
-import io
+import itertools
+import string
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.energy import energy_parts, energy_per_epoch, has_energy, samples_per_joule
 from tfbench.analysis.comparison.hosts import machine_of
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value
+from tfbench.records.sweep import BATCH_KEY, format_value
 from tfbench.report.comparison.machines import machines_json
-from tfbench.report.comparison.references import describe_match, name_reference, reference_markdown, references_json
+from tfbench.report.comparison.references import describe_match, name_reference, references_json
 from tfbench.report.comparison.scaling import scaling_json
-from tfbench.report.comparison.speeds import speed_text, speedup_json, speedup_text
-from tfbench.report.formats import format_number, wrap
-from tfbench.report.text_table import fits, table_lines
-from tfbench.wording import count, markdown_text, one_line
+from tfbench.report.comparison.speeds import short_key, speed_text, speedup_json, speedup_text
+from tfbench.report.document import FORMAT_VERSION
+from tfbench.report.formats import format_number
+from tfbench.report.table import Column, Table
+from tfbench.wording import count
 
-FORMAT_VERSION = 1
-_ARM = "arm"
-_JOULE = "samples/J"
+_NAMED_CHARACTERS = 40  # of the names of two arms, up to which they stand above their columns
 _FIGURES = (
     *("num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"),
     *("speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason", "machine"),
 )
 
 
-def comparison_lines(comparison: Comparison, width: int) -> list[str]:
-    """Returns the table as lines of plain text: a row a setting; where they do not fit, a row an arm.
+def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table:
+    """Returns a row for each setting: the speed of each arm, and how it compares with the baseline's.
 
-    Where these do not fit either, each setting is a heading, and each arm with its figures stands below it.
+    Arms whose names are long, and more than two, have letters, which the first note explains.
     """
-    names = [_short(key) for key in comparison.keys]
-    for header, rows in (table_cells(comparison), _stacked_cells(comparison)):
-        lines = table_lines(header, rows, left=[*names, _ARM])
-        if fits(lines, width):
-            return lines
-    return _headed_lines(comparison, width)
+    baseline, *others = arms = [comparison.baseline, *(arm for arm in comparison.arms if arm != comparison.baseline)]
+    names = dict(zip(arms, _letters(), strict=False))
+    if len(arms) <= 2 and sum(map(len, arms)) <= _NAMED_CHARACTERS:
+        names = {arm: arm for arm in arms}
+    else:
+        told = [f"{names[arm]} = {arm}{' (baseline)' if arm == baseline and others else ''}" for arm in arms]
+        notes = (";  ".join(told), *notes)
+    shows_energy = has_energy(comparison)
+    columns = [
+        *(Column(key, short_key(key), format_value, _side_of(key, comparison)) for key in comparison.keys),
+        Column("num_parameters", "parameters", "{:,}".format, rank=3),
+    ]
+    for arm in arms:
+        is_beside = arm != baseline
+        columns.append(Column(f"speed {arm}", names[arm], rank=2 if is_beside and len(arms) > 2 else 0))
+        if is_beside:
+            columns.append(
+                Column(f"ratio {arm}", "speed-up" if len(arms) == 2 else f"{names[arm]} vs {names[baseline]}")
+            )
+        if shows_energy:
+            columns.append(Column(f"energy {arm}", "samples/J", rank=1))
+    rows = []
+    for row in comparison.rows:
+        values = {**row.setting, "num_parameters": row.num_parameters}
+        for arm, entry in row.entries.items():
+            values |= {f"speed {arm}": speed_text(entry), f"ratio {arm}": speedup_text(entry)}
+            values[f"energy {arm}"] = _energy_text(entry)
+        rows.append(values)
+    return Table("samples/s of every setting", tuple(columns), rows, tuple(notes))
 
 
-def comparison_markdown(comparison: Comparison) -> str:
-    """Returns the table in Markdown, and below it the published figures."""
-    published = reference_markdown(comparison)
-    return "\n".join([*table_markdown(comparison), *(["", *published] if published else [])])
-
-
-def table_markdown(comparison: Comparison) -> list[str]:
-    """Returns the lines of the table in Markdown."""
-    header, rows = table_cells(comparison)
-    escaped = [[markdown_text(text) for text in row] for row in (header, *rows)]
-    lines = [f"| {' | '.join(row)} |" for row in escaped]
-    lines.insert(1, "|" + " --- |" * len(header))
-    return lines
-
-
-def comparison_csv(comparison: Comparison) -> str:
-    """Returns one line a setting and arm, with the raw figures, and one a published reference.
+def comparison_records(comparison: Comparison) -> Table:
+    """Returns one row a setting and arm, with the raw figures, and one a published reference.
 
     That is of the outcome PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
     """
-    file = io.StringIO()
-    rows: list[list[Any]] = [[*comparison.keys, *_FIGURES]]
-    for line in comparison_rows(comparison):
-        figures = {name: line[name] for name in _FIGURES}
-        if figures["suggested"] is not None:
-            figures["suggested"] = str(figures["suggested"]).lower()
-        rows.append([*(format_value(line[key]) for key in comparison.keys), *figures.values()])
-    rows += _published_rows(comparison)
-    csv.writer(file, lineterminator="\n").writerows(
-        [one_line(v) if isinstance(v, str) else v for v in row] for row in rows
-    )
-    return file.getvalue()
+    columns = tuple(Column(name, name) for name in (*comparison.keys, *_FIGURES))
+    return Table("", columns, [*comparison_rows(comparison), *_published_rows(comparison)])
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -112,7 +109,7 @@ def outcome_of(entry: Entry) -> tuple[str, str]:
     return entry.outcome, entry.reason
 
 
-def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:
+def _published_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     samples = {run.equals.get("dataset.train_samples") for run in comparison.runs}
     num_samples = samples.pop() if len(samples) == 1 else None
     for match in match_references(comparison):
@@ -121,10 +118,15 @@ def _published_rows(comparison: Comparison) -> Iterator[list[Any]]:
         if speed is None and seconds and num_samples:
             speed = num_samples / seconds
         pair = match.pairs[0] if match.pairs else None
-        setting = [format_value(pair.setting.get(key)) if pair else None for key in comparison.keys]
-        sizes = [figures.get("num_parameters"), (comparison.own_settings or {}).get(BATCH_KEY)]
-        name = f"published: {name_reference(match.reference)}"
-        yield [*setting, *sizes, name, "PUBLISHED", speed, *[None] * 8, describe_match(match), None]
+        yield {
+            **(pair.setting if pair else {}),
+            "num_parameters": figures.get("num_parameters"),
+            "global_batch_size": (comparison.own_settings or {}).get(BATCH_KEY),
+            "arm": f"published: {name_reference(match.reference)}",
+            "outcome": "PUBLISHED",
+            "samples_per_second": speed,
+            "reason": describe_match(match),
+        }
 
 
 def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
@@ -179,102 +181,18 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def table_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Returns the table's header and rows as texts; the first columns are `comparison.keys`."""
-    baseline, *others = _list_arms(comparison)
-    shows_energy = has_energy(comparison)
-    energy = [_JOULE] if shows_energy else []
-    header = [*map(_short, comparison.keys), "parameters", f"{baseline}, samples/s", *energy]
-    for arm in others:
-        header += [f"{arm}, samples/s", "speed-up", *energy]
-    rows = []
-    for row in comparison.rows:
-        speed, _, *joules = _figures(row.entries[baseline], shows_energy=shows_energy)
-        cells = [*_setting_cells(row, comparison), speed, *joules]
-        for arm in others:
-            cells += _figures(row.entries[arm], shows_energy=shows_energy)
-        rows.append(cells)
-    return header, rows
+def _letters() -> Iterator[str]:
+    """Yields A to Z, then AA, AB, ..."""
+    for length in itertools.count(1):
+        yield from map("".join, itertools.product(string.ascii_uppercase, repeat=length))
 
 
-def _stacked_cells(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Returns the same with a row an arm, the setting in the first of them alone."""
-    arms = _list_arms(comparison)
-    shows_energy = has_energy(comparison)
-    energy = [_JOULE] if shows_energy else []
-    header = [*map(_short, comparison.keys), "parameters", _ARM, "samples/s", "speed-up", *energy]
-    rows = []
-    for row in comparison.rows:
-        setting = _setting_cells(row, comparison)
-        for arm in arms:
-            figures = _figures(row.entries[arm], shows_energy=shows_energy)
-            rows.append([*(setting if arm == arms[0] else [""] * len(setting)), arm, *figures])
-    return header, rows
-
-
-def _headed_lines(comparison: Comparison, width: int) -> list[str]:
-    """Returns lines below headings; an arm whose name leaves no room for its figures has them on the next line."""
-    arms = _list_arms(comparison)
-    shows_energy = has_energy(comparison)
-    energy = f", and {_JOULE}" if shows_energy else ""
-    lines = wrap(f"Samples/s{f', and the speed-up over {arms[0]}' if arms[1:] else ''}{energy}", width)
-    figures = {
-        (index, arm): _figures(row.entries[arm], shows_energy=shows_energy)
-        for index, row in enumerate(comparison.rows)
-        for arm in arms
-    }
-    size = max((len(speed) for speed, *_ in figures.values()), default=0)
-    texts = {
-        place: "  ".join([f"{speed:>{size}}", *filter(None, others)]).rstrip()
-        for place, (speed, *others) in figures.items()
-    }
-    label_width = max(map(len, arms))
-    usual = _usual_values(comparison)
-    lines += wrap(f"Unless said otherwise: {describe_setting(usual)}", width) if usual else []
-    is_narrow = 4 + label_width + max(map(len, texts.values()), default=0) > width
-    for index, row in enumerate(comparison.rows):
-        parameters = "" if row.num_parameters is None else count(row.num_parameters, "parameter")
-        own = {key: value for key, value in row.setting.items() if key not in usual or value != usual[key]}
-        head = ", ".join(part for part in (describe_setting(own), parameters) if part)
-        lines += wrap(head or ("as said above" if usual else "all runs"), width)
-        for arm in arms:
-            if is_narrow:
-                lines += [*wrap(arm, width, first="  "), f"    {texts[index, arm]}"]
-            else:
-                lines.append(f"  {arm:{label_width}}  {texts[index, arm]}")
-    return lines
-
-
-def _usual_values(comparison: Comparison) -> dict[str, Any]:
-    """Returns what most settings have in common, but for their batch size: it is told once and not with each."""
-    usual: dict[str, Any] = {}
-    for key in comparison.keys if len(comparison.rows) > 2 else ():
-        values = [row.setting.get(key) for row in comparison.rows]
-        most = max(values, key=values.count)
-        if key != BATCH_KEY and 2 * values.count(most) > len(values):
-            usual[key] = most
-    return usual
-
-
-def _list_arms(comparison: Comparison) -> list[str]:
-    return [comparison.baseline, *(arm for arm in comparison.arms if arm != comparison.baseline)]
-
-
-def _setting_cells(row: Row, comparison: Comparison) -> list[str]:
-    parameters = "-" if row.num_parameters is None else f"{row.num_parameters:,}"
-    return [*(format_value(row.setting.get(key)) for key in comparison.keys), parameters]
-
-
-def _figures(entry: Entry, *, shows_energy: bool) -> list[str]:
-    figures = [speed_text(entry), speedup_text(entry)]
-    return [*figures, _energy_text(entry)] if shows_energy else figures
+def _side_of(key: str, comparison: Comparison) -> Literal["left", "right"]:
+    is_number = all(isinstance(row.setting.get(key), int | float) for row in comparison.rows)
+    return "right" if is_number else "left"
 
 
 def _energy_text(entry: Entry) -> str:
     """Returns what a joule trains, and of which parts of the machine that joule is: "31.4 (package)"."""
     value = samples_per_joule(entry)
     return "" if value is None else f"{format_number(value)} ({', '.join(energy_parts(entry))})"
-
-
-def _short(key: str) -> str:
-    return key.rpartition(".")[2]

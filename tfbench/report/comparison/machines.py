@@ -1,58 +1,43 @@
-"""The machines of a comparison as cells of a table, as text and as JSON: what each setup costs on each."""
+"""The machines of a comparison as a section and as JSON: what each setup costs on each."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.energy import energy_parts
 from tfbench.analysis.comparison.machines import MachineSetup, bare_arm, find_target, list_setups, version_cautions
-from tfbench.records.sweep import describe_setting, format_value
-from tfbench.report.comparison.speeds import speed_text
-from tfbench.report.formats import format_energy, format_time, wrap
-from tfbench.report.text_table import fits, table_lines
+from tfbench.records.sweep import format_value
+from tfbench.report.comparison.speeds import short_key, speed_text
+from tfbench.report.formats import format_energy, format_time
+from tfbench.report.table import Column, Section, Table
 
 _FIGURES = ("samples/s", "an hour", "epoch", "epoch costs", "to accuracy", "to accuracy costs", "epoch takes")
+_NOTE = (
+    "The fastest arm of each machine first. What an epoch costs is of its training steps, at that speed; the way to an "
+    "accuracy is paid for from the request of a run. Machines are not judged against each other."
+)
 
 
-class Cells(NamedTuple):
-    """The setups of each machine at each setting as texts; columns without any figure are left out."""
-
-    header: list[str]
-    rows: list[list[str]]
-    left: list[str]  # columns that stand to the left
-
-
-def machine_cells(comparison: Comparison) -> Cells | None:
+def machines_section(comparison: Comparison) -> Section | None:
     """Returns a row a setting, machine and arm, the fastest of each machine first; None where all runs are of one."""
     setups = list_setups(comparison)
     if not setups:
         return None
-    named = [*(key.rpartition(".")[2] for key in comparison.keys), "machine", "arm"]
     rows = [
-        [
-            *(format_value(one.row.setting.get(key)) for key in comparison.keys),
-            *(one.machine, bare_arm(one.entry)),
-            *_figures(one),
-        ]
+        {
+            **one.row.setting,
+            "machine": one.machine,
+            "bare arm": bare_arm(one.entry),
+            **{name: text or None for name, text in zip(_FIGURES, _figures(one), strict=True)},
+        }
         for one in setups
     ]
-    header = [*named, *_FIGURES]
-    kept = [place for place in range(len(header)) if place < len(named) or any(row[place] for row in rows)]
-    return Cells([header[place] for place in kept], [[row[place] for place in kept] for row in rows], named)
-
-
-def machine_lines(comparison: Comparison, width: int) -> list[str]:
-    """Returns the setups of each machine as a table; where it does not fit, as a line or more each."""
-    cells = machine_cells(comparison)
-    if cells is None:
-        return []
-    lines = table_lines(cells.header, cells.rows, left=cells.left)
-    if not fits(lines, width):
-        lines, num = [], len(cells.left)
-        for one, row in zip(list_setups(comparison), cells.rows, strict=True):
-            lines += wrap(", ".join(filter(None, (describe_setting(one.row.setting), *row[num - 2 : num]))), width)
-            figures = [f"{name} {text}" for name, text in zip(cells.header[num:], row[num:], strict=True) if text]
-            lines += wrap(", ".join(figures), width, first="    ")
-    return ["Machines, the fastest arm of each first", *lines]
+    columns = (
+        *(Column(key, short_key(key), format_value, "left") for key in comparison.keys),
+        Column("machine", "machine", align="left"),
+        Column("bare arm", "arm", align="left"),
+        *(Column(name, name, rank=place) for place, name in enumerate(_FIGURES)),
+    )
+    return Section("Machines", tables=(Table("arms of each machine", columns, rows, (_NOTE,)),))
 
 
 def machines_json(comparison: Comparison) -> dict[str, Any] | None:

@@ -6,48 +6,47 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.references import FigurePair, ReferenceMatch, match_references
 from tfbench.records.sweep import describe_setting
-from tfbench.report.formats import format_number, wrap
-from tfbench.wording import count, markdown_text
+from tfbench.report.formats import format_number
+from tfbench.report.table import Column, Section, Table
+from tfbench.wording import count
 
-HEADING = "Published for the recipe"
+HEADING = "Published results"
 DISCLAIMER = "Hardware and software differ: no ratio here compares devices alone."
 UNITS = {"samples_per_second": "samples/s", "epoch_seconds": "s an epoch"}
 
 
-_RATIO = "cpu_to_gpu_speed_ratio"
+def reference_section(comparison: Comparison, *, is_full: bool = True) -> Section | None:
+    """Returns published figures beside the runs; None without any.
 
-
-def reference_lines(comparison: Comparison, width: int) -> list[str]:
-    """Returns the published figures that can be compared, and of the others how many and why; nothing without any."""
+    Args:
+        comparison: Of the runs.
+        is_full: Whether to list every figure that was published; else those that can be compared, and how many not.
+    """
     matches = match_references(comparison)
-    compared = [match for match in matches if match.pairs]
-    lines = [HEADING] if compared else []
-    for match in compared:
-        lines += wrap(f"{name_reference(match.reference)}: {list_figures(match.reference)}", width, first="  ")
-        for text in map(describe_pair, match.pairs):
-            lines += wrap(text, width, first="    ")
-        lines += wrap(describe_match(match), width, first="    ")
-    if compared:
-        lines += wrap(DISCLAIMER, width, first="  ")
-    reasons = list(dict.fromkeys(describe_match(match) for match in matches if not match.pairs))
-    if reasons:
-        num = count(len(matches) - len(compared), "more published result" if compared else "published result")
-        why = reasons[0] if len(reasons) == 1 else "not comparable, which `tfbench report` has the reasons of"
-        lines += wrap(f"{num}, {why}", width)
-    return lines
-
-
-def reference_markdown(comparison: Comparison) -> list[str]:
-    """Returns the same as a list in Markdown."""
-    lines: list[str] = []
-    matches = match_references(comparison)
-    for match in matches:
-        figures = f"{name_reference(match.reference)}: {list_figures(match.reference)}; {describe_match(match)}"
-        lines.append(f"- {markdown_text(figures)}")
-        lines += [f"  - {markdown_text(describe_pair(pair))}" for pair in match.pairs]
-    if any(match.pairs for match in matches):
-        lines += ["", DISCLAIMER]
-    return [f"{HEADING}:", "", *lines] if lines else []
+    shown = [match for match in matches if match.pairs or is_full]
+    sentences = [
+        f"- {name_reference(match.reference)}: {describe_pair(pair)}" for match in shown for pair in match.pairs
+    ]
+    sentences += [DISCLAIMER] if sentences else []
+    if left_out := [match for match in matches if match not in shown]:
+        reasons = list(dict.fromkeys(map(describe_match, left_out)))
+        why = reasons[0] if len(reasons) == 1 else "not comparable; `tfbench report` lists the reasons"
+        sentences.append(f"{count(len(left_out), 'published result')}, {why}")
+    remarks = [f"{one['hardware']}: {one['notes']}" for one in comparison.references if one.get("notes") and is_full]
+    sources = dict.fromkeys(one["source"] for one in comparison.references if one.get("source") and is_full)
+    names = list(dict.fromkeys(name for match in shown for name in match.reference["figures"]))
+    columns = (
+        *(Column(name, name, format_number) for name in names),
+        Column("of", "published for", align="left"),
+        Column("match", "with these runs", align="left"),
+    )
+    rows = [
+        {"of": name_reference(match.reference), "match": describe_match(match), **match.reference["figures"]}
+        for match in shown
+    ]
+    notes = (*remarks, *(f"Source: {source}" for source in sources))
+    tables = (Table("published figures", columns, rows, notes),) if is_full else ()
+    return Section(HEADING, tuple(sentences), tables) if matches else None
 
 
 def references_json(comparison: Comparison) -> list[dict[str, Any]]:
@@ -78,15 +77,6 @@ def name_reference(reference: Mapping[str, Any]) -> str:
     """Returns hardware and devices of a reference, and whether its figures could be checked."""
     mark = "" if reference.get("verified", True) else " (unverified)"
     return f"{reference['hardware']}, {reference['devices']}{mark}"
-
-
-def list_figures(reference: Mapping[str, Any]) -> str:
-    """Returns all figures of a reference: "epochs 20, elapsed_seconds 131.866"."""
-    texts = [
-        f"the CPU was {format_number(value)} times as fast" if name == _RATIO else f"{name} {format_number(value)}"
-        for name, value in reference["figures"].items()
-    ]
-    return ", ".join(texts) or "no figures"
 
 
 def describe_match(match: ReferenceMatch) -> str:

@@ -1,4 +1,4 @@
-"""Whether a recipe has become slower, as lines of plain text and as JSON."""
+"""Whether a recipe has become slower, as sections and as JSON."""
 
 import datetime
 from collections.abc import Sequence
@@ -9,51 +9,37 @@ from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
 from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json, with_interval
-from tfbench.report.formats import format_speed, wrap
-from tfbench.report.table import text, warnings
+from tfbench.report.formats import format_speed
+from tfbench.report.table import Section, facts, warnings
 from tfbench.schema import to_plain
-from tfbench.wording import format_share
+from tfbench.wording import count, format_share
 
 FORMAT_VERSION = 1
 
 
-def check_lines(
-    check: RegressionCheck, source: str, num_failed: int, width: int, cautions: Sequence[str] = ()
-) -> list[str]:
-    """Returns the speeds then and now, what else has changed, the judgement in a sentence, and what speaks against it.
-
-    That runs are of other lengths stands beside the judgement, which it may be the reason of.
+def check_sections(check: RegressionCheck, source: str, num_failed: int, cautions: Sequence[str] = ()) -> list[Section]:
+    """Returns the judgement, the speeds then and now, what else has changed, and what speaks against it.
 
     Args:
         check: What was found.
         source: The baseline, as the user named it.
         num_failed: Runs that failed now, and are left out.
-        width: Characters of a line.
         cautions: What disturbed the runs.
     """
     created = datetime.datetime.fromtimestamp(check.baseline.created, datetime.UTC)
-    lines = [
-        *wrap(f"Check of {check.current.recipe} against {source}, of {created:%Y-%m-%d %H:%M} UTC", width),
-        *wrap(_describe_sessions(check), width, first="  baseline  "),
-        *wrap(f"{_describe_speeds(check.current)}, group {check.current.group}", width, first="  now       "),
-    ]
-    remarks = []
-    if check.unequal:
-        remarks.append(f"Not comparable: {_describe(check.unequal)}.")
-    if changed := [one for one in check.changed if one not in check.changed_lengths]:
-        remarks.append(f"Changed since: {_describe(changed)}.")
-    if num_failed:
-        remarks.append(f"Runs that failed: {num_failed}; they are left out.")
-    lines += [line for remark in remarks for line in wrap(remark, width, first="  ")]
-    fails = (
-        f"Fails from {format_share(check.smallest_detectable)} slower on (--fail-above {100 * check.fail_above:g}%)."
-    )
-    lines += wrap(fails, width, first="  ")
-    if check.changed_lengths:
-        caution = f"The runs differ in length ({_describe(check.changed_lengths)}), which alone can change their speed."
-        lines += wrap(caution, width)
-    below = ["", *text([warnings(cautions)], width)] if cautions else []
-    return [*lines, *wrap(judgement_sentence(check), width), *below]
+    changed = [one for one in check.changed if one not in check.changed_lengths]
+    pairs = {
+        "Check": f"{check.current.recipe} against {source} of {created:%Y-%m-%d %H:%M} UTC",
+        "Baseline": _describe_sessions(check),
+        "Now": f"{_describe_speeds(check.current)}, group {check.current.group}",
+        "Fails": f"from {format_share(check.smallest_detectable)} slower (--fail-above {100 * check.fail_above:g}%)",
+        "Unequal": _describe(check.unequal) and f"{_describe(check.unequal)}: not comparable",
+        "Changed": _describe(changed),
+        "Length": _describe(check.changed_lengths) and f"{_describe(check.changed_lengths)}: may change the speed",
+        "Failed": f"{count(num_failed, 'run')}, left out" if num_failed else "",
+    }
+    sections = [Section(judgement_sentence(check), tables=(facts(pairs.items()),))]
+    return [*sections, *([warnings(cautions)] if cautions else [])]
 
 
 def judgement_sentence(check: RegressionCheck) -> str:

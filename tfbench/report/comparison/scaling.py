@@ -7,41 +7,27 @@ from tfbench.analysis.comparison.scaling import Estimate, Place, Scaling, Scalin
 from tfbench.records.scaling import Mode
 from tfbench.report.comparison.references import name_reference
 from tfbench.report.comparison.speeds import outcome_word, speed_text, speedup_text
-from tfbench.report.formats import TEXT_WIDTH, wrap
-from tfbench.report.text_table import fitting_lines
+from tfbench.report.table import Column, Section, Table
 
-PUBLISHED_TITLE = "Published for the recipe, over one device of the same source"
-PUBLISHED_OF = "of other hardware"
-_COLUMNS = (
-    "replicas",
-    "devices",
-    "mode",
-    "batch",
-    "samples/s",
-    "expected",
-    "speed-up",
-    "efficiency",
-    "step ms",
-    "ideal",
-    "lost",
-    "gradients",
-    "exchanged",
-    "held",
-    "collectives",
-    "input",
-)
-_LESS_IMPORTANT = (
-    "input",
-    "held",
-    "collectives",
-    "gradients",
-    "ideal",
-    "lost",
-    "batch",
-    "expected",
-    "step ms",
-    "exchanged",
-)
+# By what may be hidden: what is never comes first, as 0.
+_RANKS = {
+    "replicas": 0,
+    "devices": 0,
+    "mode": 0,
+    "batch": 5,
+    "samples/s": 0,
+    "expected": 4,
+    "speed-up": 0,
+    "efficiency": 0,
+    "step ms": 2,
+    "ideal": 7,
+    "lost": 6,
+    "gradients": 8,
+    "exchanged": 1,
+    "held": 10,
+    "collectives": 9,
+    "input": 11,
+}
 _OF_HARDWARE = ("expected", "efficiency", "ideal", "lost")  # columns that say something of hardware that is added
 _MODES: dict[Mode, str] = {
     "data": "each device has a copy of the network and its part of the batch.",
@@ -63,25 +49,43 @@ def scaling_title(scaling: Scaling) -> str:
     return f"Strong scaling: {samples} in every arm{shared}"
 
 
-def scaling_cells(scaling: Scaling) -> tuple[list[str], list[list[str]]]:
-    """Returns header and rows as texts, by number of devices and mode; where these share cores, nothing is expected."""
+def scaling_table(scaling: Scaling, legend: str = "") -> Table:
+    """Returns a row for each number of devices and mode; where these share cores, nothing is expected.
+
+    Args:
+        scaling: What is shown.
+        legend: What the signs mean; "": that is said elsewhere.
+    """
     rows = {point.place: _cells(point) for point in scaling.points}
     rows |= {place: _missing_cells(place, entry) for place, entry in scaling.missing.items()}
     left_out = (_OF_MODES if scaling.has_replicas else _OF_REPLICAS) + (_OF_HARDWARE if scaling.shares_cores else ())
     if all(point.transfer_share is None for point in scaling.points):
         left_out += ("collectives",)
-    header = [name for name in _COLUMNS if name not in left_out]
-    ordered = sorted(rows, key=lambda place: place.order)
-    return header, [[rows[place].get(name, "-") for name in header] for place in ordered]
+    names = [name for name in _RANKS if name not in left_out]
+    columns = tuple(
+        Column(name, name, align="left" if name == "mode" else "right", rank=_RANKS[name]) for name in names
+    )
+    ordered = [{**dict.fromkeys(names, "-"), **rows[place]} for place in sorted(rows, key=lambda one: one.order)]
+    notes = (*scaling_notes(scaling), *([legend] if legend else []))
+    return Table("speed by number of devices", columns, ordered, notes)
 
 
-def published_cells(scaling: Scaling) -> tuple[list[str], list[list[str]]]:
-    """Returns header and rows of the speed-ups that were published for the recipe."""
-    rows = [
-        [str(one.num_devices), str(one.num_devices), f"{one.speedup:.2f}", name_reference(one.reference)]
-        for one in scaling.published
-    ]
-    return ["devices", "expected", "speed-up", PUBLISHED_OF], rows
+def scaling_section(scaling: Scaling, legend: str = "") -> Section:
+    """Returns how training scales, and below it the speed-ups that were published; the verdict says the rest."""
+    tables = [scaling_table(scaling, legend)]
+    if scaling.published:
+        columns = (
+            Column("devices", "devices"),
+            Column("speedup", "speed-up", "{:.2f}".format),
+            Column("of", "of other hardware", align="left"),
+        )
+        rows = [
+            {"devices": one.num_devices, "speedup": one.speedup, "of": name_reference(one.reference)}
+            for one in scaling.published
+        ]
+        note = "Published for the recipe, over one device of the same source."
+        tables.append(Table("published speed-ups", columns, rows, (note,)))
+    return Section("Scaling", tables=tuple(tables))
 
 
 def scaling_notes(scaling: Scaling) -> list[str]:
@@ -114,23 +118,6 @@ def scaling_notes(scaling: Scaling) -> list[str]:
         "Batch: samples of a step for each device. Exchanged: the results of the collective operations in the "
         f"compiled step. Held: weights and the optimizer's variables on a device. {of_input}",
     ]
-
-
-def scaling_lines(scaling: Scaling, width: int, legend: str = "") -> list[str]:
-    """Returns the table, which may be as wide as it must, and what must be known to read it; the verdict says the rest.
-
-    Args:
-        scaling: What is shown.
-        width: Characters of a line.
-        legend: What the signs mean; "": that is said elsewhere.
-    """
-    table = fitting_lines(*scaling_cells(scaling), width, left=["mode"], drop=_LESS_IMPORTANT)
-    width = min(width, TEXT_WIDTH)
-    notes = [*scaling_notes(scaling), *([legend] if legend else [])]
-    lines = [*table, "", *(line for note in notes for line in wrap(note, width))]
-    if scaling.published:
-        lines += ["", PUBLISHED_TITLE, *fitting_lines(*published_cells(scaling), width, left=[PUBLISHED_OF])]
-    return lines
 
 
 def scaling_json(scaling: Scaling) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
 from tfbench.analysis.comparison.speedup import Speedup
+from tfbench.records.sweep import BATCH_KEY
 from tfbench.report.formats import format_speed
 from tfbench.wording import format_share
 
@@ -128,3 +129,8 @@ def speedup_json(speedup: Speedup) -> dict[str, Any]:
         "too_noisy": speedup.is_too_noisy,
         "suggested": speedup.is_suggested,
     }
+
+
+def short_key(key: str) -> str:
+    """Returns a dotted key as the title of a column."""
+    return "batch" if key == BATCH_KEY else key.rpartition(".")[2]

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Image:
-    """A plot as the bytes of a PNG file, and what it shows for those who cannot see it."""
-
-    png: bytes
-    alt: str
+from tfbench.report.table import Image
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +17,7 @@ class ReportContents:
     comparison: Comparison
     verdict: tuple[str, ...]
     plan: SweepPlan | None  # of the sweep, if it is one
-    images: Mapping[str, Image]  # by the name of the file
+    images: tuple[Image, ...]
     environment: Environment | None  # of the newest run
     differing: Mapping[str, Mapping[str, int]]  # of the environments: name to the number of runs with each value
     commands: tuple[str, ...]  # that make the runs again

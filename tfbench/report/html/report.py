@@ -1,85 +1,77 @@
 """A comparison as one HTML file that needs nothing beside it."""
 
-import base64
 import datetime
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from importlib.resources import files
 
 from tfbench import __version__
-from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, Row
+from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.hosts import arm_of
 from tfbench.analysis.comparison.machines import version_cautions
-from tfbench.analysis.comparison.references import match_references
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.metrics import LEDGER_ENTRIES
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.records.sweep import BATCH_KEY, describe_setting, format_value, list_cells
 from tfbench.report.commands import fold_command
-from tfbench.report.comparison.comparison import outcome_of, table_cells
-from tfbench.report.comparison.machines import machine_cells
+from tfbench.report.comparison.comparison import comparison_table, outcome_of
 from tfbench.report.comparison.plots import median_ledgers
-from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_pair, name_reference
-from tfbench.report.comparison.scaling import (
-    PUBLISHED_TITLE,
-    published_cells,
-    scaling_cells,
-    scaling_notes,
-    scaling_title,
-)
+from tfbench.report.comparison.scaling import scaling_title
+from tfbench.report.comparison.sections import comparison_sections
 from tfbench.report.comparison.speeds import legend
-from tfbench.report.formats import format_bytes, format_number, format_speed
-from tfbench.report.html.contents import Image, ReportContents
+from tfbench.report.formats import format_bytes, format_speed
+from tfbench.report.html.contents import ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
-from tfbench.report.html.page import Table, render
+from tfbench.report.table import Column, Section, Table, escaped, facts, html, warnings
 from tfbench.wording import count
 
+GENERATOR = '<meta name="generator" content="tfbench '  # how a report is told from any other file
 MAX_RUNS = 1000  # in the list of runs
+_LEDGER = "ledger.png"  # the plot that stands beside its table
 _SHOWN_SECONDS = 0.005  # from which an entry of the ledger has a row
 _SHARED_CORES = "logical devices that share the cores of one processor"
 
 
 def render_report(contents: ReportContents) -> str:
     """Returns the report as HTML."""
-    comparison = contents.comparison
     kind = f"sweep {contents.plan.sweep_id}" if contents.plan else "comparison of runs"
-    ledger = contents.images.get("ledger.png")
-    listed = [(row, run) for row in comparison.rows for entry in row.entries.values() for run in entry.runs]
-    return render(
-        "report.html.jinja",
-        version=__version__,
-        title=_title(comparison),
-        kind=kind,
-        lead=_lead(comparison, kind),
-        verdict=contents.verdict or ("Nothing is compared: there is one arm, or none with a speed.",),
-        plan=list(_describe_plan(contents)),
-        speeds=_speeds(comparison),
-        legends=list(_legends(comparison)),
-        machines=_machines(comparison),
-        scaling=_scaling(comparison),
-        plots=[_embedded(image) for name, image in contents.images.items() if name != "ledger.png"],
-        published=_published(comparison),
-        num_runs=len(comparison.runs),
-        cautions=_cautions(comparison),
-        failures=_failures(comparison),
-        ledger_plot=_embedded(ledger) if ledger else None,
-        ledger=_ledger(comparison),
-        environment=list(describe_environment(contents.environment)) if contents.environment else [],
-        same_environment="All runs were made in the same environment." if len(comparison.runs) > 1 else "",
-        differing=_differing(contents),
-        commands="\n".join(map(fold_command, contents.commands)),
-        needs_recipe_file=contents.needs_recipe_file,
-        recipe_file=f"{contents.recipe_name}.toml",
-        recipe_toml=contents.recipe_toml,
-        runs=_runs(listed[:MAX_RUNS]),
-        runs_title=f"{count(len(listed), 'run')} with a speed",
-        left_out=f"The first {MAX_RUNS} of {len(listed)} runs." if len(listed) > MAX_RUNS else "",
-        made=_date(contents.created),
-    )
+    title = escaped(_title(contents.comparison))
+    style = files("tfbench.report.html").joinpath("style.css").read_text(encoding="utf-8")
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{GENERATOR}{__version__}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: {escaped(kind)}, tfbench report</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<p class="lead">{escaped(_lead(contents.comparison, kind))}</p>
+<p class="note narrow">Wide tables scroll sideways; a tap enlarges a plot.</p>
+</header>
+{html(report_sections(contents))}<footer>Made by tfbench {__version__} on {_date(contents.created)}.</footer>
+</body>
+</html>
+"""
 
 
-def _embedded(image: Image) -> dict[str, str]:
-    return {"base64": base64.b64encode(image.png).decode(), "alt": image.alt}
+def report_sections(contents: ReportContents) -> list[Section]:
+    """Returns all that a report holds, the answer first."""
+    comparison = contents.comparison
+    verdict, table, *others = comparison_sections(comparison, contents.verdict)
+    sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
+    if find_scaling(comparison):  # which has no row for each setting
+        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend([comparison])]),)))
+    plots = tuple(image for image in contents.images if image.name != _LEDGER)
+    sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
+    sections += [_warnings(comparison), _failures(comparison), _ledger(contents), *_environment(contents)]
+    sections += [*_reproduction(contents), _runs(comparison)]
+    return [
+        one for one in sections if one.sentences or one.code or one.plots or any(table.rows for table in one.tables)
+    ]
 
 
 def _title(comparison: Comparison) -> str:
@@ -137,138 +129,89 @@ def _describe_hardware(comparison: Comparison, arm: str) -> str:
     return f"{placed} on {'; '.join(names)}{shared}"
 
 
-def _speeds(comparison: Comparison) -> Table:
-    header, rows = table_cells(comparison)
-    return Table(
-        label="speed of every setting under every arm",
-        header=header,
-        rows=rows,
-        text_columns=[place for place, key in enumerate(comparison.keys) if not _is_numeric(comparison, key)],
-        is_stacked=True,
-    )
-
-
-def _legends(comparison: Comparison) -> Iterator[str]:
-    entries = [entry for row in comparison.rows for entry in row.entries.values()]
-    if any(entry.speedup for entry in entries):
-        yield legend([comparison])
-    if any(entry.interval for entry in entries):
-        yield "Beside a speed stands half the width of its 95 % interval."
-
-
-def _scaling(comparison: Comparison) -> dict[str, Any] | None:
-    scaling = find_scaling(comparison)
-    if not scaling:
-        return None
-    header, rows = scaling_cells(scaling)
-    text_columns = [place for place, name in enumerate(header) if name == "mode"]
-    table = Table(
-        label="speed by number of devices", header=header, rows=rows, text_columns=text_columns, is_stacked=True
-    )
-    found = {"title": scaling_title(scaling), "table": table, "notes": scaling_notes(scaling), "published": None}
-    if scaling.published:
-        header, rows = published_cells(scaling)
-        published = Table(label="published speed-ups", header=header, rows=rows, text_columns=[len(header) - 1])
-        found |= {"published": published, "published_title": PUBLISHED_TITLE}
-    return found
-
-
-def _speed(samples_per_second: float | None) -> str:
-    return "-" if samples_per_second is None else format_speed(samples_per_second)
-
-
-def _is_numeric(comparison: Comparison, key: str) -> bool:
-    return all(isinstance(row.setting.get(key), int | float) for row in comparison.rows)
-
-
-def _published(comparison: Comparison) -> dict[str, Any] | None:
-    matches = match_references(comparison)
-    if not matches:
-        return None
-    names = list(dict.fromkeys(name for match in matches for name in match.reference["figures"]))
-    rows = [
-        [
-            name_reference(match.reference),
-            describe_match(match),
-            *(format_number(match.reference["figures"].get(name)) for name in names),
-        ]
-        for match in matches
-    ]
-    pairs = [f"{name_reference(match.reference)}: {describe_pair(pair)}" for match in matches for pair in match.pairs]
-    remarks = [f"{one['hardware']}: {one['notes']}" for one in comparison.references if one.get("notes")]
-    remarks += [f"Source: {source}" for source in dict.fromkeys(one["source"] for one in comparison.references)]
-    header = ["hardware and devices", "with these runs", *names]
-    return {
-        "table": Table(label="published figures", header=header, rows=rows, long_columns=(0, 1), is_stacked=True),
-        "pairs": pairs,
-        "disclaimer": DISCLAIMER if pairs else "",
-        "remarks": remarks,
-    }
-
-
-def _machines(comparison: Comparison) -> Table | None:
-    cells = machine_cells(comparison)
-    if cells is None:
-        return None
-    left = [cells.header.index(name) for name in cells.left]
-    return Table(label="arms of each machine", header=cells.header, rows=cells.rows, text_columns=left, is_stacked=True)
-
-
-def _cautions(comparison: Comparison) -> list[str]:
+def _warnings(comparison: Comparison) -> Section:
     runs = comparison.runs
-    cautions = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
-    cautions += version_cautions(comparison)
-    return cautions + [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
+    told = [f"run {run_id} is left out: {why}" for run_id, why in comparison.unreadable.items()]
+    told += version_cautions(comparison)
+    told += [f"{num} of {count(len(runs), 'run')}: {caution}" for caution, num in group_cautions(runs)]
+    return warnings(told or (["None of the runs has one."] if runs else []))
 
 
-def _failures(comparison: Comparison) -> Table:
-    rows = [
-        [describe_setting(row.setting) or "the recipe as it is", entry.arm, *outcome_of(entry)]
-        for row in comparison.rows
-        for entry in row.entries.values()
-        if entry.speed is None or entry.outcome != "FINISHED"
-    ]
-    return Table(
-        label="points without a speed",
-        header=["setting", "arm", "outcome", "reason"],
-        rows=rows,
-        text_columns=(0, 1, 2),
-        long_columns=(3,),
-        is_stacked=True,
-    )
+def _failures(comparison: Comparison) -> Section:
+    rows = []
+    for row in comparison.rows:
+        for entry in row.entries.values():
+            if entry.speed is None or entry.outcome != "FINISHED":
+                outcome, reason = outcome_of(entry)
+                setting = describe_setting(row.setting) or "the recipe as it is"
+                rows.append({"setting": setting, "arm": entry.arm, "outcome": outcome, "reason": reason})
+    columns = tuple(Column(name, name, align="left") for name in ("setting", "arm", "outcome", "reason"))
+    return Section("Without a speed, or not in every round", tables=(Table("points without a speed", columns, rows),))
 
 
-def _ledger(comparison: Comparison) -> Table:
-    ledgers = median_ledgers(comparison)
+def _ledger(contents: ReportContents) -> Section:
+    ledgers = median_ledgers(contents.comparison)
     meanings = LEDGER_ENTRIES | {"unaccounted": "what is in no entry"}
     rows = [
-        [name.replace("_", " "), *(f"{ledger[name]:.2f}" for ledger in ledgers.values()), meanings[name]]
+        {"entry": name.replace("_", " "), "meaning": meanings[name], **{arm: one[name] for arm, one in ledgers.items()}}
         for name in next(iter(ledgers.values()), {})
         if any(abs(ledger[name]) >= _SHOWN_SECONDS for ledger in ledgers.values())
     ]
-    header = ["entry", *ledgers, "meaning"]
-    return Table(
-        label="ledger of each arm", header=header, rows=rows, text_columns=(0,), long_columns=(len(header) - 1,)
+    columns = (
+        Column("entry", "entry", align="left"),
+        *(Column(arm, arm, "{:.2f}".format) for arm in ledgers),
+        Column("meaning", "meaning", align="left"),
     )
+    table = Table("ledger of each arm", columns, rows, ("Medians over all runs of an arm, in seconds.",))
+    plots = tuple(image for image in contents.images if image.name == _LEDGER)
+    return Section("Where the time of a measuring process went", tables=(table,), plots=plots)
 
 
-def _differing(contents: ReportContents) -> Table:
-    rows = [
-        [name, "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())]
+def _environment(contents: ReportContents) -> Iterator[Section]:
+    differing = [
+        {"name": name, "values": "; ".join(f"{value} ({count(num, 'run')})" for value, num in values.items())}
         for name, values in contents.differing.items()
     ]
-    return Table(
-        label="what differs between the runs", header=["", "values"], rows=rows, text_columns=(0,), long_columns=(1,)
-    )
+    told = facts(describe_environment(contents.environment) if contents.environment else ())
+    if differing:
+        columns = (Column("name", "name", align="left"), Column("values", "values", align="left"))
+        yield Section("Environment of the newest run", tables=(told,))
+        yield Section("Differences between runs", tables=(Table("differences between runs", columns, differing),))
+    else:
+        alike = "All runs were made in the same environment."
+        yield Section("Environment", (alike,) if len(contents.comparison.runs) > 1 else (), (told,))
 
 
-def _runs(listed: Sequence[tuple[Row, RunBrief]]) -> Table:
+def _reproduction(contents: ReportContents) -> Iterator[Section]:
+    file = f"{contents.recipe_name}.toml"
+    how = f"Save the recipe below as {file}, then:" if contents.needs_recipe_file else "With the same data:"
+    if contents.commands:
+        yield Section("How to reproduce", (how,), code="\n".join(map(fold_command, contents.commands)))
+    yield Section(f"The recipe with its defaults ({file})", code=contents.recipe_toml, is_folded=True)
+
+
+def _runs(comparison: Comparison) -> Section:
     rows = [
-        [run.run_id, run.name, arm_of(run), describe_setting(row.setting), _speed(run.speed), _date(run.created)]
-        for row, run in listed
+        {
+            "id": run.run_id,
+            "name": run.name,
+            "arm": arm_of(run),
+            "setting": describe_setting(row.setting),
+            "speed": run.speed,
+            "created": run.created,
+        }
+        for row in comparison.rows
+        for entry in row.entries.values()
+        for run in entry.runs
     ]
-    header = ["id", "name", "arm", "setting", "samples/s", "asked for"]
-    return Table(label="all runs with a speed", header=header, rows=rows, text_columns=(0, 1, 2, 3))
+    columns = (
+        *(Column(name, name, align="left") for name in ("id", "name", "arm", "setting")),
+        Column("speed", "samples/s", format_speed),
+        Column("created", "asked for", _date),
+    )
+    left_out = (f"The first {MAX_RUNS} of {len(rows)} runs.",) if len(rows) > MAX_RUNS else ()
+    title = f"{count(len(rows), 'run')} with a speed"
+    return Section(title, left_out, (Table("all runs with a speed", columns, rows[:MAX_RUNS]),), is_folded=True)
 
 
 def _date(seconds: float) -> str:

@@ -11,10 +11,10 @@ from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.speeds import legend, speed_text, speedup_json, speedup_text
 from tfbench.report.formats import TEXT_WIDTH, wrap
-from tfbench.report.table import text, warnings
-from tfbench.report.text_table import table_lines
+from tfbench.report.table import table_of, text, warnings
 
 FORMAT_VERSION = 1
+_WIDEST = 10_000  # characters of a line, which is then measured
 _FINDINGS = {"no measurable difference": "not measurably different"}
 
 
@@ -54,12 +54,13 @@ def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> lis
         faster = {"faster": second, "slower": first}.get(other.speedup.judgement if other.speedup else "", "-")
         ratio = speedup_text(other)
         rows.append((f"{value_of(row.setting[found.key]):,}", speed_text(one), speed_text(other), ratio, faster))
-    table = table_lines(head, rows, left=(*head[3:],))
+    table = table_of(head, rows, left=(*head[3:],)).text(_WIDEST)
     if max(map(len, table)) > width and setups != ("A", "B"):
         letters = dict(zip(setups, "AB", strict=True))
         head = (head[0], "A, samples/s", "B, samples/s", "B / A [95 % CI]", "faster")
         table = [f"A = {first}   B = {second}"]
-        table += table_lines(head, [(*row[:-1], letters.get(row[-1], "-")) for row in rows], left=(*head[3:],))
+        rows = [(*row[:-1], letters.get(row[-1], "-")) for row in rows]
+        table += table_of(head, rows, left=(*head[3:],)).text(width)
     cautions = merge_cautions([run.speed_cautions for run in comparison.runs])
     below = wrap(legend([comparison]), min(width, TEXT_WIDTH))
     below += ["", *text([warnings(cautions)], min(width, TEXT_WIDTH))] if cautions else []

@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.comparison import Comparison
-from tfbench.analysis.comparison.machines import version_cautions
-from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.scaling import find_scaling_arms
 from tfbench.records.sweep import (
@@ -19,16 +16,11 @@ from tfbench.records.sweep import (
     list_settings,
 )
 from tfbench.report.commands import sweep_command
-from tfbench.report.comparison.comparison import comparison_lines
-from tfbench.report.comparison.machines import machine_lines
-from tfbench.report.comparison.references import reference_lines
-from tfbench.report.comparison.scaling import scaling_lines
-from tfbench.report.comparison.speeds import legend
-from tfbench.report.formats import TEXT_WIDTH, format_clock, format_guess, wrap
-from tfbench.report.table import text, warnings
+from tfbench.report.comparison.sections import comparison_sections
+from tfbench.report.formats import format_clock, format_guess, wrap
+from tfbench.report.table import text
 from tfbench.wording import DEFAULT_STORE, count
 
-_MAX_CAUTIONS = 4  # kinds of them below a verdict, those that most runs have
 _ONE_ARM = "One arm compares nothing: give --arm once for each strategy, device and back end that is to be compared."
 _LONG_SECONDS = 5.0  # of a run, as `tfbench sweep` takes them unless told otherwise
 _JUDGED_ROUNDS = 3  # as `tfbench sweep` makes them unless told otherwise
@@ -110,35 +102,14 @@ def cell_label(plan: SweepPlan, setting: int, arm: int, round_number: int) -> st
 
 
 def result_lines(comparison: Comparison, width: int, of: Sequence[Comparison] | None = None) -> list[str]:
-    """Returns the table, its legend, the verdict, what speaks against the speeds, and what was published.
+    """Returns the verdict, the table, what speaks against the speeds, and what was published.
 
     Where runs are of several machines, what their arms cost stands below the table.
-
-    The table has a row a number of replicas, if it is that in which the arms differ.
 
     Args:
         comparison: What is shown.
         width: Characters of a line.
         of: Comparisons whose signs the legend explains; none: it stands elsewhere. None: this one's.
     """
-    scaling, table_width, width = find_scaling(comparison), width, min(width, TEXT_WIDTH)
-    signs = "" if of == () else legend(of or [comparison])
-    if scaling:
-        table = scaling_lines(scaling, table_width, signs)
-    else:
-        table = comparison_lines(comparison, table_width)
-        table += ["", *wrap(signs, width)] if signs else []
-    lines = ["", *table]
-    lines += ["", *machines] if (machines := machine_lines(comparison, table_width)) else []
-    verdict: Sequence[str] = find_verdict(comparison)
-    if verdict:
-        lines += ["", "Verdict", *(line for text in verdict for line in wrap(text, width, first="- "))]
-    found = merge_cautions([run.speed_cautions for run in comparison.runs])
-    told = [*version_cautions(comparison), *found[:_MAX_CAUTIONS]]
-    cautions = text([warnings(told)], width) if told else []
-    if len(found) > _MAX_CAUTIONS:
-        more = count(len(found) - _MAX_CAUTIONS, "more kind")
-        cautions.append(f"- and {more} of warning, in fewer runs: `tfbench report` lists all")
-    for block in (cautions, reference_lines(comparison, width)):
-        lines += ["", *block] if block else []
-    return lines
+    sections = comparison_sections(comparison, find_verdict(comparison), of, is_full=False)
+    return ["", *text(sections, width)]

@@ -1,0 +1,54 @@
+"""A comparison as sections, the same in a terminal, in Markdown and in a report."""
+
+from collections.abc import Sequence
+
+from tfbench.analysis.comparison.comparison import Comparison
+from tfbench.analysis.comparison.machines import version_cautions
+from tfbench.analysis.comparison.scaling import find_scaling
+from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.report.comparison.comparison import comparison_table
+from tfbench.report.comparison.machines import machines_section
+from tfbench.report.comparison.references import reference_section
+from tfbench.report.comparison.scaling import scaling_section
+from tfbench.report.comparison.speeds import legend
+from tfbench.report.table import Section, warnings
+from tfbench.wording import count
+
+NO_VERDICT = "Nothing is compared: there is one arm, or none with a speed."
+_MAX_WARNINGS = 4  # kinds of them on a screen, those that most runs have
+
+
+def comparison_sections(
+    comparison: Comparison,
+    verdict: Sequence[str],
+    of: Sequence[Comparison] | None = None,
+    *,
+    is_full: bool = True,
+) -> list[Section]:
+    """Returns the verdict, the table, what was published, and what speaks against the speeds.
+
+    The table has a row a number of devices, if it is that in which the arms differ.
+
+    Args:
+        comparison: What is shown.
+        verdict: Its sentences, the most important first.
+        of: Comparisons whose signs the legend explains; none: it stands elsewhere. None: this one's.
+        is_full: Whether to list every published result and warning.
+    """
+    entries = [entry for one in of or [comparison] for row in one.rows for entry in row.entries.values()]
+    has_signs = of != () and any(entry.speedup or entry.interval for entry in entries)
+    signs = (legend(of or [comparison]),) if has_signs else ()
+    scaling, published = find_scaling(comparison), reference_section(comparison, is_full=is_full)
+    sections = [Section("Verdict", tuple(f"- {one}" for one in verdict) or (NO_VERDICT,))]
+    if scaling:
+        sections.append(scaling_section(scaling, *signs))
+    else:
+        sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, signs),)))
+    sections += [one for one in (machines_section(comparison), published) if one]
+    found = merge_cautions([run.speed_cautions for run in comparison.runs])
+    told = [*version_cautions(comparison), *(found if is_full else found[:_MAX_WARNINGS])]
+    if len(found) > _MAX_WARNINGS and not is_full:
+        told.append(
+            f"and {count(len(found) - _MAX_WARNINGS, 'more kind')} of warning, in fewer runs: see `tfbench report`"
+        )
+    return [*sections, *([warnings(told)] if told else [])]
