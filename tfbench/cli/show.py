@@ -99,7 +99,7 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
     from tfbench.report.document import FORMAT_VERSION, to_plain
     from tfbench.report.run.effective import effective_section
-    from tfbench.report.run.energy import energy_json, source_lines
+    from tfbench.report.run.energy import energy_json, source_section
     from tfbench.report.table import text
 
     result = load_run(open_store(store_root), run)
@@ -108,12 +108,16 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
         import json
 
         document = {"format_version": FORMAT_VERSION, "id": result.request.run_id, "name": result.request.name}
-        document |= {"settings": {value.name: to_plain(value) for value in values}, "energy": energy_json(result)}
+        document |= {
+            "settings": {
+                value.name: {name: one for name, one in to_plain(value).items() if name != "name"} for value in values
+            },
+            "energy": energy_json(result),
+        }
         click.echo(json.dumps(document, indent=2))
         return
-    echo_lines(text([effective_section(result, values)], terminal_width()))
-    if lines := source_lines(result, terminal_width()):
-        echo_lines(["", *lines])
+    sections = [effective_section(result, values), *([source] if (source := source_section(result)) else [])]
+    echo_lines(text(sections, terminal_width()))
 
 
 def _ask_for_table(recipe: "Recipe", *, allows_code: bool) -> "ModelTable":

@@ -2,13 +2,10 @@
 
 import re
 import textwrap
-from collections.abc import Iterable
 
-Pairs = Iterable[tuple[str, str]]
 _NO_BREAK = "\u00a0"
 _UNIT = re.compile(r"(?<=\d) (?=[%A-Za-z])")
 _COMMAND = re.compile(r"`[^`\n]+`")
-_LABEL_WIDTH = 16
 TEXT_WIDTH = 120  # characters of a line of a text, at most, and of all lines where there is no terminal
 
 
@@ -70,11 +67,6 @@ def format_bytes(num_bytes: float) -> str:
     """Returns a size in MiB, or GiB from one of them on."""
     mebibytes = num_bytes / 2**20
     return f"{mebibytes / 1024:.2f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
-
-
-def format_pairs(pairs: Pairs, width: int) -> list[str]:
-    """Returns labelled texts as indented lines, wrapped behind their labels."""
-    return [line for label, text in pairs for line in wrap(text, width, first=f"  {label:{_LABEL_WIDTH - 4}}  ")]
 
 
 def wrap(text: str, width: int, *, first: str = "") -> list[str]:

@@ -193,11 +193,6 @@ def warnings(texts: Sequence[str], title: str = "Warnings") -> Section:
     return Section(title, tuple(f"- {one}" for one in texts))
 
 
-def metric_column(name: str, *, title: str = "", rank: int = 0) -> Column:
-    """Returns the column of a metric, with the title, unit and format that it has everywhere."""
-    return Column(name, title or metric_title(name), lambda value: format_metric(name, value), rank=rank)
-
-
 def metric_title(name: str) -> str:
     """Returns a metric as people call it: "samples/s", "step time median", "peak memory"."""
     unit = _unit(name)

@@ -131,7 +131,7 @@ def test_a_range_without_two_values_is_refused(low: int, high: int, step: int) -
         spread_values(low, high, step)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("width", [80, 120])
 def test_the_table_names_the_faster_setup_of_each_value(width: int) -> None:
     comparison = compared({8: 0.5, 32: 1.0, 128: 2.0})
     lines = crossover_lines(find_crossover(comparison, SECOND), comparison, width)

@@ -18,7 +18,7 @@ from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
 from tfbench.report.comparison.comparison import comparison_json, comparison_table
-from tfbench.report.run.energy import energy_json, source_lines
+from tfbench.report.run.energy import energy_json, source_section
 from tfbench.report.run.run_json import to_json
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
@@ -50,6 +50,11 @@ def shown(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
+def sources(result: RunResult) -> str:
+    section = source_section(result)
+    return shown(text_of([section], 120)) if section else ""
+
+
 def run_text(result: RunResult, *, is_full: bool = True) -> str:
     return shown(text_of(run_sections(result, summarize_run(result), None, "j", is_full=is_full), 120))
 
@@ -75,9 +80,9 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
         "joules_per_epoch": None,
         "problems": [REASON],
     }
-    assert shown(source_lines(result, 120)) == f"Energy not read {REASON}"
+    assert sources(result) == f"Energy not read {REASON}"
     assert energy_json(build_result()) is None
-    assert source_lines(build_result(), 120) == []
+    assert source_section(build_result()) is None
 
 
 def test_the_json_has_the_sources() -> None:
@@ -87,7 +92,7 @@ def test_the_json_has_the_sources() -> None:
     assert document["parts"] == ["gpu"]
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
     assert document["joules"] == pytest.approx(15_400.0)
-    assert shown(source_lines(result, 120)) == f"Energy {GPU} gpu, renewed every 100 ms"
+    assert sources(result) == f"Energy {GPU} gpu, renewed every 100 ms"
 
 
 def test_show_effective_tells_what_could_be_read(tmp_path: Path) -> None:

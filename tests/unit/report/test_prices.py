@@ -12,8 +12,9 @@ from builders import build_epoch, build_recipe, build_request, build_result
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.run import RunResult
 from tfbench.report.run.console import Detail, RunConsole
-from tfbench.report.run.prices import cost_lines
+from tfbench.report.run.prices import cost_section
 from tfbench.report.run.run_json import to_json
+from tfbench.report.table import text
 from tfbench.tracking import fields
 
 Golden = Callable[[str, str], None]
@@ -40,6 +41,11 @@ def build_run(*, hours: float = 45.0, stops_at: float = 0.95, **cost: Any) -> Ru
 PRICED = build_run(price_per_hour=0.171, instance="p2.xlarge")
 
 
+def cost_lines(result: RunResult, width: int) -> list[str]:
+    section = cost_section(result)
+    return text([section], width) if section else []
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_cost_is_shown_as_in_the_golden_file(golden: Golden, width: int) -> None:
     golden(f"cost_{width}.txt", "\n".join(cost_lines(PRICED, width)) + "\n")
@@ -49,14 +55,14 @@ def test_the_least_that_is_shown_is_the_machine_and_a_short_time_is_in_seconds()
     result = build_result(request=build_request(recipe=build_recipe(cost={"price_per_hour": 36.0, "currency": "EUR"})))
     assert cost_lines(result, 80) == [
         "Cost, from the request of the run to its end",
-        "  machine       0.1 EUR for 10 s at 36 EUR an hour",
-        "  an epoch      0.015 EUR, training and validation",
+        "  machine     0.1 EUR for 10 s at 36 EUR an hour",
+        "  an epoch    0.015 EUR, training and validation",
     ]
 
 
 def test_an_accuracy_that_was_not_reached_is_named() -> None:
     lines = cost_lines(build_run(price_per_hour=1.0, stops_at=0.99), 80)
-    assert "  to accuracy   not reached: val_accuracy 0.99 (training.stop_at_val_accuracy)" in lines
+    assert "  to accuracy  not reached: val_accuracy 0.99 (training.stop_at_val_accuracy)" in lines
 
 
 def test_without_a_price_nothing_is_shown_or_tracked() -> None:

@@ -17,7 +17,7 @@ from tfbench.report.table import (
     format_metric,
     html,
     markdown,
-    metric_column,
+    metric_title,
     text,
     warnings,
 )
@@ -111,7 +111,5 @@ def test_a_document_in_markdown_has_headings_sentences_and_tables() -> None:
     ],
 )
 def test_a_metric_has_its_title_and_format_from_its_unit(name: str, title: str, value: float, shown: str) -> None:
-    column = metric_column(name)
-    assert (column.title, column.cell({name: value}), column.cell({name: None})) == (title, shown, "")
-    assert format_metric(name, None) == "-"
+    assert (metric_title(name), format_metric(name, value), format_metric(name, None)) == (title, shown, "-")
     assert name in METRICS

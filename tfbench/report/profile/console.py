@@ -10,7 +10,6 @@ from rich.progress import Progress, TaskID, TextColumn
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.report import formats
 from tfbench.report.profile import profiles
 from tfbench.report.profile.operations import trace_section
 from tfbench.report.run.console import Detail, RunConsole
@@ -59,7 +58,7 @@ class ProfileConsole(RunConsole):
         if self._follows:
             self._stop_status()
             request = result.request
-            self._print([*formats.format_pairs([("run", f"{request.name} ({request.run_id})")], self.width), ""])
+            self._print([f"  run         {request.name} ({request.run_id})", ""])
         else:
             super().ready(result)
 

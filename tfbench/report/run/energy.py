@@ -1,11 +1,12 @@
-"""What a run took of energy, as lines of plain text and as a JSON object."""
+"""What a run took of energy, in a sentence, as a section and as a JSON object."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
-from tfbench.report.formats import format_number, format_pairs, format_time
+from tfbench.report.formats import format_number, format_time
+from tfbench.report.table import Section, facts
 from tfbench.schema import to_plain
 
 
@@ -20,11 +21,11 @@ def energy_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list
     return [("energy", f"{text} ({name_parts(energy.parts)})")]
 
 
-def source_lines(result: RunResult, width: int) -> list[str]:
-    """Returns which counters of energy a run had, and why others could not be read."""
+def source_section(result: RunResult) -> Section | None:
+    """Returns which counters of energy a run had, and why others could not be read; None of an older run."""
     found = result.energy
     if found is None:
-        return []
+        return None
     pairs = [
         (source.name, f"{source.part}, renewed every {format_time(source.resolution_seconds)}")
         for source in found.sources
@@ -32,7 +33,7 @@ def source_lines(result: RunResult, width: int) -> list[str]:
     pairs += [("not read", problem) for problem in found.problems]
     energy = find_energy(result)
     reasons = [problem for problem in energy.problems if problem not in found.problems] if energy else []
-    return ["Energy", *format_pairs(pairs + [("no figure", reason) for reason in reasons], width)]
+    return Section("Energy", tables=(facts(pairs + [("no figure", reason) for reason in reasons]),))
 
 
 def energy_json(result: RunResult) -> dict[str, Any] | None:

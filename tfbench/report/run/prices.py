@@ -2,20 +2,21 @@
 
 from tfbench.analysis.run.cost import Cost, TargetCost, compute_cost
 from tfbench.records.run import RunResult
-from tfbench.report.formats import format_number, format_pairs, format_time
+from tfbench.report.formats import format_number, format_time
+from tfbench.report.table import Section, facts
 
 
-def cost_lines(result: RunResult, width: int) -> list[str]:
-    """Returns what a run cost; nothing without a price."""
+def cost_section(result: RunResult) -> Section | None:
+    """Returns what a run cost; None without a price."""
     cost = compute_cost(result)
     if cost is None:
-        return []
+        return None
     pairs = [("machine", describe_cost(cost))]
     if cost.epoch is not None:
         pairs.append(("an epoch", f"{_money(cost.epoch, cost)}, training and validation"))
     if cost.target:
         pairs.append(("to accuracy", _describe_target(cost.target, cost)))
-    return ["Cost, from the request of the run to its end", *format_pairs(pairs, width)]
+    return Section("Cost, from the request of the run to its end", tables=(facts(pairs),))
 
 
 def describe_cost(cost: Cost) -> str:

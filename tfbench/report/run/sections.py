@@ -15,7 +15,7 @@ from tfbench.report.comparison.references import DISCLAIMER, describe_match, des
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
 from tfbench.report.replicas import describe_replicas
 from tfbench.report.run.energy import energy_pairs
-from tfbench.report.run.prices import cost_lines, describe_cost
+from tfbench.report.run.prices import cost_section, describe_cost
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
 from tfbench.wording import command_line, count, cut, store_of, without_secrets
 
@@ -55,7 +55,7 @@ def run_sections(
             next_section(result, tracked, store_hint, files, server),
         ]
     sections += [_figures(result, summary), *(_published(result, summary) if result.epochs else ())]
-    sections += [Section("", code="\n".join(cost_lines(result, 80)))] if compute_cost(result) else []
+    sections += [cost] if (cost := cost_section(result)) else []
     sections += [warnings(summary.cautions)] if summary.cautions else []
     return [*sections, stored_section(result, tracked, store_hint, files, server)]
 
