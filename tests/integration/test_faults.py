@@ -35,7 +35,7 @@ from faults import (
     wait_until_gone,
 )
 from journals import build_sized_result, make_database, write_journal
-from runs import Finished
+from runs import Finished, printed_epochs
 from tfbench.store.store import Store
 
 pytestmark = pytest.mark.faults
@@ -166,8 +166,7 @@ def is_whole(resumed: Finished) -> bool:
 
 def check_printed(stdout: str, journals: dict[str, OnDisk], findings: Findings) -> None:
     """Of a run, whose epochs are printed one a line: each is in its journal."""
-    printed = {int(line.split()[0]) for line in stdout.splitlines() if line[:1].isdigit() and len(line.split()) == 8}
-    lost = printed - {epoch for journal in journals.values() for epoch in journal.epochs}
+    lost = set(printed_epochs(stdout)) - {epoch for journal in journals.values() for epoch in journal.epochs}
     if lost:
         findings.add("epochs lost", f"printed, but in no journal: {sorted(lost)}", len(lost))
 

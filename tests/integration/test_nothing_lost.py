@@ -11,7 +11,17 @@ import psutil
 import pytest
 
 from holding import await_workers, hold_workers
-from runs import NO_CHECKS, Command, journal_of, of_kind, run, tracked_files, tracked_runs, wait_for_the_end_of
+from runs import (
+    NO_CHECKS,
+    Command,
+    journal_of,
+    of_kind,
+    printed_epochs,
+    run,
+    tracked_files,
+    tracked_runs,
+    wait_for_the_end_of,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -63,8 +73,7 @@ def test_a_killed_worker_is_a_recorded_result(endless: Command) -> None:
     epochs = epochs_in(endless.store)
     assert epochs == list(range(1, len(epochs) + 1))
     assert epochs_tracked(endless.store, tracked.info.run_id) == epochs
-    shown = [line.split()[0] for line in done.stdout.splitlines() if line[:1].isdigit()]
-    assert [int(number) for number in shown] == epochs
+    assert printed_epochs(done.stdout) == epochs
     assert (tracked_files(tracked) / "journal.jsonl").is_file()
 
 

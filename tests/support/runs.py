@@ -6,6 +6,7 @@ Its store has MLflow's database already, as it has for all but a user's first co
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -196,6 +197,12 @@ def journal_of(store: Path) -> list[dict[str, Any]]:
 def of_kind(records: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Returns the records of a kind."""
     return [record for record in records if record["kind"] == kind]
+
+
+def printed_epochs(stdout: str) -> list[int]:
+    """Returns the numbers of the epochs in the table that the console prints of a run."""
+    _, _, rows = stdout.partition("epoch  samples/s")
+    return [int(number) for number in re.findall(r"^ {0,4}(\d+)\*? {2,}.*\d$", rows, re.MULTILINE)]
 
 
 def tracked_runs(store: Path, tracking_uri: str | None = None) -> list[Any]:
