@@ -58,10 +58,16 @@ def make_plan(
 
     if repeats is not None and not 1 <= repeats <= 1000:
         raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")
+    if refine and aa:
+        raise click.UsageError(
+            "--refine looks for where the faster arm changes, and an arm has none beside itself: leave --aa out."
+        )
     if refine and len(variations) != 1:
         raise click.UsageError("--refine needs one --vary KEY=LOW..HIGH.")
     named = [parse_arm(text) for text in arms]
-    of_batch = [text for text in variations if text.startswith(f"{BATCH_KEY}=") and (refine or is_range(text))]
+    of_batch = [
+        text for text in variations if text.partition("=")[0].strip() == BATCH_KEY and (refine or is_range(text))
+    ]
     replicas = find_step(named, request.recipe.training.backend) if of_batch and step is None else 1
     steps = [step or (replicas if text in of_batch else 1) for text in variations]
     varied = [parse_variation(text, request.recipe, own) for text, own in zip(variations, steps, strict=True)]
