@@ -130,7 +130,7 @@ def make_sweep(
     is_tracked = maker.tracker is not None
     console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
     made = making.make_sweep(plan, opened, maker, console)
-    has_made_none = len(made.end.results) == num_made and made.end.num_left > 0
+    has_made_none = made.end.num_cells - made.end.num_left == num_made and made.end.num_left > 0
     if not made.end.results and not made.end.was_interrupted and not measuring.as_json:
         needed = format_time(estimate_seconds(plan, 1, start_seconds=start_seconds), 3)
         click.echo(f"Nothing was measured: a run takes about {needed}. Give a longer --time-budget.", err=True)
@@ -138,8 +138,9 @@ def make_sweep(
     warn_of_missing_view(made.view_problem)
     show_swept(made, maker, measuring, is_crossover=is_crossover)
     has_failed = made.end.num_failed > 0
-    if made.plan.refinement:  # a value that is too large is a result
-        has_failed = not made.comparison.runs
+    if made.plan.refinement:  # a value that is too large is a result, an arm that fails at all of them is none
+        outcomes = [{row.entries[arm].outcome for row in made.comparison.rows} for arm in made.comparison.arms]
+        has_failed = any(of_arm.isdisjoint(("FINISHED", "MISSING")) for of_arm in outcomes)
     return exit_code(has_failed=has_failed or has_made_none, was_interrupted=made.end.was_interrupted)
 
 

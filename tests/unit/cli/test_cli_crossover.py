@@ -90,6 +90,8 @@ def test_where_nothing_can_be_measured_the_command_fails(tfbench: Cli, fake: Mak
     fake(lambda batch, strategy: "FAILED")
     found = read(tfbench(*SEARCH, "--format", "json"), exit_code=1)
     assert (found["points"], found["crossings"], len(found["failures"])) == ([], [], 5)
+    fake(lambda batch, strategy: "FAILED" if strategy == "mirrored" else None)
+    assert (read(tfbench(*SEARCH, "--format", "json"), exit_code=1)["points"]) == []
 
 
 @pytest.mark.parametrize("num_made", [3, 22, 27])  # in the grid, and among what is added
