@@ -53,6 +53,8 @@ def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) 
     assert [row["global_batch_size"] for row in swept["rows"]] == values
     few = read(tfbench(*AS_SWEEP, "--refine", "2", "--format", "json"))
     assert len(few["rows"]) == 5 + 2
+    on_machines = tfbench("sweep", "--resume", "@last", "--ray", "auto")
+    assert (on_machines.exit_code, "the sweep has a --refine" in on_machines.stderr) == (2, True)
     assert len(read(tfbench(*AS_SWEEP, "--format", "json"))["rows"]) == 5
 
 
@@ -88,6 +90,8 @@ def test_where_nothing_can_be_measured_the_command_fails(tfbench: Cli, fake: Mak
     fake(lambda batch, strategy: "FAILED")
     found = read(tfbench(*SEARCH, "--format", "json"), exit_code=1)
     assert (found["points"], found["crossings"], len(found["failures"])) == ([], [], 5)
+    fake(lambda batch, strategy: "FAILED" if strategy == "mirrored" else None)
+    assert (read(tfbench(*SEARCH, "--format", "json"), exit_code=1)["points"]) == []
 
 
 @pytest.mark.parametrize("num_made", [3, 22, 27])  # in the grid, and among what is added
@@ -117,6 +121,7 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
         (("crossover", *RECIPE, "--vary", f"{KEY}=8..8", "--between", *ARMS), "two or more multiples of 2"),
         (("crossover", *RECIPE, "--vary", "training.precision=1..8", "--between", *ARMS), "needs a number"),
         (("sweep", *RECIPE, "--refine", "3", "--arm", "default"), "--refine needs one --vary"),
+        ((*AS_SWEEP, "--refine", "3", "--aa"), "leave --aa out"),
         (
             ("sweep", *RECIPE, "--refine", "3", "--vary", "model.hidden_units=[[1,2],[3,4]]"),
             "--refine needs one --vary of whole",
