@@ -14,6 +14,7 @@ from builders import build_placement, build_recipe, build_request, build_result,
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from profiles import build_profile, build_round
+from screens import Screen
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_early_cautions
 from tfbench.analysis.run.summary import summarize
@@ -26,7 +27,6 @@ from tfbench.records.profile_replay import ProfileReplay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.profile import plot
 from tfbench.report.profile.console import ProfileConsole
-from tfbench.report.run.header import header_lines
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.runs.requests import profile_request
@@ -36,13 +36,6 @@ from tfbench.sweeps.comparison import compare_stored
 from tfbench.tracking import fields
 
 TRAINED = build_sized_result(0)
-
-
-class Terminal(io.StringIO):
-    """Takes what is written, and says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 class FakeTracker:
@@ -59,11 +52,6 @@ class FakeTracker:
     def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
         self.finished[result.request.run_id] = result
         return self.update(result, summary)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
 
 
 @pytest.fixture
@@ -139,13 +127,6 @@ def test_mlflow_is_told_what_a_profile_is(kind: str, note: str) -> None:
     assert "tfbench.profile" not in fields.tags(build_result(), None)
 
 
-def test_mlflow_gets_the_times_under_their_own_names() -> None:
-    result = build_profile_run()
-    metrics = fields.summary_metrics(summary_of(result))
-    assert metrics["profile/backward_seconds"] == pytest.approx(0.003)
-    assert metrics["profile/full_step_seconds"] == pytest.approx(0.006)
-
-
 def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_store(
     store: Store, tmp_path: Path
 ) -> None:
@@ -212,12 +193,6 @@ def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> No
         store.find_training("aaa")
 
 
-def test_a_store_of_profiles_alone_has_no_last_training(store: Store) -> None:
-    write_profile_journal(store, build_profile_run())
-    with pytest.raises(UnknownNameError, match="Name a run that trained"):
-        store.find_training("@last")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -236,14 +211,6 @@ def test_a_profile_that_is_named_as_a_training_is_called_what_it_is(
     done = tfbench(*arguments, "--store", str(store.root))
     assert done.exit_code == 2
     assert "is a profile of a step, made by `tfbench profile`" in done.stderr
-
-
-def test_each_profile_is_a_run_of_its_own() -> None:
-    request = build_request(name="mlp")
-    first, second = (profile_request(request, ProfileRequest(kind=kind)) for kind in ("step", "trace"))
-    assert len({request.run_id, first.run_id, second.run_id}) == 3
-    assert (first.name, second.name) == ("mlp-profile", "mlp-trace")
-    assert (first.recipe, first.profile) == (request.recipe, ProfileRequest(kind="step"))
 
 
 def test_no_profile_is_made_of_steps_on_samples_that_lie_on_the_device() -> None:
@@ -273,21 +240,9 @@ def test_a_trace_that_would_tell_nothing_is_refused_and_phases_are_not(training:
         profile_request(request, ProfileRequest(kind="trace"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("step", "phases and layers of the step; about 20 s of rounds"),
-        ("trace", "TensorFlow's own trace of a few steps"),
-    ],
-)
-def test_the_head_says_what_is_found_out_instead_of_a_training(kind: str, text: str) -> None:
-    lines = " ".join(header_lines(build_profile_run(build_profile_request(kind)), 120))
-    assert text in lines and "epoch" not in lines
-
-
 def show(result: RunResult, *, terminal: bool = False) -> str:
     """Lets a console follow a profile to its end, and returns what it wrote."""
-    stream = Terminal() if terminal else io.StringIO()
+    stream = Screen() if terminal else io.StringIO()
     console = ProfileConsole(
         quiet_stdout=False, console=Console(file=stream, width=120, force_terminal=terminal, color_system=None)
     )
@@ -303,17 +258,6 @@ def show(result: RunResult, *, terminal: bool = False) -> str:
         result, summary_of(result), None, "/mlruns/journals/x.jsonl", ["/mlruns/journals/x.files/profile.png"]
     )
     return stream.getvalue()
-
-
-def test_elsewhere_than_on_a_terminal_each_stage_is_a_line_and_no_round_is() -> None:
-    text = show(build_profile_run())
-    assert text.startswith("loading data\nTest (test)\n")
-    assert "\ntiming in turns\n" in text
-    assert "round 1," not in text
-    assert "\x1b" not in text
-    assert "FINISHED" not in text
-    assert "A step of 8 samples: 6 ms" in text
-    assert "File        /mlruns/journals/x.files/profile.png" in text
 
 
 def test_a_terminal_shows_how_far_the_rounds_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
