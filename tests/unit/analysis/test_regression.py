@@ -21,7 +21,7 @@ from tfbench.analysis.comparison.regression import (
 from tfbench.errors import ComparisonError
 from tfbench.records.machine import Gpu
 from tfbench.records.run import ModelSummary
-from tfbench.report.comparison.regression import baseline_lines, check_sections, check_to_json, judgement_sentence
+from tfbench.report.comparison.regression import check_sections, check_to_json, judgement_sentence
 from tfbench.report.table import text
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
@@ -269,10 +269,3 @@ def test_a_check_is_one_json_object() -> None:
     assert document["baseline"]["samples_per_second"] == list(BASE)
     assert document["current"]["run_ids"] == [f"now{number}" for number in range(5)]
     assert (document["unequal"], document["changed"], document["runs"]) == ([], [], [{"run_id": "x"}])
-
-
-def test_a_baseline_is_told_in_two_lines(tmp_path: Any) -> None:
-    assert baseline_lines(build_sample(*BASE), tmp_path / "b.json") == [
-        "Baseline of test: 100 samples/s ± 0.98 %, 5 processes",
-        f"  stored as {tmp_path / 'b.json'}",
-    ]
