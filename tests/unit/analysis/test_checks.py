@@ -91,16 +91,16 @@ def test_what_a_limited_run_leaves_out_is_pointed_out() -> None:
     )
 
 
-def test_a_loss_that_stopped_being_finite_is_pointed_out() -> None:
-    losses = [0.5, None, None]
+@pytest.mark.parametrize(
+    ("losses", "beginning"),
+    [
+        ([0.5, None, None], "loss was not finite from epoch 2 on:"),
+        ([0.5, None, 0.4, None, 0.3], "loss was not finite in epochs 2, 4:"),
+    ],
+)
+def test_a_loss_that_was_not_finite_is_pointed_out(losses: list[float | None], beginning: str) -> None:
     epochs = tuple(build_epoch(epoch=number, loss=loss) for number, loss in enumerate(losses, start=1))
-    assert only_caution(build_run(epochs=epochs)).startswith("loss was not finite from epoch 2 on:")
-
-
-def test_a_loss_that_recovered_is_pointed_out_epoch_by_epoch() -> None:
-    losses = [0.5, None, 0.4, None, 0.3]
-    epochs = tuple(build_epoch(epoch=number, loss=loss) for number, loss in enumerate(losses, start=1))
-    assert only_caution(build_run(epochs=epochs)).startswith("loss was not finite in epochs 2, 4:")
+    assert only_caution(build_run(epochs=epochs)).startswith(beginning)
 
 
 def test_the_warmup_may_differ_from_the_recipes() -> None:

@@ -140,17 +140,6 @@ def test_a_number_that_fails_is_a_result_and_the_document_has_all(tfbench: Cli, 
     assert [(one["num_devices"], one["reason"]) for one in document["scaling"]["missing"]] == [(4, "no memory")]
 
 
-def test_a_sweep_over_replicas_goes_on_as_any_other(tfbench: Cli, made: Runs) -> None:
-    scale(tfbench, "--replicas", "2", "--devices", "cpu", "--weak", "--repeats", "1")
-    path = next(Path("mlruns/sweeps").glob("*.jsonl"))
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:-2]))  # killed before the second run had begun
-    made.clear()
-    done = tfbench("sweep", "--resume", "@last")
-    assert done.exit_code == 0
-    assert [request.recipe.training.global_batch_size for request in made] == [200]
-
-
 def test_a_dry_run_tells_the_plan_and_makes_nothing(tfbench: Cli, made: Runs, gpus: Callable[[int], None]) -> None:
     gpus(0)
     done = scale(tfbench, "--replicas", "1,2,4", "--dry-run", "--time-budget", "2m", "--run-timeout", "1m")

@@ -208,13 +208,6 @@ def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: 
     assert len(runs.requests) == num_runs
 
 
-def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:
-    done = tfbench(*SWEEP, "--dry-run")
-    assert done.exit_code == 0
-    assert "2 settings x 2 arms x 3 rounds = 12 runs" in done.stdout
-    assert list(in_tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

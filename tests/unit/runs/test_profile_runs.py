@@ -13,7 +13,6 @@ from rich.console import Console
 from builders import build_placement, build_recipe, build_request, build_result, build_usage
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
-from profiles import build_profile, build_round
 from screens import Screen
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_early_cautions
@@ -265,34 +264,6 @@ def test_a_terminal_shows_how_far_the_rounds_have_come(monkeypatch: pytest.Monke
     text = show(build_profile_run(), terminal=True)
     assert "timing, round 1, 14 s left of 20" in text
     assert "timing, round 2, the last ones" in text
-
-
-def test_a_profile_that_did_not_finish_shows_how_it_ended_and_what_it_found() -> None:
-    text = show(build_profile_run(exit=KILLED))
-    assert "KILLED" in text
-    assert "interrupted by SIGINT" in text
-    assert "(3 rounds)" in text
-    nothing = show(build_profile_run(profile=Profile(), exit=KILLED))
-    assert "Nothing of it was timed: the run ended before its first round was done." in nothing
-    untraced = show(build_profile_run(build_profile_request("trace"), profile=Profile(), exit=KILLED))
-    assert "No trace was taken: the run ended before its last step." in untraced
-
-
-def test_the_bottleneck_is_the_first_of_what_was_found_and_there_is_one_list_of_cautions() -> None:
-    profile = build_profile(rounds=(build_round(full=10.0),))
-    lines = show(build_profile_run(profile=profile, notes=("data was scarce",))).splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("! "))
-    assert [line[:23] for line in lines[start : start + 3]] == [
-        "! Data was scarce",
-        "! The phases add up to ",
-        "",
-    ]
-    begin = next(number for number, line in enumerate(lines) if line.startswith("A step of 8 samples: 10 ms"))
-    assert lines[begin - 2 : begin] == [
-        "Bottleneck: not clear, the phases add up to 59 % of a step. Measure for longer: --seconds 60.",
-        "",
-    ]
-    assert sum("Bottleneck: " in line for line in lines) == 1
 
 
 def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
