@@ -38,8 +38,10 @@ def shipped_text(name: str) -> str:
     return files.find_recipe(name).read_text(encoding="utf-8")
 
 
-def test_list_shows_recipes_models_and_data_sets_aligned(tfbench: Cli) -> None:
+def test_list_shows_recipes_models_and_data_sets_aligned(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = tfbench("list")
+    assert max(map(len, done.stdout.splitlines())) <= 80
     assert done.exit_code == 0
     assert done.stdout.startswith("Recipes\n  cifar10_convnet          CIFAR-10 network of cuda-convnet\n")
     recipes, models, datasets = (block.splitlines()[1:] for block in done.stdout.split("\n\n")[:3])

@@ -1,5 +1,6 @@
 import dataclasses
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,16 @@ def test_published_accuracies_stand_beside_ours(tmp_path: Path, figures: dict[st
     assert set(level.get_ydata()) == {0.85}
 
 
+def test_axes_name_their_units(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    draw(build_trained_run(), tmp_path)
+    names = {name: (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) for name, figure in figures.items()}
+    assert names == {
+        "loss.png": ("epoch", "loss (sparse_categorical_crossentropy)"),
+        "accuracy.png": ("epoch", "accuracy (share of samples)"),
+        "samples_per_second.png": ("step", "samples per second, all replicas (samples/s)"),
+    }
+
+
 def test_the_speed_of_each_steady_span_lies_at_its_middle_step(tmp_path: Path, figures: dict[str, Figure]) -> None:
     measured = [(1, 1, 2.0), (2, 10, 1.0), (11, 20, 1.0)]
     spans = tuple(build_span(first_step=first, last_step=last, seconds=seconds) for first, last, seconds in measured)
@@ -131,6 +142,11 @@ def test_a_loss_that_falls_far_has_a_logarithmic_axis(tmp_path: Path, figures: d
     assert figures["loss.png"].axes[0].get_yscale() == "log"
     draw(build_trained_run(), tmp_path)
     assert figures["loss.png"].axes[0].get_yscale() == "linear"
+
+
+def test_plots_need_no_pyplot_and_so_no_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it now fails
+    assert len(draw(build_trained_run(), tmp_path)) == 3
 
 
 def test_the_ledger_is_a_bar_whose_parts_add_up_to_the_wall_time(tmp_path: Path, figures: dict[str, Figure]) -> None:

@@ -4,6 +4,7 @@ import errno
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +97,21 @@ def test_what_it_writes_beside_a_worker_tears_no_line(journal: Journal, tmp_path
     assert result.num_unreadable_lines == 0
     assert [int(note.split()[0]) for note in result.notes] == list(range(300))
     assert all(state.joules == {"package-0": 5.0} for state in result.machine_states)
+
+
+def test_where_there_is_nothing_to_see_no_thread_is_started(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def make(**_: Any) -> threading.Thread:  # not how many there are: those of other tests may end meanwhile
+        return pytest.fail("a thread was made")
+
+    stand_in = SimpleNamespace(Event=threading.Event, Lock=threading.Lock, Thread=make)
+    monkeypatch.setattr(machine_watch, "threading", stand_in)
+    watch = MachineWatch(journal.path, meter_of(tmp_path))
+    watch.take_in(ready(devices=("cpu:0",)))
+    watch.take_in(STARTED)
+    watch.close()
+    assert count_looks(journal.path) == 0
 
 
 def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(

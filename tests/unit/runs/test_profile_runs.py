@@ -192,6 +192,12 @@ def test_the_last_run_that_trained_is_found_behind_a_profile(store: Store) -> No
         store.find_training("aaa")
 
 
+def test_a_store_of_profiles_alone_has_no_last_training(store: Store) -> None:
+    write_profile_journal(store, build_profile_run())
+    with pytest.raises(UnknownNameError, match="Name a run that trained"):
+        store.find_training("@last")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -264,6 +270,8 @@ def test_a_terminal_shows_how_far_the_rounds_have_come(monkeypatch: pytest.Monke
     text = show(build_profile_run(), terminal=True)
     assert "timing, round 1, 14 s left of 20" in text
     assert "timing, round 2, the last ones" in text
+    plain = show(build_profile_run())
+    assert "\ntiming in turns\n" in plain and "round 1," not in plain and "\x1b" not in plain
 
 
 def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from builders import build_recipe, build_request
 from fake_runs import FakeRuns, Fate
 from tfbench.analysis.comparison.intervals import log_interval
-from tfbench.errors import ComparisonError, DeviceError, InterruptedRunError, TrackingError
+from tfbench.errors import ComparisonError, DeviceError, InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.run import ModelSummary, RunRequest
 from tfbench.report.run.repeats import repeats_section, to_json
 from tfbench.report.table import text as text_of
@@ -72,6 +72,12 @@ def test_a_network_that_changes_between_two_repeats_ends_them() -> None:
     assert len(runs.requests) == 3
 
 
+def test_seeds_end_somewhere() -> None:
+    request = build_request(recipe=build_recipe(training={"seed": 2**31 - 2}))
+    with pytest.raises(RecipeError, match=r"must be 2147483647 or less\. Received: 2147483648\. Use a smaller seed\."):
+        repeat_run(request, RepeatPlan(num=3, max_num=3, varies_seed=True), FakeRuns(100.0))
+
+
 def test_repeats_are_added_until_the_interval_is_narrow() -> None:
     speeds = [100.0, 104.0, 99.0, 101.0, 100.0, 100.0]
     widths = [found.relative_half_width for num in (3, 4, 5, 6) if (found := log_interval(speeds[:num]))]
@@ -80,6 +86,13 @@ def test_repeats_are_added_until_the_interval_is_narrow() -> None:
     done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
     assert runs.labels[2:4] == ["repeat 3 of 3 to 6", "repeat 4 of 6 at most; the speed is ± 6.5 % so far"]
     assert values_of(done, "samples_per_second") == tuple(speeds)
+    assert done.summary.reached is True
+
+
+def test_three_repeats_are_made_even_if_two_agree() -> None:
+    runs = FakeRuns(100.0, 100.1, 99.9)
+    done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
+    assert runs.labels == ["repeat 1 of 3 to 6", "repeat 2 of 3 to 6", "repeat 3 of 3 to 6"]
     assert done.summary.reached is True
 
 
@@ -261,6 +274,17 @@ def test_each_repeat_is_a_line_and_the_last_is_shown_as_a_run_alone_is(
     assert sum(line.startswith("FINISHED") for line in lines) == 1
 
 
+@pytest.mark.parametrize(("option", "last"), [("--verbose", "  Journal     mlruns/journals/"), ("--quiet", None)])
+def test_more_or_less_is_shown_of_the_last_repeat(
+    tfbench: Callable[..., Any], fake: Callable[..., FakeRuns], option: str, last: str | None
+) -> None:
+    fake(100.0, 102.0)
+    shown = tfbench("run", "sine_lstm", "--repeats", "2", option).stdout
+    assert shown.count("repeat 1 of 2") == shown.count("\nRepeats: ") == 1
+    assert ("The last of them" in shown) is (last is not None)
+    assert last is None or last in shown
+
+
 def test_quiet_repeats_beside_a_json_document_say_nothing(
     tfbench: Callable[..., Any], fake: Callable[..., FakeRuns]
 ) -> None:
@@ -314,3 +338,16 @@ def test_a_run_is_shown_either_in_full_or_in_a_line(tfbench: Callable[..., Any],
     assert done.exit_code == 2
     assert "--verbose shows all there is, --quiet a line: leave one of them out." in done.stderr
     assert list(in_tmp_path.iterdir()) == []
+
+
+def test_synthetic_data_is_marked_beside_the_accuracy() -> None:
+    synthetic, real = (
+        repeat_run(
+            build_request(recipe=build_recipe(dataset={"data": data})),
+            THREE,
+            FakeRuns(100.0, val_accuracy=lambda number: 0.9),
+        )
+        for data in ("synthetic", "real")
+    )
+    shown = ["\n".join(text_of([repeats_section(done.summary)], 300)) for done in (synthetic, real)]
+    assert ["synthetic data" in text for text in shown] == [True, False]

@@ -206,6 +206,15 @@ def test_a_run_limited_by_seconds_has_a_speed_however_long_a_call_takes(call_ms:
     assert run.clock.steady_steps_per_second == pytest.approx(1e6 / call_ms)
 
 
+def test_time_spent_in_a_restart_after_the_warmup_does_not_count_towards_the_limit() -> None:
+    run = Run([0, 1, 2, 900, 1500, 1501, 1901, 1902], seconds=1.0)
+    run.clock.begin_epoch(1)
+    run.steps(1)
+    run.clock.restart()  # at 900: the limit is 1900
+    assert not run.steps(1)
+    assert run.steps(1)
+
+
 def test_the_ledger_is_told_of_first_step_warmup_and_steady_steps() -> None:
     run = Run([0, 1, 2, 3, 4, 5, 6, 7], warmup_steps=2)
     run.clock.begin_epoch(1)
@@ -217,6 +226,13 @@ def test_the_ledger_is_told_of_first_step_warmup_and_steady_steps() -> None:
     assert run.ledger.opened[3:] == ["steady"]
     run.steps(1, ends_epoch=True)
     assert run.ledger.opened[4:] == ["callbacks"]
+
+
+def test_the_ledger_is_told_that_a_limit_ends_the_training() -> None:
+    run = Run([0, 1, 2, 3, 4], warmup_steps=1, steps=1)
+    run.clock.begin_epoch(1)
+    assert run.steps(2)
+    assert run.ledger.opened == ["first_step", "steady", "callbacks"]
 
 
 def test_a_first_execution_of_all_the_warmup_is_followed_by_steady_steps() -> None:

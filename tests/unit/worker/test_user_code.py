@@ -145,6 +145,14 @@ def test_an_object_that_can_be_called_will_do() -> None:
     assert model.count_params() == 4 * 7 + 7 + 7 * 3 + 3
 
 
+def test_a_package_in_the_current_folder_is_found() -> None:
+    Path("mine").mkdir()
+    Path("mine/nets.py").write_text(NET, encoding="utf-8")
+    with pytest.warns(Notice):
+        config = ModelConfig(name="mine.nets:build_model")
+        assert compiled_model.build_model(config, SPEC, allows_code=True).output_shape == (None, 3)
+
+
 def test_the_current_folder_does_not_stand_for_pythons_own_modules() -> None:
     Path("secrets.py").write_text(TRACE, encoding="utf-8")
     with pytest.warns(Notice):
