@@ -13,6 +13,7 @@ from sweeps import TWO_ARMS, build_plan, write_sweep
 from tfbench.analysis.run.curves import RunCurves
 from tfbench.cli import report
 from tfbench.errors import TrackingError
+from tfbench.records.journal import read_start
 from tfbench.records.run import TrackedRun
 from tfbench.records.sweep import Cell
 from tfbench.store.store import Store
@@ -239,3 +240,15 @@ def test_what_differs_between_environments_is_counted() -> None:
         [{"a": 1, "b": {"c": "x"}, "load_average": 1.0}, {"a": 1, "b": {"c": "y"}}, {"a": None, "b": {"c": "y"}}]
     )
     assert found == {"a": {"1": 2, "unknown": 1}, "b.c": {"y": 2, "x": 1}}
+
+
+def test_only_the_beginning_of_a_journal_is_read(in_tmp_path: Path) -> None:
+    path = write_journal(Store(Path("mlruns")), build_sized_result(0))
+    with path.open("ab") as file:
+        file.write(b"torn")
+    assert [record["kind"] for record in read_start(path)] == ["request", "worker", "ready"]
+    path.write_text("{")
+    with pytest.raises(TrackingError, match="is no tfbench journal"):
+        read_start(path)
+    with pytest.raises(TrackingError, match="cannot be read"):
+        read_start(path.with_name("none.jsonl"))

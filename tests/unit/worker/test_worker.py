@@ -58,6 +58,16 @@ def test_what_ended_a_run_whose_journal_is_full_is_one_line_for_its_parent(
     assert capsys.readouterr().err == line
 
 
+def test_a_bug_keeps_its_traceback_for_the_parent(full: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise ZeroDivisionError("a bug")
+    except ZeroDivisionError as error:
+        worker._record_failure(full, "failed", error, 1, with_traceback=True)
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert "ZeroDivisionError: a bug" in shown
+
+
 def test_memory_that_could_not_be_had_is_the_reason_also_where_it_made_something_else_fail(tmp_path: Path) -> None:
     import tensorflow as tf
 
