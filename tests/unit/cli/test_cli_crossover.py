@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from searches import ARMS, KEY, PlantedRuns, plant_runs
+from searches import ARMS, KEY, PlantedRuns
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import list_cells
 from tfbench.store.store import Store
@@ -19,12 +19,6 @@ TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")
 SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *ARMS, "--repeats", "2")
 AS_SWEEP = ("sweep", *RECIPE, "--vary", f"{KEY}=1..4096", "--arm", ARMS[0], "--arm", ARMS[1], "--repeats", "2")
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> MakeRuns:
-    """Lets the commands make planted runs."""
-    return plant_runs(monkeypatch)
 
 
 def read(done: Any, exit_code: int = 0) -> Any:

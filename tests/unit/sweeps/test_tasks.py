@@ -37,11 +37,6 @@ HERE = platform.node()
 PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
-
-
 class Maker(RunMaker):
     """Makes runs that end as they are told to."""
 
