@@ -104,7 +104,7 @@ def test_the_page_has_a_section_of_machines() -> None:
     text = page_of(compared())
     section = text[text.index("<h2>Machines</h2>") : text.index("<h2>Warnings</h2>")]
     assert "0.03 EUR" in section and "3.6 EUR" in section
-    assert text.count("machines differ in versions") == 1
+    assert text.count("Machines have different versions") == 1
 
 
 def test_names_of_machines_are_escaped() -> None:
