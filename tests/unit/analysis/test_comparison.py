@@ -242,16 +242,16 @@ def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
 @pytest.mark.parametrize(
     ("speeds", "text"),
     [
-        ({32: ([100.0], [])}, "Speeds are geometric means over processes; intervals are 95 %."),
-        ({32: ([100.0], [50.0])}, "? a single run: not judged. Speeds are"),
-        ({32: ([100.0, 100.0], [50.0, 90.0])}, "! too noisy to tell. Speeds are"),
+        ({32: ([100.0], [])}, "Geometric mean of runs ± 95 % interval."),
+        ({32: ([100.0], [50.0])}, "? not judged (one run). Geometric mean"),
+        ({32: ([100.0, 100.0], [50.0, 90.0])}, "! inconclusive. Geometric mean"),
         (
             {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [100.1, 100.0])},
-            "- slower than the baseline: - is wrong in about 1 of 20 tables; = no measurable difference. Speeds are",
+            "- slower, = no measurable difference. Geometric mean",
         ),
         (
             {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [200.1, 200.0])},
-            "+ faster, - slower than the baseline: + or - is wrong in about 1 of 20 tables. Speeds are",
+            "+ faster, - slower. Geometric mean",
         ),
     ],
 )
