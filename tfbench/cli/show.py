@@ -97,16 +97,17 @@ def _require_run_alone(recipe: str | None, given: dict[str, bool]) -> None:
 
 def _show_effective(run: str, store_root: Path, output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
+    from tfbench.report.document import to_plain
     from tfbench.report.run.effective import effective_section
-    from tfbench.report.run.energy import energy_json, source_lines
+    from tfbench.report.run.energy import energy_document, source_lines
     from tfbench.report.table import text
 
     result = load_run(open_store(store_root), run)
     values = list_effective(result)
     if output_format == "json":
         request = result.request
-        settings = {value.name: value for value in values}
-        echo_json({"id": request.run_id, "name": request.name, "settings": settings, "energy": energy_json(result)})
+        settings = {value.name: to_plain(value, without=("name",)) for value in values}
+        echo_json({"id": request.run_id, "name": request.name, "settings": settings, "energy": energy_document(result)})
         return
     echo_lines(text([effective_section(result, values)], terminal_width()))
     if lines := source_lines(result, terminal_width()):

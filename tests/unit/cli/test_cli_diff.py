@@ -33,12 +33,15 @@ def test_diff_names_what_differs_and_judges_no_two_single_runs(tfbench: Cli) -> 
     done = tfbench("diff", FIRST, "@last")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[:2] == [f"A  mlp-100-b32-0 ({FIRST})", f"B  mlp-100-b128-3 ({SECOND})"]
-    assert lines[3] == "Not comparable: A and B differ in global_batch_size (32 against 128). Their"
+    assert [line.split() for line in lines[:2]] == [
+        ["A", "mlp-100-b32-0", f"({FIRST})"],
+        ["B", "mlp-100-b128-3", f"({SECOND})"],
+    ]
+    assert "A and B differ in global_batch_size (32 against 128)" in done.stdout
     assert "B is 2 times as fast as A. Not judged:" in done.stdout
     written = json.loads(tfbench("diff", FIRST, SECOND, "--format", "json").stdout)
     assert written["results"][0]["ratio"] == pytest.approx(2.0)  # with four times the batch in these journals
-    assert "  training.global_batch_size  32 -> 128" in lines
+    assert ["training.global_batch_size", "32", "->", "128"] in [line.split() for line in lines]
 
 
 def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:
@@ -76,9 +79,8 @@ def test_a_mistake_gets_exit_code_2_and_one_message(tfbench: Cli, arguments: lis
 def test_show_prints_what_was_in_effect_in_a_run(tfbench: Cli) -> None:
     done = tfbench("show", "--effective", FIRST)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"mlp-100-b32-0 ({FIRST})\n  setting ")
-    assert "\n! strategy                one_device        default\n" in done.stdout
-    assert done.stdout.endswith("\nNot as asked for: strategy.\n")
+    assert done.stdout.startswith(f"mlp-100-b32-0 ({FIRST})\nNot as asked for: strategy.\n")
+    assert ["!", "strategy", "one_device", "default"] in [line.split() for line in done.stdout.splitlines()]
 
 
 def test_show_prints_what_was_in_effect_as_json(tfbench: Cli) -> None:

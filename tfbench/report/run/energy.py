@@ -5,8 +5,8 @@ from typing import Any
 
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
+from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number, format_pairs, format_time
-from tfbench.schema import to_plain
 
 
 def energy_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
@@ -35,17 +35,9 @@ def source_lines(result: RunResult, width: int) -> list[str]:
     return ["Energy", *format_pairs(pairs + [("no figure", reason) for reason in reasons], width)]
 
 
-def energy_json(result: RunResult) -> dict[str, Any] | None:
+def energy_document(result: RunResult) -> dict[str, Any] | None:
     """Returns what was measured of energy in joules, of what, and why there is no more; None: it was not looked for."""
     energy, found = find_energy(result), result.energy
     if energy is None or found is None:
         return None
-    return {
-        "parts": list(energy.parts),
-        "sources": [to_plain(source) for source in found.sources],
-        "joules": energy.joules,
-        "seconds": energy.seconds,
-        "samples": energy.samples,
-        "joules_per_epoch": energy.per_epoch,
-        "problems": list(energy.problems),
-    }
+    return {"sources": to_plain(found.sources), **to_plain(energy)}
