@@ -64,7 +64,7 @@ def test_a_sweep_of_the_first_minutes_measures_what_there_is(tmp_path: Path) -> 
     assert done.exit_code == 0, done.stderr
     entries: list[dict[str, Any]] = [entry for row in done.document["rows"] for entry in row["entries"]]
     assert len(entries) == len(arms)  # two words an arm, and two batch sizes
-    assert {entry["outcome"] for entry in entries} == {"FINISHED"}
+    assert {entry["status"] for entry in entries} == {"FINISHED"}
 
 
 @pytest.mark.parametrize(

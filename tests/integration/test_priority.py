@@ -31,5 +31,5 @@ def test_arms_under_another_niceness_are_recorded_cautioned_and_refused(tmp_path
     compared = run("compare", "usual", "nice", "--baseline", "default cpu:0", "--format", "json", cwd=tmp_path)
     entries = [entry for row in compared.document["rows"] for entry in row["entries"]]
     (arm,) = (entry for entry in entries if entry["unequal"])
-    assert arm["unequal"] == [{"name": "niceness", "baseline": own, "arm": own + 3}]
+    assert arm["unequal"] == [{"name": "niceness", "a": own, "b": own + 3}]
     assert arm["speedup"] is None

@@ -8,7 +8,7 @@ import pytest
 
 from runs import NO_CHECKS, Command, Finished, of_kind, run, tracked_files, tracked_runs
 from tfbench.recipe.files import find_recipe
-from tfbench.report.run.run_json import to_json
+from tfbench.report.run.run_document import run_document
 from tfbench.runs.stored import read_stored
 from tfbench.store.briefs import read_briefs
 from tfbench.store.store import Store
@@ -57,7 +57,7 @@ class Done:
         self.tracked: Any = next((run for run in tracked_runs(store) if run.info.run_name.startswith(name)), None)
         found = read_stored(Store(store), name)
         journal = found.journal
-        self.document: dict[str, Any] = to_json(found.result, found.summary, found.tracked)
+        self.document: dict[str, Any] = run_document(found.result, found.summary, found.tracked)
         if self.tracked:
             self.document = _read_json(tracked_files(self.tracked) / "result.json")
             journal = tracked_files(self.tracked) / "journal.jsonl"

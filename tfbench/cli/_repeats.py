@@ -93,8 +93,7 @@ def read_plan(
 
 def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "ShownRuns") -> "ExitCode":
     """Makes the runs, prints a line of each, the last in full and what they have in common; returns the exit code."""
-    from tfbench.report.run.repeats import repeats_section, to_json
-    from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.report.run.repeats import repeats_document, repeats_section
     from tfbench.runs.repeats import repeat_run
 
     done = repeat_run(request, plan, runs.make_brief)
@@ -104,6 +103,6 @@ def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "ShownRuns") -
         runs.show(done.series.outcomes[-1])
     console.show_sections([repeats_section(done.summary)])
     if runs.as_json:
-        documents = [run_to_json(run.result, run.summary, run.tracked) for run in done.series.outcomes]
-        echo_json(to_json(done.summary, documents), f"The runs are stored as group {done.summary.group}.")
+        document = repeats_document(done.summary) | {"runs": [run.document() for run in done.series.outcomes]}
+        echo_json(document, f"The runs are stored as group {done.summary.group}.")
     return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)

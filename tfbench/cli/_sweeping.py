@@ -183,9 +183,9 @@ def show_swept(
 
     from tfbench.analysis.comparison.crossover import find_crossover
     from tfbench.analysis.comparison.verdict import find_verdict
-    from tfbench.report.comparison.comparison import comparison_json
-    from tfbench.report.sweep.crossover import crossover_lines, crossover_to_json
+    from tfbench.report.sweep.crossover import crossover_document, crossover_lines
     from tfbench.report.sweep.sweep import result_lines, taste_lines
+    from tfbench.sweeps.compared import ComparedRuns
 
     plan, end = made.plan, made.end
     comparison = dataclasses.replace(made.comparison, machine_settings=read_machines())
@@ -206,15 +206,10 @@ def show_swept(
     lines += ["", *look_again_lines(maker, plan.sweep_id)]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
-        document = {
-            "id": plan.sweep_id,
-            "num_runs": end.num_cells,
-            "num_left": end.num_left,
-            "num_failed": end.num_failed,
-        }
-        found = comparison_json(comparison, find_verdict(comparison))
-        document |= found
+        made = dataclasses.replace(made, comparison=comparison, verdict=find_verdict(comparison))
+        document = made.document()
         if crossover and is_crossover:
-            document = crossover_to_json(crossover, plan, is_complete=not end.num_left and not end.was_interrupted)
-            document["comparison"] = found
+            is_complete = not end.num_left and not end.was_interrupted
+            found = crossover_document(crossover, plan, is_complete=is_complete)
+            document = found | {"comparison": ComparedRuns.document(made)}
         echo_json(document, f"The sweep is stored as {plan.sweep_id}.")

@@ -108,16 +108,15 @@ def command(
 
 
 def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) -> ExitCode:
-    from tfbench.report.comparison.regression import baseline_lines, baseline_to_json
-    from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.report.comparison.regression import baseline_lines
     from tfbench.runs.baseline import make_baseline, write_baseline
 
     sample, repeats = make_baseline(request, num_repeats, runs.make_brief)
     write_baseline(path, sample)
     echo_lines(baseline_lines(sample, path), err=runs.as_json)
     if runs.as_json:
-        documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
-        echo_json(baseline_to_json(sample, path, documents), f"The baseline is stored as {path}.")
+        documents = [run.document() for run in repeats.series.outcomes]
+        echo_json({"file": str(path), "baseline": sample, "runs": documents}, f"The baseline is stored as {path}.")
     return ExitCode.DONE
 
 
@@ -132,8 +131,7 @@ def _check(
 ) -> ExitCode:
     from tfbench.analysis.comparison.spread import merge_cautions
     from tfbench.analysis.run.checks import find_speed_cautions
-    from tfbench.report.comparison.regression import check_sections, check_to_json
-    from tfbench.report.run.run_json import to_json as run_to_json
+    from tfbench.report.comparison.regression import check_document, check_sections
     from tfbench.report.table import text
     from tfbench.runs.baseline import check
 
@@ -151,8 +149,8 @@ def _check(
     lines = text(check_sections(done, baseline.source, num_failed, cautions), text_width())
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
-        documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
-        document = check_to_json(done, baseline.source, num_failed, documents)
+        documents = [run.document() for run in repeats.series.outcomes]
+        document = check_document(done, baseline.source, num_failed) | {"runs": documents}
         echo_json(document, f"The runs are stored as group {repeats.summary.group}.")
     if done.judgement == "regression":
         return ExitCode.REGRESSION

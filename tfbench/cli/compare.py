@@ -48,12 +48,12 @@ def command(store_root: Path, output_format: str, **selection: Any) -> None:
 
 def show_selected(store: "Store", selected: Selection, output_format: str) -> None:
     """Shows the chosen runs side by side, in one of the formats of `compare`."""
-    from tfbench.report.comparison.comparison import comparison_json, comparison_records
+    from tfbench.report.comparison.comparison import comparison_records
 
     compared = read_comparison(store, selected)
     comparison = compared.comparison
     if output_format == "json":
-        echo_json(comparison_json(comparison, compared.verdict), "The runs are still in the store.")
+        echo_json(compared.document(), "The runs are still in the store.")
     elif output_format == "csv":
         click.echo(comparison_records(comparison).csv(), nl=False)
     elif output_format == "markdown":

@@ -124,10 +124,8 @@ def _report_refused(series: "Series") -> None:
 
 
 def _to_json(series: "Series") -> dict[str, Any]:
-    from tfbench.report.profile.profiles import to_json
-
     document: dict[str, Any] = dict.fromkeys(_NAMES.values())
     for outcome in series.outcomes:
         if profile := outcome.result.request.profile:
-            document[_NAMES[profile.kind]] = to_json(outcome.result, outcome.summary, outcome.tracked)
+            document[_NAMES[profile.kind]] = outcome.document()
     return document

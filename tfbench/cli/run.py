@@ -104,7 +104,6 @@ def command(
       tfbench run mnist_mlp --set model.file=net.keras
       tfbench run mine.toml --allow-code
     """
-    from tfbench.report.run.run_json import to_json
     from tfbench.runs.fast import find_fastest
 
     plan = read_plan(repeats, until_precise, max_repeats, varies_seed=vary_seed)
@@ -131,8 +130,7 @@ def command(
         context.exit(echo_repeats(request, plan, runs))
     outcome = runs.make(request)
     if runs.as_json:
-        document = to_json(outcome.result, outcome.summary, outcome.tracked)
-        echo_json(document, f"The run is stored as {outcome.result.request.run_id}.")
+        echo_json(outcome.document(), f"The run is stored as {outcome.result.request.run_id}.")
     has_failed = outcome.result.status != "FINISHED"
     is_kept = outcome.tracked or runs.maker.tracker is None
     was_interrupted = outcome.was_interrupted and (has_failed or not is_kept)

@@ -72,7 +72,6 @@ def command(
 def _show(store: "Store", token: str, output_format: str) -> None:
     from tfbench.report.profile.console import ProfileConsole
     from tfbench.report.run.console import RunConsole
-    from tfbench.report.run.run_json import to_json
     from tfbench.runs.maker import server_of
     from tfbench.runs.stored import read_stored
 
@@ -87,7 +86,7 @@ def _show(store: "Store", token: str, output_format: str) -> None:
             echo_lines(["", "Its runs:", *(f"  {head.run_id}  {head.name}" for head in members)])
         return
     if output_format == "json":
-        echo_json(to_json(found.result, found.summary, found.tracked), "The run is still in the store.")
+        echo_json(found.document(), "The run is still in the store.")
         return
     server = server_of(store.read_state(found.run_id), store)
     if found.result.request.profile:

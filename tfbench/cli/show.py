@@ -99,17 +99,15 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
     from tfbench.report.document import to_plain
     from tfbench.report.run.effective import effective_section
-    from tfbench.report.run.energy import energy_json, source_section
+    from tfbench.report.run.energy import energy_document, source_section
     from tfbench.report.table import text
 
     result = load_run(open_store(store_root), run)
     values = list_effective(result)
     if output_format == "json":
         request = result.request
-        settings = {
-            one.name: {name: field for name, field in to_plain(one).items() if name != "name"} for one in values
-        }
-        echo_json({"id": request.run_id, "name": request.name, "settings": settings, "energy": energy_json(result)})
+        settings = {value.name: to_plain(value, without=("name",)) for value in values}
+        echo_json({"id": request.run_id, "name": request.name, "settings": settings, "energy": energy_document(result)})
         return
     sections = [effective_section(result, values), *([source] if (source := source_section(result)) else [])]
     echo_lines(text(sections, terminal_width()))

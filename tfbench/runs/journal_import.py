@@ -16,8 +16,7 @@ from tfbench.records.lines import Record
 from tfbench.records.members import add_member, describe_member, split
 from tfbench.records.run import RunResult
 from tfbench.records.whole_files import replacing
-from tfbench.report.profile import profiles
-from tfbench.report.run import run_json
+from tfbench.report.run.run_document import run_document
 from tfbench.runs.projection import MakeTracker
 from tfbench.runs.recovery import RecoveredRun, Trackers, locked, project_one
 from tfbench.schema import read_json
@@ -163,9 +162,7 @@ def _rehearse(result: RunResult, path: Path) -> None:
     try:
         summary = summarize_run(result)
         make_brief(result, summary, journal_bytes=0)
-        documents = [run_json.to_json(result, summary, None)]
-        documents += [profiles.to_json(result, summary, None)] if result.request.profile else []
-        json.dumps(documents, allow_nan=False)
+        json.dumps(run_document(result, summary, None), allow_nan=False)
         fields.params(result)
         fields.tags(result, summary)
     except Exception as error:  # anything may be in a file

@@ -12,8 +12,8 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SWEEP_TAG
 from tfbench.records.whole_files import write_whole
-from tfbench.report.profile import profiles
-from tfbench.report.run import plots, run_json
+from tfbench.report.run import plots
+from tfbench.report.run.run_document import run_document
 from tfbench.schema import to_plain
 
 PROFILE_PLOT = "profile.png"
@@ -44,10 +44,8 @@ def write_files(
     documents = {
         "recipe.json": tables.to_tables(result.request.recipe),
         "environment.json": to_plain(result.environment) if result.environment else {},
-        "result.json": run_json.to_json(result, summary, tracked),
+        "result.json": run_document(result, summary, tracked),
     }
-    if result.request.profile:
-        documents["profile.json"] = profiles.to_json(result, summary, tracked)
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):

@@ -9,6 +9,7 @@ from tfbench.analysis.run.summary import summarize_run
 from tfbench.errors import StillRunningError
 from tfbench.records.journal import read_records, read_run
 from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.report.run.run_document import run_document
 from tfbench.runs.endings import deduce_exit
 from tfbench.runs.limits import RunOutcome
 from tfbench.store.briefs import read_briefs
@@ -52,6 +53,10 @@ class Run:
     def cautions(self) -> tuple[str, ...]:
         """What to know before its figures are believed."""
         return self.summary.cautions
+
+    def document(self) -> dict[str, Any]:
+        """Returns all that is known of it, as `tfbench runs ID --format json` prints it."""
+        return run_document(self.result, self.summary, self.tracked)
 
     def row(self) -> dict[str, Any]:
         """Returns it as a plain row, as `list_rows` does."""

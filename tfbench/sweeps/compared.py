@@ -8,7 +8,8 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.settings import MachineSettings
 from tfbench.records.sweep import SweepPlan
-from tfbench.report.comparison.comparison import comparison_rows, comparison_table
+from tfbench.report.comparison.comparison import comparison_document, comparison_rows, comparison_table
+from tfbench.report.document import document
 from tfbench.report.table import Section, html
 from tfbench.sweeps.sweep import SweepEnd
 from tfbench.wording import count
@@ -34,6 +35,10 @@ class ComparedRuns:
         """Returns a plain row for each setting and arm: speeds and speed-ups with their intervals, 95 %."""
         return comparison_rows(self.comparison)
 
+    def document(self) -> dict[str, Any]:
+        """Returns it as `--format json` prints it."""
+        return document(comparison_document(self.comparison, self.verdict))
+
     def __repr__(self) -> str:
         of = ", ".join(self.comparison.recipes)
         arms = ", ".join(map(repr, self.comparison.arms))
@@ -56,3 +61,9 @@ class Swept(ComparedRuns):
     def sweep_id(self) -> str:
         """Its id, by which `resume_sweep` and every command find it."""
         return self.plan.sweep_id
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as `--format json` prints it: what came of the sweep, beside the comparison of its runs."""
+        made = {"id": self.sweep_id, "num_runs": self.end.num_cells}
+        made |= {"num_left": self.end.num_left, "num_failed": self.end.num_failed}
+        return made | ComparedRuns.document(self)

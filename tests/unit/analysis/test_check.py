@@ -136,7 +136,7 @@ def test_a_baseline_may_be_of_three_sessions_and_not_of_two(tfbench: Cli, fake: 
     assert (done.exit_code, runs.requests) == (2, []) and "two sessions" in done.stderr
     done = tfbench(*CHECK, *sessions, "--baseline", "c.json", "--format", "json")
     assert done.exit_code == 0  # within what sessions differ by
-    assert len(json.loads(done.stdout)["earlier_sessions"]) == 2
+    assert len(json.loads(done.stdout)["earlier"]) == 2
     edit(Path("b.json"), equals=json.loads(baseline.read_text(encoding="utf-8"))["equals"] | {"hostname": "elsewhere"})
     done = tfbench(*CHECK, *sessions, "--baseline", "c.json")
     assert (done.exit_code, len(runs.requests)) == (2, 5) and "hostname: elsewhere there" in done.stderr

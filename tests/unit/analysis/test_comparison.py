@@ -10,7 +10,7 @@ from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.verdict import find_verdict
-from tfbench.report.comparison.comparison import comparison_json, comparison_records, comparison_table
+from tfbench.report.comparison.comparison import comparison_document, comparison_records, comparison_table
 from tfbench.report.comparison.speeds import legend
 from tfbench.report.sweep.sweep import result_lines
 
@@ -185,9 +185,8 @@ def test_the_table_is_the_same_in_every_format() -> None:
     assert [row["arm"] for row in rows] == [DEFAULT, MIRRORED] * 2
     assert float(rows[1]["speedup"]) == pytest.approx(0.5)
     assert rows[0]["speedup"] == ""
-    document = comparison_json(found, find_verdict(found))
+    document = comparison_document(found, find_verdict(found))
     assert document["rows"][1]["entries"][1]["speedup"]["judgement"] == "faster"
-    assert document["estimator"] == "geometric mean"
     assert document["rows"][0]["entries"][0]["samples_per_second"] == pytest.approx(math.sqrt(100 * 101))
     assert float(rows[0]["samples_per_second"]) == pytest.approx(math.sqrt(100 * 101))
     assert document["rows"][0]["entries"][0]["runs"][0]["samples_per_second"] == 100.0
@@ -371,10 +370,10 @@ def test_a_row_with_a_speed_is_not_missing() -> None:
     settings = [{BATCH: 32}, {BATCH: 64}]
     found = compare([build_brief(round_number=1)], keys=[BATCH], settings=settings, failures=missing)
     rows = list(csv.DictReader(io.StringIO(comparison_records(found).csv())))
-    outcomes = [(bool(row["samples_per_second"]), row["outcome"]) for row in rows]
+    outcomes = [(bool(row["samples_per_second"]), row["status"]) for row in rows]
     assert outcomes == [(True, "INCOMPLETE"), (False, "MISSING")]
-    entries = [row["entries"][0] for row in comparison_json(found, ())["rows"]]
-    assert [entry["outcome"] for entry in entries] == ["INCOMPLETE", "MISSING"]
+    entries = [row["entries"][0] for row in comparison_document(found, ())["rows"]]
+    assert [entry["status"] for entry in entries] == ["INCOMPLETE", "MISSING"]
 
 
 def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:

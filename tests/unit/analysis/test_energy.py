@@ -27,7 +27,7 @@ def test_ten_watts_are_ten_joules_a_second_from_the_steady_part_to_the_end_of_th
     assert energy.seconds == pytest.approx(SECONDS)
     assert energy.joules == pytest.approx(770.0)
     assert energy.samples == 3 * STEPS * 32
-    assert energy.per_epoch == pytest.approx(770.0 / 3)
+    assert energy.joules_per_epoch == pytest.approx(770.0 / 3)
     assert energy.parts == ("package",)
     assert energy.problems == ()
 
@@ -41,7 +41,7 @@ def test_short_epochs_are_counted_as_long_ones_are() -> None:
     )
     energy = energy_of(dataclasses.replace(result, spans=(*result.spans[:1], *spans), steps_per_epoch=1))
     assert energy.joules == pytest.approx(200.0 * 25.0)
-    assert (energy.samples, energy.per_epoch) == (1000 * 32, pytest.approx(5.0))
+    assert (energy.samples, energy.joules_per_epoch) == (1000 * 32, pytest.approx(5.0))
 
 
 def test_a_run_that_was_stopped_has_no_figure() -> None:
@@ -148,7 +148,7 @@ def test_a_gpu_that_falls_off_the_bus_within_the_training_leaves_no_figure() -> 
         for reading in result.energy_readings
     )
     energy = energy_of(dataclasses.replace(result, energy_readings=cut))
-    assert energy.joules is energy.per_epoch is None
+    assert energy.joules is energy.joules_per_epoch is None
     assert energy.problems == (f"{GPU}: the counter could not be read throughout, or began anew",)
 
 

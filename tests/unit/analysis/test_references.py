@@ -17,7 +17,7 @@ from tfbench.analysis.comparison.references import match_references, published_e
 from tfbench.analysis.run.summary import summarize
 from tfbench.recipe.files import load_recipe, shipped_folder
 from tfbench.recipe.tables import to_tables
-from tfbench.report.comparison.comparison import comparison_json, comparison_records
+from tfbench.report.comparison.comparison import comparison_document, comparison_records
 from tfbench.report.comparison.references import (
     DISCLAIMER,
     describe_match,
@@ -201,17 +201,17 @@ def test_references_stand_beside_in_every_format() -> None:
     assert "| 20 | 131.866 |  | Old CPU, cpu | comparable in s an epoch, but for hardware and software |" in shown
     assert "theirs 6.59 -> 0.59 x their speed" in shown and DISCLAIMER in shown
     *_, first, second = csv.DictReader(io.StringIO(comparison_records(found).csv()))
-    assert (first["arm"], first["outcome"], first[BATCH]) == ("published: Old CPU, cpu", "PUBLISHED", "32")
+    assert (first["arm"], first["status"], first[BATCH]) == ("published: Old CPU, cpu", "PUBLISHED", "32")
     assert float(first["samples_per_second"]) == pytest.approx(60_000 / 6.5933)
     assert first["reason"] == "comparable in s an epoch, but for hardware and software"
     assert (second["arm"], second["samples_per_second"]) == ("published: Old | GPU, 1 gpu (unverified)", "")
     assert second["reason"] == "not comparable: no speed was published"
-    one, other = json.loads(json.dumps(comparison_json(found, ())))["reference"]
+    one, other = json.loads(json.dumps(comparison_document(found, ())))["reference"]
     assert one["figures"] == CHAINER["figures"]
     assert (one["comparable"], one["reasons"]) == (True, [])
     (pair,) = one["compared"]
-    assert (pair["figure"], pair["arm"], pair["hardware"]) == ("epoch_seconds", DEFAULT, ["Example CPU 3000"])
-    assert pair["speed_ratio"] == pytest.approx(6.5933 / 11.2, rel=1e-4)
+    assert (pair["name"], pair["arm"], pair["hardware"]) == ("epoch_seconds", DEFAULT, ["Example CPU 3000"])
+    assert pair["ratio"] == pytest.approx(6.5933 / 11.2, rel=1e-4)
     assert (other["comparable"], other["compared"]) == (False, [])
 
 
@@ -229,7 +229,7 @@ def test_references_that_cannot_be_compared_are_a_line() -> None:
 def test_without_references_nothing_is_said_of_them() -> None:
     found = compared(brief(references=[]))
     assert reference_section(found) is None
-    assert comparison_json(found, ())["reference"] == []
+    assert comparison_document(found, ())["reference"] == []
 
 
 def test_a_reference_that_says_why_it_is_not_comparable_is_believed() -> None:

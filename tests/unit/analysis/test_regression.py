@@ -21,7 +21,7 @@ from tfbench.analysis.comparison.regression import (
 from tfbench.errors import ComparisonError
 from tfbench.records.machine import Gpu
 from tfbench.records.run import ModelSummary
-from tfbench.report.comparison.regression import check_sections, check_to_json, judgement_sentence
+from tfbench.report.comparison.regression import check_document, check_sections, judgement_sentence
 from tfbench.report.table import text
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
@@ -68,8 +68,8 @@ def test_a_check_that_would_have_passed_a_large_slow_down_is_blind() -> None:
         done = judge(build_sample(*speeds), build_sample(*speeds, group="now"))
         assert (done.judgement, done.is_blind) == ("no measurable difference", is_blind)
         assert judgement_sentence(done).startswith("cannot tell: ") == is_blind
-        document = check_to_json(done, "baseline.json", 0, [])
-        assert (document["blind"], document["smallest_detectable"]) == (is_blind, done.smallest_detectable)
+        document = check_document(done, "baseline.json", 0)
+        assert (document["is_blind"], document["smallest_detectable"]) == (is_blind, done.smallest_detectable)
         assert document["fail_above"] == 0.05
 
 
@@ -243,7 +243,7 @@ def test_a_check_begins_with_its_judgement() -> None:
 
 def test_a_check_is_one_json_object() -> None:
     done = check(0.95)
-    document = check_to_json(done, "baseline.json", 1, [{"run_id": "x"}])
+    document = check_document(done, "baseline.json", 1)
     speedup = document["speedup"]
     assert (document["judgement"], speedup["judgement"], document["num_failed"]) == ("regression", "slower", 1)
     assert (speedup["low"], speedup["high"], speedup["confidence"]) == (done.speedup.low, done.speedup.high, 0.95)
@@ -251,4 +251,4 @@ def test_a_check_is_one_json_object() -> None:
     assert document["baseline"]["source"] == "baseline.json"
     assert document["baseline"]["samples_per_second"] == list(BASE)
     assert document["current"]["run_ids"] == [f"now{number}" for number in range(5)]
-    assert (document["unequal"], document["changed"], document["runs"]) == ([], [], [{"run_id": "x"}])
+    assert (document["unequal"], document["changed"]) == ([], [])

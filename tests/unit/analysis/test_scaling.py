@@ -12,7 +12,7 @@ from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.scaling import find_scaling_arms, replica_arms
 from tfbench.records.sweep import resolve_recipe
-from tfbench.report.comparison.comparison import comparison_json, comparison_records
+from tfbench.report.comparison.comparison import comparison_document, comparison_records
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import plot_comparison
 from tfbench.report.comparison.scaling import scaling_table
@@ -106,7 +106,7 @@ def test_of_replicas_that_share_cores_nothing_is_called_ideal_lost_or_efficient(
     said = " ".join([*lines, *find_verdict(comparison), alt]).lower()
     for word in ("ideal", "lost", "efficien", "expected:", "at best"):
         assert word not in said
-    (_, point) = comparison_json(comparison, ())["scaling"]["points"]
+    (_, point) = comparison_document(comparison, ())["scaling"]["points"]
     for name in ("expected_speedup", "efficiency", "ideal_step_seconds", "lost_seconds"):
         assert point[name] is None
     assert point["speedup"]["value"] == pytest.approx(0.5)
@@ -132,12 +132,12 @@ def test_a_number_of_replicas_without_a_speed_is_kept_as_missing() -> None:
     assert found is not None
     assert {count: entry.outcome for (count, _), entry in found.missing.items()} == {4: "KILLED"}
     assert scaling_table(found).text(120)[3].split() == ["4", "out", "of", "memory"]
-    assert comparison_json(comparison, ())["scaling"]["missing"] == [
+    assert comparison_document(comparison, ())["scaling"]["missing"] == [
         {
             "num_devices": 4,
             "mode": "data",
             "arm": "mirrored gpu:0,gpu:1,gpu:2,gpu:3",
-            "outcome": "KILLED",
+            "status": "KILLED",
             "reason": "out of memory: it took 9 GiB",
         }
     ]
@@ -250,7 +250,7 @@ def test_a_sweep_over_replicas_is_shown_by_their_number() -> None:
 
 def test_json_and_csv_have_what_the_table_has() -> None:
     comparison = scaled({1: 480.0, 2: 768.0}, is_weak=True)
-    document = comparison_json(comparison, find_verdict(comparison))
+    document = comparison_document(comparison, find_verdict(comparison))
     scaling = document["scaling"]
     assert (scaling["kind"], scaling["batch_size"], scaling["shares_cores"]) == ("weak", 48, False)
     assert scaling["points"][1] == {
@@ -264,6 +264,7 @@ def test_json_and_csv_have_what_the_table_has() -> None:
         "expected_speedup": 2,
         "speedup": pytest.approx({"value": 1.6, "low": 1.6, "high": 1.6}),
         "judgement": "faster",
+        "finding": "faster",
         "efficiency": pytest.approx({"value": 0.8, "low": 0.8, "high": 0.8}),
         "step_seconds": pytest.approx(0.125),
         "ideal_step_seconds": pytest.approx(0.1),
@@ -280,7 +281,7 @@ def test_json_and_csv_have_what_the_table_has() -> None:
         "48",
         "96",
     ]
-    assert comparison_json(scaled({1: 960.0}), ())["scaling"] is None
+    assert comparison_document(scaled({1: 960.0}), ())["scaling"] is None
 
 
 def test_the_plot_holds_the_expected_and_the_measured_speed_up_and_the_step() -> None:

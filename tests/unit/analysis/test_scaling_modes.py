@@ -14,7 +14,7 @@ from tfbench.analysis.comparison.scaling import Place, find_scaling
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.scaling import Mode, find_scaling_arms, replica_arms
 from tfbench.records.sweep import Arm, resolve_recipe
-from tfbench.report.comparison.comparison import comparison_json
+from tfbench.report.comparison.comparison import comparison_document
 from tfbench.report.comparison.plots import plot_comparison
 from tfbench.report.comparison.scaling import scaling_table
 from tfbench.report.figures import to_png
@@ -125,7 +125,7 @@ def test_a_mode_without_a_speed_is_missing_at_its_number() -> None:
     found = find_scaling(by_modes(failures=[failure]))
     assert found is not None
     assert list(found.missing) == [Place(3, "model")]
-    assert comparison_json(by_modes(failures=[failure]), ())["scaling"]["missing"][0]["mode"] == "model"
+    assert comparison_document(by_modes(failures=[failure]), ())["scaling"]["missing"][0]["mode"] == "model"
 
 
 def test_the_plot_has_a_line_a_mode_beside_the_expected_speed_up() -> None:

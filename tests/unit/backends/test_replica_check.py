@@ -9,7 +9,7 @@ from tfbench.records.journal import Replay, plain_fields, request_fields
 from tfbench.records.placement import ReplicaCheck
 from tfbench.records.run import Summary
 from tfbench.report.replicas import describe_replicas
-from tfbench.report.run.run_json import to_json
+from tfbench.report.run.run_document import run_document
 
 CHECK = ReplicaCheck(
     num_replicas=3,
@@ -48,7 +48,8 @@ def test_it_is_said_that_several_replicas_train_as_one() -> None:
 
 def test_json_holds_the_check() -> None:
     result = build_result(replica_check=CHECK)
-    document = to_json(result, Summary(metrics={}), None)
+    document = run_document(result, Summary(metrics={}), None)
     assert document["replica_check"]["deviation"] == pytest.approx(1.34e-7)
     assert document["replica_check"]["compared"] == ["sums", "gradients", "update"]
-    assert to_json(dataclasses.replace(result, replica_check=None), Summary(metrics={}), None)["replica_check"] is None
+    unchecked = dataclasses.replace(result, replica_check=None)
+    assert run_document(unchecked, Summary(metrics={}), None)["replica_check"] is None

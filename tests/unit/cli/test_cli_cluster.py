@@ -113,7 +113,7 @@ def test_what_came_of_tasks_is_imported_and_shown(
     assert done.exit_code == 0, done.stderr
     assert len(home.run_ids()) == 4
     rows = json.loads(tfbench("compare", "--sweep", planned, "--format", "json").stdout)["rows"]
-    assert [[entry["outcome"] for entry in row["entries"]] for row in rows] == [["FINISHED"] * 2, ["MISSING"] * 2]
+    assert [[entry["status"] for entry in row["entries"]] for row in rows] == [["FINISHED"] * 2, ["MISSING"] * 2]
 
 
 def test_a_cluster_that_is_not_there_leaves_no_sweep(

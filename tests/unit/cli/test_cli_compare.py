@@ -47,7 +47,7 @@ def test_an_id_of_repeats_stands_for_its_runs_and_one_of_a_sweep_for_the_sweep(t
     write_sweep(store, plan, lambda cell: 1000.0)
     document = json.loads(tfbench("compare", "fade", "--format", "json").stdout)
     (entry,) = [entry for row in document["rows"] for entry in row["entries"]]
-    assert {run["run_id"] for run in entry["runs"]} == {"1" * 32, "2" * 32}
+    assert {run["id"] for run in entry["runs"]} == {"1" * 32, "2" * 32}
     by_id = tfbench("compare", plan.sweep_id)
     assert (by_id.exit_code, by_id.stderr) == (0, "")
     assert by_id.stdout == tfbench("compare", "--sweep", plan.sweep_id).stdout

@@ -30,7 +30,7 @@ def test_the_planted_crossover_is_found(tfbench: Cli, fake: MakeRuns) -> None:
     runs = fake()
     found = read(tfbench(*SEARCH, "--format", "json"))
     (crossing,) = found["crossings"]
-    assert (found["key"], found["complete"], found["between"]) == (KEY, True, list(ARMS))
+    assert (found["key"], found["complete"], found["setups"]) == (KEY, True, list(ARMS))
     assert crossing["low"] <= TRUTH <= crossing["high"] and crossing["second_leads_above"]
     assert crossing["value"] == pytest.approx(TRUTH, rel=0.05)
     values = [point["value"] for point in found["points"]]

@@ -36,7 +36,7 @@ def test_diff_names_what_differs_and_judges_no_two_single_runs(tfbench: Cli) -> 
     assert "B is 2 times as fast as A. Not judged:" in done.stdout
     written = json.loads(tfbench("diff", FIRST, SECOND, "--format", "json").stdout)
     assert written["results"][0]["ratio"] == pytest.approx(2.0)  # with four times the batch in these journals
-    assert "  training.global_batch_size  32 -> 128" in lines
+    assert ["training.global_batch_size", "32", "->", "128"] in [line.split() for line in lines]
 
 
 def test_diff_looks_into_another_store(tfbench: Cli, store: Store) -> None:

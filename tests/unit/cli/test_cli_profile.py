@@ -109,7 +109,7 @@ def test_the_text_names_the_bottleneck_and_repeats_no_head(tfbench: Cli, profile
 def test_json_is_one_document_with_null_for_what_was_not_asked_for(tfbench: Cli, profiles: Profiles) -> None:
     done = profile(tfbench, "--trace", "--format", "json")
     document = json.loads(done.stdout)
-    assert list(document) == ["profile", "trace"]
+    assert list(document) == ["format_version", "profile", "trace"]
     assert document["profile"]["step"]["bottleneck"]["name"] == "backward of pool"
     assert document["profile"]["mlflow"]["run_id"] == "m1"
     assert document["trace"]["step"] is None
@@ -130,7 +130,7 @@ def test_a_refusal_after_the_first_profile_costs_only_its_own(tfbench: Cli, prof
     done = profile(tfbench, "--trace", "--format", "json")
     assert (done.exit_code, profiles.kinds) == (1, ["step", "trace"])
     document = json.loads(done.stdout)
-    assert [name for name, value in document.items() if value] == ["profile"]
+    assert [name for name, value in document.items() if value] == ["format_version", "profile"]
     assert done.stderr.endswith("Error: no trace: no profiler.\n")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from journals import begin_elsewhere, build_sized_result, hold, write_journal
 from sweeps import build_plan, write_sweep
+from tfbench import api
 from tfbench.records.sweep import list_cells
 from tfbench.store import liveness
 from tfbench.store.store import Store
@@ -142,7 +143,8 @@ def test_one_run_is_shown_with_all_there_is(tfbench: Cli, store: Store) -> None:
     assert "1" * 32 in head and "epoch  samples/s" in head
     assert "\nstep_time_median_seconds  " in end and "  Journal     mlruns/journals/" + "1" * 32 in end
     document = json.loads(tfbench("runs", "1111", "--format", "json").stdout)
-    assert (document["run_id"], document["status"]) == ("1" * 32, "FINISHED")
+    assert (document["id"], document["status"]) == ("1" * 32, "FINISHED")
+    assert api.read_run("1111", store=store.root).document() == document
 
 
 @pytest.mark.parametrize("option", [("--status", "failed"), ("--recipe", "mnist_mlp"), ("--limit", "3")])

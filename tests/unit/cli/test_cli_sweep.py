@@ -140,7 +140,7 @@ def test_json_is_one_document_on_stdout(tfbench: Cli, fake: Callable[..., Plante
     assert done.exit_code == 1
     document = json.loads(done.stdout)
     assert (document["num_runs"], document["num_left"], document["num_failed"]) == (8, 0, 1)
-    outcomes = [[entry["outcome"] for entry in row["entries"]] for row in document["rows"]]
+    outcomes = [[entry["status"] for entry in row["entries"]] for row in document["rows"]]
     assert outcomes == [["FINISHED", "FINISHED"], ["FINISHED", "FAILED"]]
     assert "mirrored cpu:0,cpu:1, round 1: FAILED: out of memory" in done.stderr
     assert "round 2: SKIPPED: not tried: round 1 was FAILED: out of memory" in done.stderr

@@ -107,7 +107,7 @@ def require_good_runs(store: Store, tfbench: Cli) -> None:
     compared = without_traceback(tfbench("compare", "--all", "--format", "json", *root))
     assert compared.exit_code == 0 or UNREADABLE in compared.stderr, compared.stderr
     entries = [entry for row in json.loads(compared.stdout)["rows"] for entry in row["entries"]]
-    assert {run["run_id"] for entry in entries for run in entry["runs"]} >= set(GOOD)
+    assert {run["id"] for entry in entries for run in entry["runs"]} >= set(GOOD)
     page = str(store.root.parent / "report.html")
     report = without_traceback(tfbench("report", "--all", "--no-mlflow", "-o", page, *root))
     assert report.exit_code == compared.exit_code, report.stderr

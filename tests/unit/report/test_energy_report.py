@@ -17,9 +17,9 @@ from tfbench.cli import cli
 from tfbench.records.energy import EnergySources, GpuState, MachineState
 from tfbench.records.journal import read_run
 from tfbench.records.run import RunResult
-from tfbench.report.comparison.comparison import comparison_json, comparison_table
-from tfbench.report.run.energy import energy_json, source_section
-from tfbench.report.run.run_json import to_json
+from tfbench.report.comparison.comparison import comparison_document, comparison_table
+from tfbench.report.run.energy import energy_document, source_section
+from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text as text_of
 from tfbench.store.store import Store
@@ -70,7 +70,7 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
     result = build_result(energy=EnergySources(problems=(REASON,)))
     summary = summarize_run(result)
     assert "Energy" not in run_text(result)
-    document = to_json(result, summary, None)
+    document = run_document(result, summary, None)
     assert document["energy"] == {
         "parts": [],
         "sources": [],
@@ -81,13 +81,13 @@ def test_a_run_of_which_nothing_could_be_read_shows_nothing_and_its_json_says_wh
         "problems": [REASON],
     }
     assert sources(result) == f"Energy not read {REASON}"
-    assert energy_json(build_result()) is None
+    assert energy_document(build_result()) is None
     assert source_section(build_result()) is None
 
 
 def test_the_json_has_the_sources() -> None:
     result = on_gpu()
-    document = energy_json(result)
+    document = energy_document(result)
     assert document is not None
     assert document["parts"] == ["gpu"]
     assert document["sources"] == [{"name": GPU, "part": "gpu", "resolution_seconds": 0.1, "range_joules": None}]
@@ -138,7 +138,7 @@ def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
     assert "| 30 (package) |" in "\n".join(comparison_table(found).markdown())
     narrow = "\n".join(comparison_table(found).text(60))
     assert "90 (gpu, package)" in narrow
-    first, second = comparison_json(found, [])["rows"][0]["entries"]
+    first, second = comparison_document(found, [])["rows"][0]["entries"]
     assert first["samples_per_joule"] == pytest.approx(30.0)
     assert first["energy_joules_per_epoch"] == pytest.approx(12.0)
     assert (first["energy_parts"], second["energy_parts"]) == (["package"], ["gpu", "package"])
@@ -150,6 +150,6 @@ def test_a_comparison_has_a_column_of_energy_where_all_runs_have_it() -> None:
 def test_a_comparison_of_which_a_run_lacks_it_has_none(last: tuple[float | None, tuple[str, ...]]) -> None:
     found = compared((20.0, PACKAGES), (45.0, PACKAGES), (90.0, BOTH), last)
     assert "samples/J" not in "\n".join(comparison_table(found).text(250))
-    entries = comparison_json(found, [])["rows"][0]["entries"]
+    entries = comparison_document(found, [])["rows"][0]["entries"]
     assert entries[1]["samples_per_joule"] is None
     assert entries[1]["energy_parts"] == []

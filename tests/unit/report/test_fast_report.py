@@ -5,7 +5,7 @@ from typing import Any
 from builders import build_recipe, build_request, build_result
 from tfbench.records.fast import AS_ASKED_TAG, CHANGED_TAG
 from tfbench.records.run import RunRequest, Summary
-from tfbench.report.run.run_json import to_json
+from tfbench.report.run.run_document import run_document
 from tfbench.report.run.sections import run_sections
 from tfbench.report.table import text
 
@@ -18,7 +18,7 @@ def build(changed: str = "data_on_device steps_per_execution compiler") -> RunRe
 
 
 def describe(request: RunRequest, metrics: dict[str, float | None]) -> Any:
-    return to_json(build_result(request=request), Summary(metrics=metrics), None)["fast"]
+    return run_document(build_result(request=request), Summary(metrics=metrics), None)["fast"]
 
 
 def shown(request: RunRequest, metrics: dict[str, float | None]) -> str:

@@ -11,7 +11,7 @@ from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
-from tfbench.report.comparison.comparison import comparison_json, comparison_records
+from tfbench.report.comparison.comparison import comparison_document, comparison_records
 from tfbench.report.formats import format_energy
 from tfbench.report.sweep.sweep import result_lines
 
@@ -57,7 +57,7 @@ def test_its_lines_keep_to_the_width(width: int) -> None:
 
 def test_json_has_what_the_setups_of_machines_cost() -> None:
     comparison = compared()
-    document = comparison_json(comparison, find_verdict(comparison))
+    document = comparison_document(comparison, find_verdict(comparison))
     json.dumps(document, allow_nan=False)
     big, small, *others = document["machines"]["setups"]
     assert (big["machine"], big["arm"], big["setting"]) == ("big", "default cpu:0 on big", {BATCH: 32})

@@ -13,7 +13,7 @@ from tfbench.analysis.run.summary import summarize
 from tfbench.records.run import RunResult
 from tfbench.report.run.console import Detail, RunConsole
 from tfbench.report.run.prices import cost_section
-from tfbench.report.run.run_json import to_json
+from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 from tfbench.tracking import fields
 
@@ -68,7 +68,7 @@ def test_an_accuracy_that_was_not_reached_is_named() -> None:
 def test_without_a_price_nothing_is_shown_or_tracked() -> None:
     result = build_result()
     assert cost_lines(result, 80) == []
-    assert to_json(result, summarize(result, warmup_steps=1), None)["cost"] is None
+    assert run_document(result, summarize(result, warmup_steps=1), None)["cost"] is None
     assert not [name for name in fields.params(result) if name.startswith("cost")]
     assert not {"tfbench.currency", "tfbench.instance"} & set(fields.tags(result, None))
 
@@ -88,7 +88,7 @@ def test_the_console_shows_the_cost(detail: Detail, lines: list[str]) -> None:
 
 
 def test_json_holds_every_figure_of_the_cost() -> None:
-    written = json.loads(json.dumps(to_json(PRICED, summarize(PRICED, warmup_steps=1), None), allow_nan=False))
+    written = json.loads(json.dumps(run_document(PRICED, summarize(PRICED, warmup_steps=1), None), allow_nan=False))
     cost = written["cost"]
     assert (cost["currency"], cost["instance"], cost["price_per_hour"], cost["hours"]) == (
         "USD",

@@ -33,9 +33,10 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.report.figures import to_png
 from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.plot import MAX_LAYERS, plot_profile
-from tfbench.report.profile.profiles import add_cautions, show_profile, to_json
+from tfbench.report.profile.profiles import add_cautions, show_profile
 from tfbench.report.profile.sections import NUM_LAYERS, list_rows, published_times
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
+from tfbench.report.run.run_document import run_document
 from tfbench.report.table import text
 
 QUIET = Summary(metrics={}, cautions=())
@@ -84,7 +85,7 @@ def profile_lines(result: RunResult, *, is_whole: bool = False) -> list[str]:
 
 
 def document_of(result: RunResult) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(json.dumps(to_json(result, QUIET, None), allow_nan=False))
+    document: dict[str, Any] = json.loads(json.dumps(run_document(result, QUIET, None), allow_nan=False))
     return document
 
 

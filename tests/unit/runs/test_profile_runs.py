@@ -138,12 +138,12 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
     folder.mkdir()
     write_files(result, summary_of(result), journal, folder)
     assert (folder / "trace/plugins/profile/2026_01_01/bench.xplane.pb").read_bytes() == b"trace"
-    assert json.loads((folder / "profile.json").read_text())["step"]["bottleneck"]["name"] == "backward of pool"
+    assert json.loads((folder / "result.json").read_text())["step"]["bottleneck"]["name"] == "backward of pool"
     assert (folder / "profile.png").read_bytes()[:4] == b"\x89PNG"
     assert list_files(journal) == [files_folder(journal) / "profile.png"]
     assert {path.name for path in folder.iterdir()} == {
         *("journal.jsonl", "recipe.json", "environment.json", "result.json"),
-        *("profile.json", "profile.png", "trace"),
+        *("profile.png", "trace"),
     }
     again = tmp_path / "again"
     again.mkdir()

@@ -13,7 +13,7 @@ from fake_runs import FakeRuns, Fate
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.errors import ComparisonError, DeviceError, InterruptedRunError, RecipeError, TrackingError
 from tfbench.records.run import ModelSummary, RunRequest
-from tfbench.report.run.repeats import repeats_section, to_json
+from tfbench.report.run.repeats import repeats_document, repeats_section
 from tfbench.report.table import text as text_of
 from tfbench.runs import session
 from tfbench.runs.limits import RunOutcome
@@ -127,7 +127,7 @@ def test_a_refusal_of_the_first_repeat_is_an_error_and_of_a_later_one_a_failure(
     done = repeat(THREE, 100.0, TrackingError("the disk is full"), 101.0)
     assert (done.summary.num, done.summary.num_failed) == (3, 1)
     assert len(done.series.outcomes) == 2
-    assert to_json(done.summary, [])["repeats"]["refusals"] == ["the disk is full"]
+    assert repeats_document(done.summary)["repeats"]["refusals"] == ["the disk is full"]
 
 
 @pytest.mark.parametrize(
@@ -219,13 +219,14 @@ def test_json_is_one_document_that_states_method_and_number(
     assert expected is not None
     assert repeats["metrics"]["samples_per_second"] == {
         "center": expected.center,
-        "estimator": "geometric mean",
+        "is_geometric": True,
         "low": expected.low,
         "high": expected.high,
         "num": 3,
         "values": [100.0, 102.0, 98.0],
         "method": "Student-t on the logarithms of the processes' values",
         "confidence": 0.95,
+        "relative_half_width": expected.relative_half_width,
     }
     assert [run["tags"]["tfbench.repeat"] for run in document["runs"]] == ["1", "2", "3"]
     assert {run["tags"]["tfbench.group"] for run in document["runs"]} == {document["group"]}

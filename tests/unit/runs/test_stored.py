@@ -64,7 +64,7 @@ def test_stored_runs_are_compared_as_the_command_does(store: Store) -> None:
     found = tfbench.compare(store="mlruns")
     assert found.plan is None
     assert len(found.comparison.runs) == 2
-    measured = [row for row in found.rows() if row["outcome"] == "FINISHED"]
+    measured = [row for row in found.rows() if row["status"] == "FINISHED"]
     assert len(measured) == len(found.rows()) - 2 == 2  # two networks under two arms, each under one of them
     assert {row["samples_per_second"] for row in measured} == {run.speed for run in found.comparison.runs}
     assert tfbench.compare([build_sized_result(0).request.run_id]).comparison.runs[0].speed

@@ -11,18 +11,18 @@ from tfbench.analysis.comparison.hosts import machine_of
 from tfbench.analysis.comparison.references import match_references, published_epoch_seconds
 from tfbench.analysis.comparison.scaling import find_scaling
 from tfbench.records.sweep import BATCH_KEY, format_value
-from tfbench.report.comparison.machines import machines_json
-from tfbench.report.comparison.references import describe_match, name_reference, references_json
-from tfbench.report.comparison.scaling import scaling_json
-from tfbench.report.comparison.speeds import short_key, speed_text, speedup_json, speedup_text
-from tfbench.report.document import FORMAT_VERSION
+from tfbench.report.comparison.machines import machines_document
+from tfbench.report.comparison.references import describe_match, name_reference, references_document
+from tfbench.report.comparison.scaling import scaling_document
+from tfbench.report.comparison.speeds import short_key, speed_text, speedup_text
+from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Table
 from tfbench.wording import count
 
 _NAMED_CHARACTERS = 40  # of the names of two arms, up to which they stand above their columns
 _FIGURES = (
-    *("num_parameters", "global_batch_size", "arm", "outcome", "samples_per_second", "low", "high", "num_runs"),
+    *("num_parameters", "global_batch_size", "arm", "status", "samples_per_second", "low", "high", "num_runs"),
     *("speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason", "machine"),
 )
 
@@ -67,7 +67,7 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
 def comparison_records(comparison: Comparison) -> Table:
     """Returns one row a setting and arm, with the raw figures, and one a published reference.
 
-    That is of the outcome PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
+    That is of the status PUBLISHED, in samples a second where these can be told, and says why it is comparable or not.
     """
     columns = tuple(Column(name, name) for name in (*comparison.keys, *_FIGURES))
     return Table("", columns, [*comparison_rows(comparison), *_published_rows(comparison)])
@@ -77,7 +77,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Returns a plain row for each setting and arm: the keys of the setting, and the raw figures.
 
     "samples_per_second" is the geometric mean over the runs, from "low" to "high" its interval; so for "speedup", which
-    is over the baseline. None: there is none, and "outcome" and "reason" say why, if something went wrong.
+    is over the baseline. None: there is none, and "status" and "reason" say why, if something went wrong.
     """
     return [
         {key: row.setting.get(key) for key in comparison.keys}
@@ -85,7 +85,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "num_parameters": row.num_parameters,
             "global_batch_size": entry.global_batch_size or row.global_batch_size,
             "arm": entry.arm,
-            "outcome": outcome_of(entry)[0],
+            "status": outcome_of(entry)[0],
             "samples_per_second": entry.speed,
             "low": entry.interval.low if entry.interval else None,
             "high": entry.interval.high if entry.interval else None,
@@ -124,61 +124,42 @@ def _published_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "num_parameters": figures.get("num_parameters"),
             "global_batch_size": (comparison.own_settings or {}).get(BATCH_KEY),
             "arm": f"published: {name_reference(match.reference)}",
-            "outcome": "PUBLISHED",
+            "status": "PUBLISHED",
             "samples_per_second": speed,
             "reason": describe_match(match),
         }
 
 
-def comparison_json(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
-    """Returns the comparison as tables, lists, texts and finite numbers; speeds in samples per second.
-
-    "estimator" says what the speed of an entry is of those of its runs.
-    """
+def comparison_document(comparison: Comparison, verdict: Sequence[str]) -> dict[str, Any]:
+    """Returns the comparison as plain values; speeds in samples per second, geometric means over the runs."""
     scaling = find_scaling(comparison)
     return {
-        "format_version": FORMAT_VERSION,
-        "recipes": list(comparison.recipes),
-        "keys": list(comparison.keys),
-        "arms": list(comparison.arms),
-        "baseline": comparison.baseline,
-        "synthetic": comparison.is_synthetic,
-        "estimator": "geometric mean",  # of samples_per_second over the runs
+        **to_plain(comparison, without=("rows", "references", "own_settings", "machine_settings", "runs")),
         "rows": [
-            {
-                "setting": row.setting,
-                "num_parameters": row.num_parameters,
-                "global_batch_size": row.global_batch_size,
-                "entries": [_entry_json(entry) for entry in row.entries.values()],
-            }
+            to_plain(row, without=("entries",))
+            | {"entries": [_entry_document(entry) for entry in row.entries.values()]}
             for row in comparison.rows
         ],
-        "scaling": scaling_json(scaling) if scaling else None,
-        "machines": machines_json(comparison),  # of several
-        "reference": references_json(comparison),
+        "scaling": scaling_document(scaling) if scaling else None,
+        "machines": machines_document(comparison),  # of several
+        "reference": references_document(comparison),
         "verdict": list(verdict),
-        "unreadable": dict(comparison.unreadable),  # runs that are left out: id to why
     }
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
-    interval, speedup = entry.interval, entry.speedup
+def _entry_document(entry: Entry) -> dict[str, Any]:
+    status, reason = outcome_of(entry)
+    hidden = ("runs", "speed", "outcome", "left_out", "elsewhere", "host", "measured")
     return {
-        "arm": entry.arm,
+        **to_plain(entry, without=hidden),
         "machine": machine_of(entry.runs[0]) if entry.runs else None,
-        "global_batch_size": entry.global_batch_size,
-        "outcome": outcome_of(entry)[0],
-        "reason": outcome_of(entry)[1],
+        "status": status,
+        "reason": reason,
         "samples_per_second": entry.speed,
-        "interval": None
-        if interval is None
-        else {"low": interval.low, "high": interval.high, "method": interval.method},
-        "runs": [{"run_id": run.run_id, "samples_per_second": run.speed} for run in entry.runs],
-        "speedup": speedup_json(speedup) if speedup else None,
+        "runs": [{"id": run.run_id, "samples_per_second": run.speed} for run in entry.runs],
         "samples_per_joule": samples_per_joule(entry),
         "energy_joules_per_epoch": energy_per_epoch(entry),
         "energy_parts": list(energy_parts(entry)),
-        "unequal": [{"name": one.name, "baseline": one.a, "arm": one.b} for one in entry.unequal],
     }
 
 

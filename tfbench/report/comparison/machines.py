@@ -7,6 +7,7 @@ from tfbench.analysis.comparison.energy import energy_parts
 from tfbench.analysis.comparison.machines import MachineSetup, bare_arm, find_target, list_setups, version_cautions
 from tfbench.records.sweep import format_value
 from tfbench.report.comparison.speeds import short_key, speed_text
+from tfbench.report.document import to_plain
 from tfbench.report.formats import format_energy, format_time
 from tfbench.report.table import Column, Section, Table
 
@@ -40,21 +41,16 @@ def machines_section(comparison: Comparison) -> Section | None:
     return Section("Machines", tables=(Table("arms of each machine", columns, rows, (_NOTE,)),))
 
 
-def machines_json(comparison: Comparison) -> dict[str, Any] | None:
+def machines_document(comparison: Comparison) -> dict[str, Any] | None:
     """Returns the same as plain values: seconds, joules, costs in the currency of the price; None of one machine."""
     setups = [
-        {
+        to_plain(one, without=("row", "entry", "price"))
+        | {
             "setting": one.row.setting,
-            "machine": one.machine,
             "arm": one.entry.arm,
             "samples_per_second": one.entry.speed,
             "price_per_hour": one.price.per_hour if one.price else None,
             "currency": one.price.currency if one.price else None,
-            "epoch_seconds": one.epoch_seconds,
-            "epoch_cost": one.epoch_cost,
-            "seconds_to_accuracy": one.seconds_to_accuracy,
-            "cost_to_accuracy": one.cost_to_accuracy,
-            "epoch_joules": one.epoch_joules,
             "energy_parts": list(energy_parts(one.entry)),
         }
         for one in list_setups(comparison)

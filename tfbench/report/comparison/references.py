@@ -6,6 +6,7 @@ from typing import Any
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.references import FigurePair, ReferenceMatch, match_references
 from tfbench.records.sweep import describe_setting
+from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table
 from tfbench.wording import count
@@ -49,25 +50,14 @@ def reference_section(comparison: Comparison, *, is_full: bool = True) -> Sectio
     return Section(HEADING, tuple(sentences), tables) if matches else None
 
 
-def references_json(comparison: Comparison) -> list[dict[str, Any]]:
+def references_document(comparison: Comparison) -> list[dict[str, Any]]:
     """Returns the references as they stand in the recipe, each with what came of holding it against the runs."""
     return [
         match.reference
         | {
             "comparable": bool(match.pairs),
             "reasons": list(match.reasons),
-            "compared": [
-                {
-                    "figure": pair.name,
-                    "setting": pair.setting,
-                    "arm": pair.arm,
-                    "hardware": list(pair.hardware),
-                    "ours": pair.ours,
-                    "theirs": pair.theirs,
-                    "speed_ratio": pair.ratio,
-                }
-                for pair in match.pairs
-            ],
+            "compared": to_plain(match.pairs),
         }
         for match in match_references(comparison)
     ]

@@ -8,13 +8,11 @@ from typing import Any
 from tfbench.analysis.comparison.equality import Difference
 from tfbench.analysis.comparison.intervals import log_interval
 from tfbench.analysis.comparison.regression import RegressionCheck, SpeedSample
-from tfbench.report.comparison.speeds import change_text, interval_text, speedup_json, with_interval
+from tfbench.report.comparison.speeds import change_text, interval_text, with_interval
+from tfbench.report.document import to_plain
 from tfbench.report.formats import format_speed
 from tfbench.report.table import Section, facts, warnings
-from tfbench.schema import to_plain
 from tfbench.wording import count, format_share
-
-FORMAT_VERSION = 1
 
 
 def check_sections(check: RegressionCheck, source: str, num_failed: int, cautions: Sequence[str] = ()) -> list[Section]:
@@ -59,43 +57,17 @@ def baseline_lines(sample: SpeedSample, path: Path) -> list[str]:
     return [f"Baseline of {sample.recipe}: {_describe_speeds(sample)}", f"  stored as {path}"]
 
 
-def check_to_json(
-    check: RegressionCheck, source: str, num_failed: int, documents: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """Returns a check as one JSON object; speeds in samples per second.
+def check_document(check: RegressionCheck, source: str, num_failed: int) -> dict[str, Any]:
+    """Returns a check as plain values; speeds in samples per second.
 
     Args:
         check: What was found.
         source: The baseline, as the user named it.
         num_failed: Runs that failed now.
-        documents: Of each run that is in the store, as `run_json.to_json` makes it.
     """
-    return {
-        "format_version": FORMAT_VERSION,
-        "judgement": check.judgement,
-        "sentence": judgement_sentence(check),
-        "speedup": speedup_json(check.speedup),
-        "fail_above": check.fail_above,
-        "smallest_detectable": check.smallest_detectable,
-        "blind": check.is_blind,
-        "baseline": {"source": source} | to_plain(check.baseline),
-        "earlier_sessions": [to_plain(sample) for sample in check.earlier],
-        "current": to_plain(check.current),
-        "unequal": _differences_to_json(check.unequal),
-        "changed": _differences_to_json(check.changed),
-        "num_failed": num_failed,
-        "runs": list(documents),
-    }
-
-
-def baseline_to_json(sample: SpeedSample, path: Path, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns what was kept as a baseline as one JSON object."""
-    return {
-        "format_version": FORMAT_VERSION,
-        "file": str(path),
-        "baseline": to_plain(sample),
-        "runs": list(documents),
-    }
+    plain = to_plain(check, without=("sessions", "changed_lengths"))
+    plain["baseline"]["source"] = source
+    return {**plain, "sentence": judgement_sentence(check), "num_failed": num_failed}
 
 
 def _describe_sessions(check: RegressionCheck) -> str:
@@ -119,7 +91,3 @@ def _show(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_show, value))}]"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _differences_to_json(differences: Sequence[Difference]) -> list[dict[str, Any]]:
-    return [{"name": one.name, "baseline": one.a, "now": one.b} for one in differences]

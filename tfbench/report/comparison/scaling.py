@@ -5,6 +5,7 @@ from typing import Any
 from tfbench.analysis.comparison.scaling import Place, Scaling, ScalingPoint
 from tfbench.report.comparison.references import name_reference
 from tfbench.report.comparison.speeds import outcome_word, speed_text, speedup_text
+from tfbench.report.document import to_plain
 from tfbench.report.table import Column, Section, Table
 
 
@@ -66,32 +67,15 @@ def scaling_section(scaling: Scaling, legend: str = "") -> Section:
     return Section("Scaling", tables=tuple(tables))
 
 
-def scaling_json(scaling: Scaling) -> dict[str, Any]:
-    """Returns it as tables, lists, texts and finite numbers; times in seconds; None: not known, or says nothing."""
+def scaling_document(scaling: Scaling) -> dict[str, Any]:
+    """Returns it as plain values; times in seconds; None: not known, or says nothing."""
+    missing = sorted(scaling.missing.items(), key=lambda item: item[0].order)
     return {
-        "kind": scaling.kind,
-        "batch_size": scaling.batch_size,
-        "shares_cores": scaling.shares_cores,
-        "modes": list(scaling.modes),
-        "points": [_point_json(point) for point in scaling.points],
+        **to_plain(scaling, without=("points", "missing", "standing", "has_replicas")),
+        "points": [_point_document(point) for point in scaling.points],
         "missing": [
-            {
-                "num_devices": place.num_devices,
-                "mode": place.mode,
-                "arm": entry.arm,
-                "outcome": entry.outcome,
-                "reason": entry.reason,
-            }
-            for place, entry in sorted(scaling.missing.items(), key=lambda item: item[0].order)
-        ],
-        "published": [
-            {
-                "num_devices": one.num_devices,
-                "expected_speedup": one.num_devices,
-                "speedup": one.speedup,
-                "reference": one.reference,
-            }
-            for one in scaling.published
+            {**place._asdict(), "arm": entry.arm, "status": entry.outcome, "reason": entry.reason}
+            for place, entry in missing
         ],
     }
 
@@ -124,25 +108,10 @@ def _milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.3g} ms"
 
 
-def _point_json(point: ScalingPoint) -> dict[str, Any]:
+def _point_document(point: ScalingPoint) -> dict[str, Any]:
     return {
-        "num_devices": point.num_devices,
-        "mode": point.mode,
-        "num_replicas": point.num_replicas,
+        **to_plain(point, without=("place", "entry", "same_work_seconds", "adds_hardware")),
         "arm": point.entry.arm,
-        "global_batch_size": point.global_batch_size,
-        "per_replica_batch_size": point.per_replica_batch_size,
         "samples_per_second": point.entry.speed,
         "expected_speedup": point.num_devices if point.adds_hardware else None,
-        "speedup": point.speedup._asdict(),
-        "judgement": point.judgement,
-        "efficiency": point.efficiency._asdict() if point.efficiency else None,
-        "step_seconds": point.step_seconds,
-        "ideal_step_seconds": point.ideal_step_seconds,
-        "lost_seconds": point.lost_seconds,
-        "exchanged_bytes": point.exchanged_bytes,
-        "state_bytes": point.state_bytes,
-        "transfer_share": point.transfer_share,
-        "waiting_share": point.waiting_share,
-        "input_share": point.input_share,
     }

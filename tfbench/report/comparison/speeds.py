@@ -1,7 +1,6 @@
 """Speeds and speed-ups in words and figures, the same wherever they are shown."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry
 from tfbench.analysis.comparison.intervals import Interval
@@ -101,27 +100,6 @@ def interval_text(speedup: Speedup) -> str:
     else:
         between = f"{_share_text(low)} to {_share_text(high)}"
     return f" ({100 * speedup.confidence:g} %: {between})"
-
-
-def speedup_json(speedup: Speedup) -> dict[str, Any]:
-    """Returns a speed-up as plain values; `noise_limit` is the relative difference that its runs would not show."""
-    return {
-        "ratio": speedup.ratio,
-        "low": speedup.low,
-        "high": speedup.high,
-        "confidence": speedup.confidence,
-        "method": speedup.method,
-        "num": speedup.num,
-        "paired": speedup.is_paired,
-        "uses_other_settings": speedup.uses_other_settings,
-        "noise_limit": speedup.noise_limit,
-        "p_value": speedup.p_value,
-        "family_p_value": speedup.family_p_value,
-        "num_family": speedup.num_family,
-        "judgement": speedup.judgement,
-        "too_noisy": speedup.is_too_noisy,
-        "suggested": speedup.is_suggested,
-    }
 
 
 def short_key(key: str) -> str:

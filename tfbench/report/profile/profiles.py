@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
-from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.run import RunResult, Summary
 from tfbench.report.document import to_plain
 from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.plot import plot_profile
 from tfbench.report.profile.sections import profile_sections
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
-from tfbench.report.run import run_json
 from tfbench.report.table import Section
 
 if TYPE_CHECKING:
@@ -42,35 +41,15 @@ def add_cautions(result: RunResult, summary: Summary) -> Summary:
     return dataclasses.replace(summary, cautions=(*summary.cautions, *(profile_cautions(step) if step else ())))
 
 
-def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
-    """Returns what is known of a run, the statistics of a profile, and every reading that they were made of.
-
-    Args:
-        result: A profile of whatever kind, in whatever state.
-        summary: Its cautions.
-        tracked: Where it stands in MLflow; None: it is not there.
-    """
+def profile_document(result: RunResult) -> dict[str, Any]:
+    """Returns the statistics of a profile, and every reading that they were made of; nothing of a run that trained."""
+    if result.request.profile is None:
+        return {}
     step = _summarize_step(result)
-    return run_json.to_json(result, add_cautions(result, summary), tracked) | {
-        "request": to_plain(result.request.profile),
-        "step": dump(step) | {"sentence": describe_bottleneck(result, step)} if step else None,
-        "readings": to_plain(result.profile),
-    }
-
-
-def dump(value: Any) -> Any:
-    """Returns a record as tables and lists, with its properties beside its fields."""
-    if hasattr(value, "_asdict"):
-        return dump(value._asdict())
-    if isinstance(value, dict):
-        return {key: dump(one) for key, one in value.items()}
-    if isinstance(value, tuple):
-        return list(map(dump, value))
-    if not dataclasses.is_dataclass(value):
-        return value
-    properties = [name for name, member in vars(type(value)).items() if isinstance(member, property)]
     return {
-        name: dump(getattr(value, name)) for name in (*(one.name for one in dataclasses.fields(value)), *properties)
+        "request": to_plain(result.request.profile),
+        "step": to_plain(step) | {"sentence": describe_bottleneck(result, step)} if step else None,
+        "readings": to_plain(result.profile),
     }
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from tfbench.analysis.run.energy import find_energy, name_parts
 from tfbench.records.run import RunResult
+from tfbench.report.document import to_plain
 from tfbench.report.formats import format_number, format_time
 from tfbench.report.table import Section, facts
-from tfbench.schema import to_plain
 
 
 def energy_pairs(result: RunResult, metrics: Mapping[str, float | None]) -> list[tuple[str, str]]:
@@ -36,17 +36,9 @@ def source_section(result: RunResult) -> Section | None:
     return Section("Energy", tables=(facts(pairs + [("no figure", reason) for reason in reasons]),))
 
 
-def energy_json(result: RunResult) -> dict[str, Any] | None:
+def energy_document(result: RunResult) -> dict[str, Any] | None:
     """Returns what was measured of energy in joules, of what, and why there is no more; None: it was not looked for."""
     energy, found = find_energy(result), result.energy
     if energy is None or found is None:
         return None
-    return {
-        "parts": list(energy.parts),
-        "sources": [to_plain(source) for source in found.sources],
-        "joules": energy.joules,
-        "seconds": energy.seconds,
-        "samples": energy.samples,
-        "joules_per_epoch": energy.per_epoch,
-        "problems": list(energy.problems),
-    }
+    return {"sources": to_plain(found.sources), **to_plain(energy)}

@@ -1,11 +1,11 @@
 """What repeats of a run have in common: as a section, and as JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from tfbench.analysis.comparison.intervals import CONFIDENCE
 from tfbench.analysis.comparison.spread import RepeatsSummary, Spread
-from tfbench.report.document import FORMAT_VERSION, to_plain
+from tfbench.report.document import to_plain
 from tfbench.report.run.sections import SYNTHETIC
 from tfbench.report.table import Column, Section, Table, format_metric, metric_title
 from tfbench.wording import format_share
@@ -26,35 +26,15 @@ def repeats_section(summary: RepeatsSummary) -> Section:
     return Section(title, tables=(table,))
 
 
-def to_json(summary: RepeatsSummary, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns repeats as one JSON object.
-
-    Args:
-        summary: What they have in common.
-        documents: Of each run that is in the store, as `run_json.to_json` makes it.
-    """
-    plain = to_plain(summary)
-    metrics = {
-        spread.metric: {
-            "center": spread.center,
-            "estimator": "geometric mean" if spread.is_geometric else "arithmetic mean",
-            "num": len(spread.values),
-            "values": list(spread.values),
-            **{
-                name: getattr(spread.interval, name) if spread.interval else None
-                for name in ("low", "high", "method", "confidence")
-            },
-        }
-        for spread in summary.spreads
-    }
-    repeats = {name: value for name, value in plain.items() if name not in ("group", "spreads")} | {"metrics": metrics}
-    return {
-        "format_version": FORMAT_VERSION,
-        "id": summary.group,
-        "group": summary.group,
-        "repeats": repeats,
-        "runs": list(documents),
-    }
+def repeats_document(summary: RepeatsSummary) -> dict[str, Any]:
+    """Returns what repeats have in common as plain values: a metric's mean, values and interval under its name."""
+    metrics = {}
+    for spread in summary.spreads:
+        interval = to_plain(spread.interval) or dict.fromkeys(("low", "high", "method", "confidence"))
+        own = to_plain(spread, without=("metric", "interval"))
+        metrics[spread.metric] = {**interval, **own, "num": len(spread.values)}
+    repeats = to_plain(summary, without=("group", "spreads")) | {"metrics": metrics}
+    return {"id": summary.group, "group": summary.group, "repeats": repeats}
 
 
 def _row(spread: Spread) -> dict[str, Any]:

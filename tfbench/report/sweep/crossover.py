@@ -9,11 +9,11 @@ from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.records.sweep import SweepPlan
-from tfbench.report.comparison.speeds import legend, speed_text, speedup_json, speedup_text
+from tfbench.report.comparison.speeds import legend, speed_text, speedup_text
+from tfbench.report.document import to_plain
 from tfbench.report.formats import TEXT_WIDTH, wrap
 from tfbench.report.table import table_of, text, warnings
 
-FORMAT_VERSION = 1
 _WIDEST = 10_000  # characters of a line, which is then measured
 _FINDINGS = {"no measurable difference": "not measurably different"}
 
@@ -67,25 +67,17 @@ def crossover_lines(found: Crossover, comparison: Comparison, width: int) -> lis
     return [*lines, "", *table, "", *below]
 
 
-def crossover_to_json(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:
-    """Returns a crossover as tables, lists, texts and finite numbers; ratios are those of speeds, second over first."""
+def crossover_document(found: Crossover, plan: SweepPlan, *, is_complete: bool) -> dict[str, Any]:
+    """Returns a crossover as plain values; ratios are those of speeds, second over first."""
     values = sorted(value_of(value) for value in plan.variations[0].values)
     return {
-        "format_version": FORMAT_VERSION,
         "id": plan.sweep_id,
         "recipe": plan.recipe_name,
-        "key": found.key,
+        **to_plain(found),
         "range": {"low": values[0], "high": values[-1]},
-        "between": list(found.setups),
         "complete": is_complete,
-        "crossings": [
-            {"value": one.value, "low": one.low, "high": one.high, "second_leads_above": one.second_leads_above}
-            for one in found.crossings
-        ],
-        "points": [{"value": value} | speedup_json(one) for value, one in found.points.items()],
+        "points": [{"value": value} | to_plain(one) for value, one in found.points.items()],
         "failures": [{"value": value, "reason": reason} for value, reason in found.failures.items()],
-        "largest_fit": found.largest_fit,
-        "unequal": [{"name": one.name, "first": one.a, "second": one.b} for one in found.unequal],
         "sentences": crossover_sentences(found),
     }
 

@@ -9,7 +9,8 @@ from tfbench.records.fast import read_fast
 from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun
 from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
-from tfbench.report.run.energy import energy_json
+from tfbench.report.profile.profiles import add_cautions, profile_document
+from tfbench.report.run.energy import energy_document
 
 # In other words, or, as raw readings that are long, in the journal.
 _TOLD_OTHERWISE = (
@@ -18,7 +19,7 @@ _TOLD_OTHERWISE = (
 )
 
 
-def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
+def run_document(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
     """Returns everything known of a run as tables, lists, texts and finite numbers; times in seconds.
 
     What does not exist, or is not finite, is None, and a caution says so. The keys are the same for a run that failed.
@@ -59,15 +60,16 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
             "settings": {f"training.{key}": value for key, value in fast.settings.items()},
         },
         "cost": to_plain(compute_cost(result)),
-        "energy": energy_json(result),
+        "energy": energy_document(result),
         "tags": request.tags,
         "mlflow": to_plain(tracked),
         "reference": to_plain(recipe.reference),
+        **profile_document(result),
     }
     dropped: list[str] = []
     plain: dict[str, Any] = finite(values, dropped)
     lost = [f"not finite, so written as null: {', '.join(dropped)}."] if dropped else []
-    return plain | {"cautions": [*summary.cautions, *lost]}
+    return plain | {"cautions": [*add_cautions(result, summary).cautions, *lost]}
 
 
 def describe_error(result: RunResult) -> str | None:

@@ -7,7 +7,7 @@ from tfbench.analysis.run.summary import summarize
 from tfbench.recipe import tables as recipe_tables
 from tfbench.records.run import RunExit, RunResult, Summary, TrackedRun
 from tfbench.report.document import document
-from tfbench.report.run.run_json import to_json
+from tfbench.report.run.run_document import run_document
 from tfbench.schema import build
 
 TRACKED = TrackedRun(tracking_uri="sqlite:///mlruns/mlflow.db", experiment_id="1", run_id="b" * 32)
@@ -42,7 +42,7 @@ KEYS = {
 def test_a_finished_run_is_written_with_every_figure() -> None:
     result = build_result()
     summary = summarize(result, warmup_steps=1)
-    written = json.loads(json.dumps(to_json(result, summary, TRACKED), allow_nan=False))
+    written = json.loads(json.dumps(run_document(result, summary, TRACKED), allow_nan=False))
     assert set(written) >= KEYS
     assert written["status"] == "FINISHED"
     assert written["error"] is None
@@ -104,7 +104,7 @@ def test_a_document_reads_back_equal() -> None:
 
 
 def test_times_stand_in_words_beside_their_seconds() -> None:
-    written = to_json(build_result(), Summary(metrics={}), None)
+    written = run_document(build_result(), Summary(metrics={}), None)
     assert (written["created"], written["created_iso"]) == (1_700_000_000.0, "2023-11-14T22:13:20+00:00")
     assert (written["started_at"], written["started_at_iso"]) == (1_700_000_005.0, "2023-11-14T22:13:25+00:00")
 
@@ -114,7 +114,7 @@ def test_the_recipe_can_be_read_back() -> None:
         reference=[{"hardware": "H", "devices": "cpu", "source": "S", "figures": {"val_accuracy": 0.98}}]
     )
     result = build_result(request=build_request(recipe=recipe))
-    written = json.loads(json.dumps(to_json(result, summarize(result, warmup_steps=1), None)))
+    written = json.loads(json.dumps(run_document(result, summarize(result, warmup_steps=1), None)))
     tables = written["recipe"]["resolved"]
     assert recipe_tables.from_tables(tables, name=written["recipe"]["name"], source="test") == recipe
     assert written["reference"][0]["figures"] == {"val_accuracy": 0.98}
@@ -122,8 +122,8 @@ def test_the_recipe_can_be_read_back() -> None:
 
 def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
     failed = RunResult(request=build_request(), exit=RunExit(status="FAILED", reason="no GPU found"))
-    written = to_json(failed, summarize(failed, warmup_steps=1), None)
-    finished = to_json(build_result(), summarize(build_result(), warmup_steps=1), TRACKED)
+    written = run_document(failed, summarize(failed, warmup_steps=1), None)
+    finished = run_document(build_result(), summarize(build_result(), warmup_steps=1), TRACKED)
     assert list(written) == list(finished)
     assert (written["status"], written["error"]) == ("FAILED", "no GPU found")
     assert written["mlflow"] is None
@@ -143,12 +143,12 @@ def test_a_run_that_failed_at_once_has_the_same_keys() -> None:
 
 def test_an_error_without_a_reason_is_the_workers_message() -> None:
     result = build_result(exit=RunExit(status="FAILED"), error={"type": "ValueError", "message": "bad shape"})
-    assert to_json(result, summarize(result, warmup_steps=1), None)["error"] == "bad shape"
+    assert run_document(result, summarize(result, warmup_steps=1), None)["error"] == "bad shape"
 
 
 def test_an_error_is_always_a_text_when_a_run_did_not_finish() -> None:
     result = build_result(exit=RunExit(status="KILLED"))
-    assert to_json(result, summarize(result, warmup_steps=1), None)["error"] == (
+    assert run_document(result, summarize(result, warmup_steps=1), None)["error"] == (
         "the run ended as KILLED; no reason was recorded"
     )
 
@@ -157,7 +157,7 @@ def test_what_is_not_finite_is_null_with_a_caution() -> None:
     result = build_result(epochs=(build_epoch(loss=None),))
     summary = Summary(metrics={"loss": math.nan, "val_loss": 0.5}, cautions=("first",))
     result = dataclasses.replace(result, started_at=math.inf)
-    written = to_json(result, summary, None)
+    written = run_document(result, summary, None)
     json.dumps(written, allow_nan=False)
     assert written["summary"] == {"loss": None, "val_loss": 0.5}
     assert written["cautions"] == ["first", "not finite, so written as null: started_at, summary.loss."]
@@ -165,6 +165,6 @@ def test_what_is_not_finite_is_null_with_a_caution() -> None:
 
 def test_a_missing_figure_is_null_with_a_caution() -> None:
     result = build_result(epochs=(build_epoch(num_steps=20, val_loss=None),))
-    written = to_json(result, summarize(result, warmup_steps=1), None)
+    written = run_document(result, summarize(result, warmup_steps=1), None)
     assert written["summary"]["val_loss"] is None
     assert any("val_loss" in caution for caution in written["cautions"])
