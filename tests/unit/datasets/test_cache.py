@@ -286,6 +286,16 @@ def test_a_folder_that_is_not_whole_is_removed_and_written_anew(
         assert (found.cache, digest(found)) == (came, whole)
 
 
+@pytest.mark.parametrize(("old", "new"), [(b"}", b"{"), (b"\x93NUM", b"PK\x03\x04"), (b"'shape'", b"'shapf'")])
+def test_a_file_with_a_damaged_header_is_decoded_anew(tmp_path: Path, folder: Path, old: bytes, new: bytes) -> None:
+    write_idx(tmp_path / "data")
+    whole = digest(load_mnist(tmp_path / "data"))
+    path = entries(folder)[0] / "train.inputs.npy"
+    path.write_bytes(path.read_bytes().replace(old, new, 1))
+    found = load_mnist(tmp_path / "data")
+    assert (found.cache, digest(found)) == ("written", whole)
+
+
 def test_who_finds_that_another_process_was_faster_leaves_its_folder(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,17 +137,19 @@ def origin_of(
 
 def _read(folder: Path) -> Decoded | None:
     """Returns what a folder of the cache holds; None if it is not there, or damaged: then it is removed."""
+    if not folder.exists():  # another process may be about to put it there
+        return None
     try:
         about = read_json((folder / _ABOUT).read_bytes())
         splits = {}
         for name in about["splits"]:
             inputs, targets = (
-                copy_aligned(np.load(folder / f"{name}.{kind}.npy", mmap_mode="r", allow_pickle=False))
+                copy_aligned(np.lib.format.open_memmap(folder / f"{name}.{kind}.npy", mode="r"))
                 for kind in ("inputs", "targets")
             )
             splits[name] = Split(inputs=inputs, targets=targets, num_samples=len(inputs))
         return Decoded(splits=splits, description=about["description"], cache=READ)
-    except (OSError, EOFError, ValueError, KeyError, TypeError):
+    except Exception:  # of a damaged header NumPy raises tokenize.TokenError, for one
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
