@@ -132,6 +132,22 @@ def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 
 @pytest.fixture
+def store(tmp_path: Path) -> Any:
+    """An empty store, not yet on the disk."""
+    from tfbench.store.store import Store
+
+    return Store(tmp_path / "mlruns")
+
+
+@pytest.fixture
+def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes away what makes rich colour a pipe, or take a terminal for a simple one."""
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Holds a text against a file in tests/golden/: `golden("cost_80.txt", text)`."""
 

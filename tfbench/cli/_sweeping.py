@@ -58,10 +58,16 @@ def make_plan(
 
     if repeats is not None and not 1 <= repeats <= 1000:
         raise click.UsageError(f"--repeats: must be from 1 to 1000. Received: {repeats}.")
+    if refine and aa:
+        raise click.UsageError(
+            "--refine looks for where the faster arm changes, and an arm has none beside itself: leave --aa out."
+        )
     if refine and len(variations) != 1:
         raise click.UsageError("--refine needs one --vary KEY=LOW..HIGH.")
     named = [parse_arm(text) for text in arms]
-    of_batch = [text for text in variations if text.startswith(f"{BATCH_KEY}=") and (refine or is_range(text))]
+    of_batch = [
+        text for text in variations if text.partition("=")[0].strip() == BATCH_KEY and (refine or is_range(text))
+    ]
     replicas = find_step(named, request.recipe.training.backend) if of_batch and step is None else 1
     steps = [step or (replicas if text in of_batch else 1) for text in variations]
     varied = [parse_variation(text, request.recipe, own) for text, own in zip(variations, steps, strict=True)]
@@ -124,7 +130,7 @@ def make_sweep(
     is_tracked = maker.tracker is not None
     console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
     made = making.make_sweep(plan, opened, maker, console)
-    has_made_none = len(made.end.results) == num_made and made.end.num_left > 0
+    has_made_none = made.end.num_cells - made.end.num_left == num_made and made.end.num_left > 0
     if not made.end.results and not made.end.was_interrupted and not measuring.as_json:
         needed = format_time(estimate_seconds(plan, 1, start_seconds=start_seconds), 3)
         click.echo(f"Nothing was measured: a run takes about {needed}. Give a longer --time-budget.", err=True)
@@ -132,8 +138,9 @@ def make_sweep(
     warn_of_missing_view(made.view_problem)
     show_swept(made, maker, measuring, is_crossover=is_crossover)
     has_failed = made.end.num_failed > 0
-    if made.plan.refinement:  # a value that is too large is a result
-        has_failed = not made.comparison.runs
+    if made.plan.refinement:  # a value that is too large is a result, an arm that fails at all of them is none
+        outcomes = [{row.entries[arm].outcome for row in made.comparison.rows} for arm in made.comparison.arms]
+        has_failed = any(of_arm.isdisjoint(("FINISHED", "MISSING")) for of_arm in outcomes)
     return exit_code(has_failed=has_failed or has_made_none, was_interrupted=made.end.was_interrupted)
 
 

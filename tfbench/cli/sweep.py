@@ -139,8 +139,9 @@ def command(
         warn_of_unreadable_lines(store, sweep_id)
         if plan.allows_code and not measuring.allows_code:
             raise click.UsageError("the sweep calls functions of your own: allow it again with --allow-code.")
-        if cluster.ray and plan.time_budget_seconds is not None:
-            raise click.UsageError("the sweep has a --time-budget, which is of one machine: go on with it here.")
+        if cluster.ray and (plan.time_budget_seconds is not None or plan.refinement):
+            option = "--refine" if plan.refinement else "--time-budget"
+            raise click.UsageError(f"the sweep has a {option}, which is of one machine: go on with it here.")
         check_points(plan)  # its record may be someone else's
         opened, before = reopened_log(store, sweep_id), find_tracking(store, sweep_id)
     else:

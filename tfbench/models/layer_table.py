@@ -49,7 +49,9 @@ def build_model(config: Config, spec: DatasetSpec) -> "keras.Model":
         sources = [tensors[source] for source in layer.get("inputs") or (before,)]
         try:
             tensors[name] = _make(name, layer)(sources if len(sources) > 1 else sources[0])
-        except (ValueError, TypeError) as error:
+            if not isinstance(tensors[name], keras.KerasTensor):
+                raise ValueError("it must have one output, which the next layer takes.")
+        except (ValueError, TypeError, LookupError, NotImplementedError) as error:  # whatever Keras makes of its keys
             shapes = ", ".join(f"{tuple(tensor.shape[1:])}" for tensor in sources)
             raise RecipeError(
                 f"model.layer '{name}' ({layer['type']}), fed with {shapes}: {foreign_model.reason_of(error)}"

@@ -162,12 +162,12 @@ def list_cells(plan: SweepPlan) -> list[Cell]:
     later come behind all others, one after the other, so that no run changes its number.
     """
     settings = list(itertools.product(*(range(len(variation.values)) for variation in plan.variations)))
-    sizes = [len(variation.values) for variation in plan.variations]
+    sizes = [plan.refinement.num_first if plan.refinement else len(one.values) for one in plan.variations]
     levels = [0] * len(settings)
-    if plan.refinement:
-        levels = [max(0, index + 1 - plan.refinement.num_first) for index in range(len(settings))]
-    elif plan.time_budget_seconds is not None:
+    if plan.time_budget_seconds is not None:
         levels = [max(map(_level, places, sizes), default=0) for places in settings]
+    if plan.refinement:  # what was added comes behind all levels of what was not, which are fewer than these
+        levels[sizes[0] :] = range(sizes[0], len(settings))
     cells: list[Cell] = []
     for level in sorted(set(levels)):
         of_level = [index for index, own in enumerate(levels) if own == level]
@@ -257,7 +257,7 @@ def estimate_seconds(
 def _level(place: int, size: int) -> int:
     """Returns how often a range must be halved until this place is an end of a part: 0 for both of its ends."""
     low, high, level = 0, size - 1, 0
-    while place not in (low, high):
+    while low < place < high:
         middle = (low + high) // 2
         level += 1
         if place == middle:

@@ -77,6 +77,8 @@ def make_runs(
     with StopSignals() as stop:  # between two runs; a run under way hears them itself
         was_interrupted = False
         while not was_interrupted and (following := next_run(runs)):
+            if was_interrupted := stop.received is not None:  # while it was found out what comes next
+                break
             request, label = following
             start = time.monotonic()
             outcome, refusal = None, ""

@@ -77,7 +77,7 @@ def make_sweep(
     require_machine_found(plan.arms, names_machines=False)
     require_back_ends(plan)
     with opened as log:
-        end = _make_runs(log, list_cells(plan), maker, observer, refine=lambda log: _refine(log, maker))
+        end = _make_runs(log, list_cells(log.plan), maker, observer, refine=lambda log: _refine(log, maker))
     return look_at(log.plan, end, maker)
 
 
@@ -98,7 +98,8 @@ def make_task(
         TrackingError: The store cannot be written to.
     """
     found = find_results(maker.store, plan, maker.store.run_ids())
-    log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), found)
+    own = {cell.number: found[cell.number] for cell in task.cells if cell.number in found}  # a store may have others'
+    log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
     return _make_runs(log, task.cells, maker, observer)
 
 

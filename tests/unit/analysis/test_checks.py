@@ -55,9 +55,7 @@ def test_checks_of_the_machine_and_of_the_work_are_among_the_cautions() -> None:
 
 def test_synthetic_data_is_pointed_out() -> None:
     data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
-    assert only_caution(build_run(dataset=data)) == (
-        "synthetic data: accuracy says nothing of the real task. Use real data (--data real) to learn about it."
-    )
+    assert only_caution(build_run(dataset=data)).startswith("synthetic data: ")
 
 
 def test_logical_cpu_devices_are_pointed_out() -> None:
@@ -93,16 +91,16 @@ def test_what_a_limited_run_leaves_out_is_pointed_out() -> None:
     )
 
 
-def test_a_loss_that_stopped_being_finite_is_pointed_out() -> None:
-    losses = [0.5, None, None]
+@pytest.mark.parametrize(
+    ("losses", "beginning"),
+    [
+        ([0.5, None, None], "loss was not finite from epoch 2 on:"),
+        ([0.5, None, 0.4, None, 0.3], "loss was not finite in epochs 2, 4:"),
+    ],
+)
+def test_a_loss_that_was_not_finite_is_pointed_out(losses: list[float | None], beginning: str) -> None:
     epochs = tuple(build_epoch(epoch=number, loss=loss) for number, loss in enumerate(losses, start=1))
-    assert only_caution(build_run(epochs=epochs)).startswith("loss was not finite from epoch 2 on:")
-
-
-def test_a_loss_that_recovered_is_pointed_out_epoch_by_epoch() -> None:
-    losses = [0.5, None, 0.4, None, 0.3]
-    epochs = tuple(build_epoch(epoch=number, loss=loss) for number, loss in enumerate(losses, start=1))
-    assert only_caution(build_run(epochs=epochs)).startswith("loss was not finite in epochs 2, 4:")
+    assert only_caution(build_run(epochs=epochs)).startswith(beginning)
 
 
 def test_the_warmup_may_differ_from_the_recipes() -> None:
@@ -144,24 +142,15 @@ def test_a_gpu_that_is_not_used_is_pointed_out_before_training_and_after() -> No
     assert only_caution(build_run(placement=placement)) == "no driver"
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        (
-            "cpu",
-            "this recipe is not meant for cpu: all of its training may take days there. Use a GPU (--devices gpu), or "
-            "measure a part of it (--steps 20).",
-        ),
-        ("gpu", "this recipe is not meant for gpu: it is too small to make use of one. Use the CPU (--devices cpu)."),
-    ],
-)
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_a_device_that_the_recipe_is_not_meant_for_is_pointed_out_before_training_and_after(
-    kind: str, text: str
+    kind: str,
 ) -> None:
     recipe = build_recipe(recipe={"not_meant_for": [kind]}, dataset={"data": "real"}, training={"epochs": 1})
     placement = build_placement(devices=(f"{kind}:1",))
     under_way = build_run(request=build_request(recipe=recipe), placement=placement, spans=(), epochs=(), exit=None)
-    assert find_early_cautions(under_way) == (text,)
+    (text,) = find_early_cautions(under_way)
+    assert text.startswith(f"this recipe is not meant for {kind}: ")
     assert only_caution(build_run(request=build_request(recipe=recipe), placement=placement)) == text
     other = build_placement(devices=("gpu:0" if kind == "cpu" else "cpu:0",))
     assert find_cautions(build_run(request=build_request(recipe=recipe), placement=other)) == ()

@@ -194,6 +194,11 @@ def test_the_table_is_the_same_in_every_format() -> None:
     assert all(line.replace("±", "").isascii() for line in comparison_table(found).text(200))
 
 
+def test_a_setting_that_is_not_set_is_marked() -> None:
+    found = compare([build_brief(), build_brief(arm=TWO_ARMS[1])], keys=["training.intra_op_threads"])
+    assert comparison_table(found).text(200)[1].split()[0] == "-"
+
+
 def test_an_interval_that_bounds_nothing_is_not_a_figure() -> None:
     # 100 and 400: with one degree of freedom t = 12.7, so that the interval spans more than a factor of ten thousand.
     _, row = comparison_table(sweep_of({32: ([100.0, 400.0], [100.0, 101.0])})).text(200)

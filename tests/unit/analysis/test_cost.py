@@ -61,38 +61,40 @@ def test_a_run_that_failed_is_paid_for_to_its_end() -> None:
     assert cost.machine == pytest.approx(0.342)
 
 
-def test_the_target_is_where_training_stops() -> None:
-    cost = compute_cost(build_run(training={"stop_at_val_accuracy": 0.7}, reference=[REFERENCE]))
-    assert cost is not None and cost.target is not None
-    assert (cost.target.val_accuracy, cost.target.origin) == (0.7, "training.stop_at_val_accuracy")
-    assert cost.target.epoch == 2
-    assert cost.target.machine == pytest.approx(4 * 0.171)
+SYNTHETIC = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
+STOPS = "training.stop_at_val_accuracy"
+PUBLISHED = [
+    REFERENCE | {"figures": {"val_accuracy": 0.5}},
+    REFERENCE,
+    REFERENCE | {"figures": {"val_accuracy": 0.999}, "verified": False},
+    REFERENCE | {"figures": {"loss": 0.1}},
+]
 
 
-def test_the_target_is_first_of_all_what_the_recipe_expects() -> None:
-    result = build_run(training={"stop_at_val_accuracy": 0.98}, expect={"target_accuracy": 0.7}, reference=[REFERENCE])
-    cost = compute_cost(result)
-    assert cost is not None and cost.target is not None
-    assert (cost.target.val_accuracy, cost.target.origin) == (0.7, "expect.target_accuracy")
-    assert (cost.target.epoch, cost.target.machine) == (2, pytest.approx(4 * 0.171))
-
-
-def test_an_expected_accuracy_is_no_target_for_synthetic_data() -> None:
-    data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
-    result = build_run(dataset=data, training={"stop_at_val_accuracy": 0.5}, expect={"target_accuracy": 0.7})
-    cost = compute_cost(result)
-    assert cost is not None and cost.target is not None
-    assert cost.target.origin == "training.stop_at_val_accuracy"
-
-
-def test_the_target_is_else_the_best_published_accuracy_that_was_checked() -> None:
-    worse = REFERENCE | {"figures": {"val_accuracy": 0.5}}
-    unverified = REFERENCE | {"figures": {"val_accuracy": 0.999}, "verified": False}
-    without = REFERENCE | {"figures": {"loss": 0.1}}
-    cost = compute_cost(build_run(reference=[worse, REFERENCE, unverified, without]))
-    assert cost is not None and cost.target is not None
-    assert (cost.target.val_accuracy, cost.target.origin) == (0.98, "best published, Titan X")
-    assert (cost.target.epoch, cost.target.machine) == (3, pytest.approx(6 * 0.171))
+@pytest.mark.parametrize(
+    ("fields", "target"),
+    [
+        # What the recipe expects, else where training stops, else the best published accuracy that was checked.
+        (
+            {"training": {"stop_at_val_accuracy": 0.98}, "expect": {"target_accuracy": 0.7}, "reference": PUBLISHED},
+            (0.7, "expect.target_accuracy", 2),
+        ),
+        ({"training": {"stop_at_val_accuracy": 0.7}, "reference": PUBLISHED}, (0.7, STOPS, 2)),
+        ({"reference": PUBLISHED}, (0.98, "best published, Titan X", 3)),
+        # Of synthetic data nothing is expected, and nothing was published.
+        (
+            {"dataset": SYNTHETIC, "training": {"stop_at_val_accuracy": 0.5}, "expect": {"target_accuracy": 0.7}},
+            (0.5, STOPS, 1),
+        ),
+        ({"dataset": SYNTHETIC, "reference": PUBLISHED}, None),
+    ],
+)
+def test_the_target_is_what_is_asked_for_first(fields: dict[str, Any], target: tuple[float, str, int] | None) -> None:
+    cost = compute_cost(build_run(**fields))
+    assert cost is not None
+    found = cost.target
+    assert (found and (found.val_accuracy, found.origin, found.epoch)) == target
+    assert found is None or found.machine == pytest.approx(2 * found.epoch * 0.171)  # epochs end after 2, 4 and 6 hours
 
 
 def test_an_accuracy_that_differs_by_its_rounding_to_float32_reached_the_target() -> None:
@@ -110,14 +112,6 @@ def test_a_target_that_no_epoch_reached_costs_nothing_known() -> None:
     summary = summarize(result, warmup_steps=1)
     assert "cost/to_accuracy" not in summary.metrics
     assert summary.cautions == ()
-
-
-def test_a_published_accuracy_is_no_target_for_synthetic_data() -> None:
-    data = DatasetSummary(name="mnist", source="seed 0", synthetic=True, train_samples=640, validation_samples=100)
-    cost = compute_cost(build_run(dataset=data, reference=[REFERENCE]))
-    assert cost is not None
-    assert cost.target is None
-    assert cost.machine == pytest.approx(1.71)
 
 
 def test_a_run_that_goes_on_from_a_snapshot_pays_for_its_own_time() -> None:

@@ -240,10 +240,6 @@ def test_a_reference_that_says_why_it_is_not_comparable_is_believed() -> None:
     )
 
 
-def test_nothing_is_called_a_fair_comparison_where_nothing_is_compared() -> None:
-    assert DISCLAIMER not in short(compared(brief(batch=64)))
-
-
 @pytest.mark.parametrize(("ratio", "text"), [(0.5887, "0.59"), (12.345, "12.35"), (0.1, "0.10"), (0.00316, "0.0032")])
 def test_small_ratios_keep_their_digits(ratio: float, text: str) -> None:
     assert format_ratio(ratio) == text

@@ -65,12 +65,18 @@ def test_steps_that_lie_far_from_their_median_are_pointed_out(distance: float, i
     assert bool(check(*[1 - distance, 1 + distance] * 6)) == is_unsteady
 
 
-def test_the_spread_is_said_beside_the_median() -> None:
-    # Ten times 0.8, 1.0 and 1.2 s: two thirds of the steps lie 0.2 s (of ten steps) from the median.
-    assert check(*[1.0, 0.8, 1.2] * 10) == [
-        "unsteady: half of the steps differ by 20 % or more from the median of 0.1 s. Find out what else the machine "
-        "does, and repeat the run (--repeats 5): one alone says little."
-    ]
+@pytest.mark.parametrize(
+    ("seconds", "parts"),
+    [
+        # Two thirds of the steps lie 0.2 s (of ten steps) from the median.
+        ([1.0, 0.8, 1.2] * 10, ("half of the steps differ by 20 % or more from the median of 0.1 s",)),
+        ([1.0, 1.0, 1.0, 1.0, 3.0] * 4, ("a tenth of the steps take 3 times the median of 0.1 s or longer",)),
+        ([1.0, 0.7, 2.0] * 7, ("half of the steps differ by 30 %", "a tenth of the steps take 2 times the median")),
+    ],
+)
+def test_all_that_is_said_of_the_spread_is_one_caution(seconds: list[float], parts: tuple[str, ...]) -> None:
+    (caution,) = check(*seconds)
+    assert caution.startswith(f"unsteady: {parts[0]}") and parts[-1] in caution
 
 
 def test_spans_weigh_by_their_steps() -> None:
@@ -87,21 +93,6 @@ def test_a_slow_tenth_of_the_steps_is_pointed_out(slow: float, is_unsteady: bool
     assert bool(check(*[1.0, 1.0, 1.0, 1.0, slow] * 4)) == is_unsteady
 
 
-def test_the_slow_tenth_is_said_beside_the_median() -> None:
-    assert check(*[1.0, 1.0, 1.0, 1.0, 3.0] * 4) == [
-        "unsteady: a tenth of the steps take 3 times the median of 0.1 s or longer. Find out what else the machine "
-        "does, and repeat the run (--repeats 5): one alone says little."
-    ]
-
-
-def test_both_kinds_of_spread_are_one_caution() -> None:
-    (caution,) = check(*[1.0, 0.7, 2.0] * 7)
-    assert caution.startswith(
-        "unsteady: half of the steps differ by 30 % or more from the median of 0.1 s, and a tenth of the steps take 2 "
-        "times the median of 0.1 s or longer. Find out"
-    )
-
-
 def test_steps_that_grow_longer_are_pointed_out() -> None:
     # 24 spans from 1.00 to 1.23 s, 26.76 s together: 8.92 s are 0.5 s into the ninth, 17.84 s into the seventeenth.
     # The first nine take 9.36 s, the last seven 8.40 s: 0.104 and 0.12 s a step, 15 % more.
@@ -113,9 +104,7 @@ def test_steps_that_grow_longer_are_pointed_out() -> None:
 
 def test_steps_that_grow_shorter_are_pointed_out() -> None:
     (caution,) = check(*[1.3 - index / 100 for index in range(24)])
-    assert caution.startswith("drifting: steps took ")
-    assert "% less time in the last third of the steady time (0.1" in caution
-    assert caution.endswith("s). Raise measurement.warmup_steps, and train more steps.")
+    assert caution.startswith("drifting: steps took ") and "% less time in the last third" in caution
 
 
 @pytest.mark.parametrize(("last", "drifts"), [(1.04, False), (1.06, True)])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from searches import ARMS, KEY, PlantedRuns, plant_runs
+from searches import ARMS, KEY, PlantedRuns
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import list_cells
 from tfbench.store.store import Store
@@ -19,12 +19,6 @@ TRUTH = 2000 / 3  # where the planted costs of both setups are equal
 RECIPE = ("mnist_mlp", "--data", "synthetic")
 SEARCH = ("crossover", *RECIPE, "--vary", f"{KEY}=1..4096", "--between", *ARMS, "--repeats", "2")
 AS_SWEEP = ("sweep", *RECIPE, "--vary", f"{KEY}=1..4096", "--arm", ARMS[0], "--arm", ARMS[1], "--repeats", "2")
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> MakeRuns:
-    """Lets the commands make planted runs."""
-    return plant_runs(monkeypatch)
 
 
 def read(done: Any, exit_code: int = 0) -> Any:
@@ -53,6 +47,8 @@ def test_a_sweep_that_refines_makes_the_same_runs(tfbench: Cli, fake: MakeRuns) 
     assert [row["global_batch_size"] for row in swept["rows"]] == values
     few = read(tfbench(*AS_SWEEP, "--refine", "2", "--format", "json"))
     assert len(few["rows"]) == 5 + 2
+    on_machines = tfbench("sweep", "--resume", "@last", "--ray", "auto")
+    assert (on_machines.exit_code, "the sweep has a --refine" in on_machines.stderr) == (2, True)
     assert len(read(tfbench(*AS_SWEEP, "--format", "json"))["rows"]) == 5
 
 
@@ -88,6 +84,8 @@ def test_where_nothing_can_be_measured_the_command_fails(tfbench: Cli, fake: Mak
     fake(lambda batch, strategy: "FAILED")
     found = read(tfbench(*SEARCH, "--format", "json"), exit_code=1)
     assert (found["points"], found["crossings"], len(found["failures"])) == ([], [], 5)
+    fake(lambda batch, strategy: "FAILED" if strategy == "mirrored" else None)
+    assert (read(tfbench(*SEARCH, "--format", "json"), exit_code=1)["points"]) == []
 
 
 @pytest.mark.parametrize("num_made", [3, 22, 27])  # in the grid, and among what is added
@@ -117,6 +115,7 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
         (("crossover", *RECIPE, "--vary", f"{KEY}=8..8", "--between", *ARMS), "two or more multiples of 2"),
         (("crossover", *RECIPE, "--vary", "training.precision=1..8", "--between", *ARMS), "needs a number"),
         (("sweep", *RECIPE, "--refine", "3", "--arm", "default"), "--refine needs one --vary"),
+        ((*AS_SWEEP, "--refine", "3", "--aa"), "leave --aa out"),
         (
             ("sweep", *RECIPE, "--refine", "3", "--vary", "model.hidden_units=[[1,2],[3,4]]"),
             "--refine needs one --vary of whole",

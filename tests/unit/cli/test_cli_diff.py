@@ -1,6 +1,5 @@
 """`tfbench diff` and `tfbench show --effective`: how runs are named, and what mistakes get."""
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from builders import build_request, build_result
 from journals import build_sized_result, write_journal
 from tfbench.cli import cli
 from tfbench.store.store import Store
@@ -84,15 +82,6 @@ def test_show_prints_what_was_in_effect_as_json(tfbench: Cli) -> None:
     settings = json.loads(tfbench("show", "--effective", "@last", "--format", "json").stdout)["settings"]
     assert settings["devices"] == {"effective": ["cpu:0"], "asked": None, "differs": False}
     assert settings["compiler"] == {"effective": "graph", "asked": "graph", "differs": False}
-
-
-def test_a_run_without_settings_is_one_message(tfbench: Cli, store: Store) -> None:
-    request = build_request(run_id="failed", created=1_700_000_100.0)
-    failed = dataclasses.replace(build_result(request=request), stage="starting", spans=(), epochs=(), usage=None)
-    write_journal(store, failed, without=("ready", "started", "spans"))
-    done = tfbench("show", "--effective", "@last")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("Error: run failed: its effective settings are not known: it ended while starting.")
 
 
 @pytest.mark.parametrize("arguments", [["diff"], ["diff", FIRST], ["show", "--effective"]])

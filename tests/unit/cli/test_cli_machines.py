@@ -28,13 +28,10 @@ PRICES = "[machines.big]\nprice_per_hour = 3.6\n\n[machines.small]\nprice_per_ho
 
 
 @pytest.fixture
-def settings(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def settings(settings: Path) -> Path:
     """The user's file, with prices of two machines."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(in_tmp_path / "config"))
-    path = in_tmp_path / "config" / "tfbench" / "config.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(PRICES)
-    return path
+    settings.write_text(PRICES)
+    return settings
 
 
 @pytest.fixture

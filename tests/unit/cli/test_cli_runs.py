@@ -3,7 +3,6 @@
 import dataclasses
 import datetime
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,26 +113,16 @@ def test_entries_are_chosen_by_recipe_status_and_number(tfbench: Cli, store: Sto
     assert tfbench("runs", "--limit", "0").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("width", "headings"),
-    [
-        (120, ["made", "kind", "id", "recipe", "result", "arms"]),
-        (80, ["made", "kind", "id", "recipe", "result"]),
-    ],
-)
-def test_the_table_fits_the_terminal(
-    tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch, width: int, headings: list[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+def test_the_table_fits_the_terminal(tfbench: Cli, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(store, 9, created=OLD, tags={}, recipe="features4_hidden100_of_a_long_name")
-    lines = tfbench("runs").stdout.splitlines()
-    assert lines[0].split() == headings
-    assert max(map(len, lines)) <= width
-    killed = next(index for index, line in enumerate(lines) if "KILLED" in line and "666666666666" in line)
-    made = datetime.datetime.fromtimestamp(OLD + 6)  # by the clock of whoever reads it
-    assert lines[killed].startswith(f"{made:%Y-%m-%d} ")
-    assert any(re.search(r"features4_?[a-z0-9]*\.\.\.", line) for line in lines) == (width < 120)
-    assert lines[killed + 1].strip().startswith("`tfbench recover` says how it ended")
+    for width, headings in ((120, "made kind id recipe result arms"), (80, "made kind id recipe result")):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = tfbench("runs").stdout.splitlines()
+        assert lines[0].split() == headings.split()
+        assert max(map(len, lines)) <= width
+        (killed,) = [line for line in lines if "KILLED" in line and "666666666666" in line]
+        made = datetime.datetime.fromtimestamp(OLD + 6)  # by the clock of whoever reads it
+        assert killed.startswith(f"{made:%Y-%m-%d} ")
 
 
 def test_a_store_without_runs_says_how_to_make_some(tfbench: Cli, in_tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from searches import KEY, PlantedRuns, plant_runs
+from searches import KEY, PlantedRuns
 from sweeps import build_brief
 from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -22,12 +22,6 @@ ARMS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
 SWEEP = ("sweep", "mnist_mlp", "--data", "synthetic", "--vary", f"{KEY}=32,64", *ARMS)
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch, in_tmp_path: Path) -> Callable[..., PlantedRuns]:
-    """Lets `tfbench sweep` make planted runs, whose briefs are read as if they were in the store."""
-    return plant_runs(monkeypatch)
-
-
 def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     runs = fake()
     done = tfbench(*SWEEP, "--repeats", "2")
@@ -35,20 +29,13 @@ def test_a_sweep_shows_its_plan_a_line_a_run_and_the_table(tfbench: Cli, fake: C
     assert {request.recipe.measurement.seconds for request in runs.requests} == {5.0}
     lines = done.stdout.splitlines()
     sweep_id = runs.requests[0].tags["tfbench.sweep"]
-    assert lines[:6] == [
-        f"Sweep {sweep_id} of mnist_mlp",
-        "  vary      training.global_batch_size = 32, 64",
-        "  arm       default cpu:0",
-        "  arm       mirrored cpu:0,cpu:1",
-        "  runs      2 settings x 2 arms x 2 rounds = 8 runs",
-        "  time      about 2 min, a first guess",
-    ]
+    assert lines[0] == f"Sweep {sweep_id} of mnist_mlp"
+    assert "  runs      2 settings x 2 arms x 2 rounds = 8 runs" in lines
     made = [line for line in lines if line.startswith("[")]
     assert len(made) == len(runs.requests) == 8
     assert made[0].startswith("[1/8, 1:44 left] global_batch_size=32, default cpu:0, round 1: ")
     assert made[0].endswith(f" samples/s ({runs.requests[0].run_id})")
     assert "Verdict" in lines
-    assert "taste" not in done.stdout
 
 
 def test_a_sweep_of_which_no_run_fits_into_its_time_ends_as_one_that_failed(
@@ -85,8 +72,6 @@ def test_quick_needs_nothing_and_says_what_it_is(tfbench: Cli, fake: Callable[..
     assert {recipe.measurement.seconds for recipe in recipes} == {0.5}
     assert {recipe.training.global_batch_size for recipe in recipes} == {32, 512}
     assert {recipe.distribution.strategy for recipe in recipes} == {"default", "mirrored"}
-    text = " ".join(done.stdout.split())
-    assert "This was a taste: 0.5 s of each run on synthetic data." in text
     longer = "tfbench sweep mnist_hidden100_mlp --vary training.global_batch_size=32,512 --arm 'default cpu:0' "
     longer += "--arm 'mirrored cpu:0,cpu:1' --repeats 3 --seconds 5 --data synthetic"
     assert f"  {longer}" in done.stdout.splitlines()
@@ -101,7 +86,6 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable
     assert {(request.recipe.name, request.recipe.measurement.seconds) for request in runs.requests} == {
         ("sine_lstm", 3.0)
     }
-    assert "taste" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -178,6 +162,17 @@ def test_a_sweep_that_was_interrupted_goes_on(
     assert len(runs.requests) == 6
 
 
+def test_one_that_goes_on_elsewhere_and_makes_no_run_has_failed(
+    tfbench: Cli, fake: Callable[..., PlantedRuns], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = fake(lambda batch, strategy: "STOPPED" if len(runs.requests) == 2 else None)
+    assert tfbench(*SWEEP, "--time-budget", "1m").exit_code == 130
+    monkeypatch.setattr("platform.node", lambda: "elsewhere")
+    monkeypatch.setattr("tfbench.records.sweep._START_SECONDS", 3600.0)  # so that none fits into a minute
+    runs = fake()
+    assert (tfbench("sweep", "--resume", "@last").exit_code, runs.requests) == (1, [])
+
+
 def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again(
     tfbench: Cli, fake: Callable[..., PlantedRuns]
 ) -> None:
@@ -193,18 +188,6 @@ def test_what_goes_on_is_tracked_where_it_was_if_the_user_names_the_server_again
         runs = fake(lambda batch, strategy: "STOPPED")
         assert tfbench(*again, *options).exit_code == 130
         assert runs.places == [place]
-
-
-@pytest.mark.parametrize("run_id", ["5", "[]", '"../../x"', "null"])
-def test_an_id_that_is_none_does_not_keep_a_sweep_from_going_on(
-    tfbench: Cli, fake: Callable[..., PlantedRuns], run_id: str
-) -> None:
-    fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
-    tfbench(*SWEEP)
-    (record,) = Path("mlruns/sweeps").glob("*.jsonl")
-    with record.open("a", encoding="utf-8") as file:
-        file.write(f'{{"kind":"begun","time":1,"cell":0,"run_id":{run_id}}}\n')
-    assert tfbench("sweep", "--resume", "@last", "--dry-run").exit_code == 0
 
 
 CODE = (("model.name=mlp,os:system", "model.name: os:system"), ("dataset.name=mnist,os:stat", "dataset.name: os:stat"))
@@ -223,13 +206,6 @@ def test_code_at_any_point_is_refused_before_the_first_is_measured(
     assert tfbench("sweep", "mnist_mlp", "--vary", varied, "--allow-code", "--dry-run").exit_code == 0
 
 
-def test_a_name_that_is_none_in_place_of_code_is_said(tfbench: Cli, in_tmp_path: Path) -> None:
-    own = ("--set", "model.name=nets:build", "--allow-code", "--vary", "model.name=1,2")
-    done = tfbench("sweep", "mnist_mlp", *own, "--dry-run")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "model.name: must be a string. Received: 1." in done.stderr
-
-
 def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: Callable[..., PlantedRuns]) -> None:
     runs = fake(lambda batch, strategy: "STOPPED" if batch == 64 else None)
     tfbench(*SWEEP)
@@ -241,13 +217,6 @@ def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: 
         assert (done.exit_code, done.stdout) == (2, "")
         assert "model.name: os:system is code from outside of tfbench" in done.stderr
     assert len(runs.requests) == num_runs
-
-
-def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:
-    done = tfbench(*SWEEP, "--dry-run")
-    assert done.exit_code == 0
-    assert "2 settings x 2 arms x 3 rounds = 12 runs" in done.stdout
-    assert list(in_tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -262,15 +231,9 @@ def test_a_dry_run_writes_nothing(tfbench: Cli, in_tmp_path: Path) -> None:
             "--resume goes by the plan that there is: leave --time-budget out",
         ),
         (
-            ("--resume", "@last", "--run-timeout", "5m"),
-            "--resume goes by the plan that there is: leave --run-timeout out",
-        ),
-        (
             ("mnist_mlp", "--vary", f"{KEY}=31,32", *ARMS),
             "global_batch_size: must be divisible by num_replicas. Received: 31 with 2 replicas. Use 30 or 32.",
         ),
-        (("--resume", "@last", "--data", "real"), "--resume goes by the plan that there is: leave --data out"),
-        (("--resume", "@last", "--backend", "jax"), "--resume goes by the plan that there is: leave --backend out"),
         (("--resume", "@last"), "sweep '@last': not in store mlruns."),
         (("mnist_mlp", "--vary", "distribution.strategy=default"), "Arms vary the distribution: --arm."),
         (("mnist_mlp", "--vary", f"{KEY}=32,70000"), "must be at most 60000, the training samples of mnist"),

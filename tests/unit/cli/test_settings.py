@@ -11,15 +11,6 @@ from fake_runs import FakeRuns
 Cli = Callable[..., Any]
 
 
-@pytest.fixture
-def settings(in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of the settings, not yet there."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(in_tmp_path / "config"))
-    path = in_tmp_path / "config" / "tfbench" / "config.toml"
-    path.parent.mkdir(parents=True)
-    return path
-
-
 def test_a_setting_counts_unless_an_option_is_given(
     tfbench: Cli, settings: Path, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,10 +15,7 @@ from tfbench.recipe import files
 
 Cli = Callable[..., Any]
 
-
-@pytest.fixture(autouse=True)
-def anywhere(in_tmp_path: Path) -> Path:
-    return in_tmp_path
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
 def python(code: str, *arguments: str | bytes, **options: Any) -> "subprocess.CompletedProcess[bytes]":
@@ -28,15 +25,13 @@ def python(code: str, *arguments: str | bytes, **options: Any) -> "subprocess.Co
 START = "from tfbench.__main__ import main\nmain()"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-@pytest.mark.parametrize("module", ["click", "tfbench.errors", "tfbench.cli.list"])
-def test_a_request_to_stop_while_the_command_line_is_imported_is_one_line(module: str, number: signal.Signals) -> None:
-    interrupting = f"""
+def test_a_request_to_stop_while_the_command_line_is_imported_is_one_line() -> None:
+    interrupting = """
 import os, signal, sys
 class Finder:
     def find_spec(self, name, path, target=None):
-        if name == {module!r}:
-            os.kill(os.getpid(), {int(number)})
+        if name == "tfbench.cli.list":
+            os.kill(os.getpid(), signal.SIGTERM)
 sys.meta_path.insert(0, Finder())
 """
     done = python(interrupting + START, "list")
@@ -99,32 +94,23 @@ def test_a_recovery_that_is_stopped_says_how_to_go_on(tfbench: Cli, monkeypatch:
     )
 
 
-@pytest.mark.parametrize("given", ["show", "validate", "export", "run"])
-def test_an_argument_that_is_no_text_is_refused(given: str) -> None:
-    done = python(START, given, b"caf\xe9.toml")
+def test_an_argument_that_is_no_text_is_refused() -> None:
+    done = python(START, "show", b"caf\xe9.toml")
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b"Error: argument 2: must be UTF-8 text. Received: 'caf\\udce9.toml'.\n"
 
 
-def test_a_variable_that_is_no_text_is_refused(tfbench: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret\udcff")
-    assert tfbench("list") == (2, "", "Error: MLFLOW_TRACKING_TOKEN: must be UTF-8 text.\n")
-
-
-def test_a_current_folder_that_is_gone_or_no_text_is_refused(
+def test_a_current_folder_that_is_gone_is_refused(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone, odd = in_tmp_path / "gone", in_tmp_path / "caf\udce9"
-    odd.mkdir()
-    monkeypatch.chdir(odd)
-    assert tfbench("list").stderr.startswith("Error: current folder: must be UTF-8 text.")
+    gone = in_tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert tfbench("list").stderr.startswith("Error: the current folder cannot be used: No such file or directory.")
 
 
-@pytest.mark.parametrize("home", ["~", "me", "./me", os.devnull, "/nonexistent", None])
+@pytest.mark.parametrize("home", ["me", "/nonexistent", None])
 def test_a_home_that_is_none_stops_no_command_and_is_not_made(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None
 ) -> None:
@@ -165,51 +151,3 @@ def test_an_error_is_no_second_document(tfbench: Cli) -> None:
     done = tfbench("validate", "mnist_mlp", "no_such_recipe", "--format", "json")
     assert done.exit_code == 2
     assert [one["ok"] for one in json.loads(done.stdout)] == [True, False]
-
-
-def test_a_recipe_whose_name_is_no_text_is_listed(tfbench: Cli) -> None:
-    Path("recipes").mkdir()
-    Path("recipes/caf\udce9.toml").write_text('[recipe]\ntitle = "Mine"\n')
-    done = tfbench("list")
-    assert done.exit_code == 0
-    assert "recipes/caf\\udce9.toml" in done.stdout
-    assert "Mine" in done.stdout
-
-
-@pytest.mark.parametrize(
-    "text", ["x = " + "1" * 5000, "x = " + "[" * 2000, "x = " + "[" * 40 + "]" * 40, "x = 0x" + "f" * 5000]
-)
-def test_a_recipe_that_no_reader_can_take_is_named_and_the_others_are_listed(tfbench: Cli, text: str) -> None:
-    Path("recipes").mkdir()
-    Path("recipes/broken.toml").write_text(text)
-    done = tfbench("list")
-    assert done.exit_code == 0
-    assert "(not valid: tfbench validate recipes/broken.toml)" in done.stdout
-    assert "MNIST MLP" in done.stdout
-    checked = tfbench("validate", "recipes/broken.toml")
-    assert checked.exit_code == 2
-    assert checked.stdout.startswith(("recipes/broken.toml: holds an integer", "recipes/broken.toml: holds arrays"))
-    assert tfbench("show", "mnist_mlp", "--toml", "--set", f"training.epochs{text[1:]}").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        ("show", "a" * 5000),
-        ("show", "a/" * 3000),
-        ("show", "mnist_mlp", "--set", "training.epochs=" + "9" * 3000),
-        ("show", "mnist_mlp", "--format", "x" * 5000),
-        ("compare", "--store", "a" * 5000),
-        ("recover", "--store", "a/" * 3000),
-        ("export", "a" * 5000),
-        ("sweep", "mnist_mlp", "--dry-run", "--arm", "mirrored " + "cpu:0," * 900),
-        ("sweep", "mnist_mlp", "--dry-run", "--arm", "x" * 3000),
-        ("sweep", "mnist_mlp", "--dry-run", "--vary", "training." + "x" * 3000 + "=1"),
-    ],
-)
-def test_a_message_repeats_no_more_than_a_line_of_what_was_given(tfbench: Cli, line: tuple[str, ...]) -> None:
-    done = tfbench(*line)
-    assert done.exit_code == 2 or line[0] in ("compare", "recover")
-    assert len(done.stdout) < 300
-    assert "Traceback" not in done.stderr
-    assert max(map(len, done.stderr.splitlines()), default=0) < 700

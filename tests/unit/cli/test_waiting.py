@@ -1,25 +1,17 @@
 """The spinner of commands that take long and show nothing else."""
 
-import io
 import sys
 
 import pytest
 
+from screens import Screen
 from tfbench.cli._output import echo_lines, waiting
 
-
-class Screen(io.StringIO):
-    """A terminal that keeps everything it was sent."""
-
-    def isatty(self) -> bool:
-        return True
+pytestmark = pytest.mark.usefixtures("plain_terminal")
 
 
 def show_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
     """Makes stderr a terminal for the rest of a test; a fixture could not, since each phase has a stderr of its own."""
-    for name in ("NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TERM", "xterm-256color")
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr("rich.console.monotonic", lambda: 100.0)  # which a busy machine may look at late

@@ -152,6 +152,10 @@ def test_a_wrong_table_is_refused_without_keras(layers: list[Any], message: str)
         ([{"type": "Dense", "name": "d", "unit": 9}], "model.layer 'd' (Dense), fed with (6, 6, 2): "),
         ([{"type": "Conv2D", "name": "c", "filters": 1, "kernel_size": 7}], "model.layer 'c' (Conv2D), fed with (6, 6"),
         ([{"type": "Flatten", "name": "a/b"}], "model.layer 'a/b' (Flatten)"),
+        ([{"type": "ConvLSTM1D", "name": "s", "filters": 1, "kernel_size": 1, "return_state": True}], "one output"),
+        ([{"type": "RNN", "name": "r"}], "model.layer 'r' (RNN), fed with (6, 6, 2): 'cell'"),
+        ([{"type": "BatchNormalization", "name": "n", "axis": 9}], "model.layer 'n' (BatchNormalization), fed with"),
+        ([{"type": "Layer", "name": "l"}], "model.layer 'l' (Layer), fed with"),
         (
             [{"type": "Dense", "name": "a", "units": 9}, {"type": "Concatenate", "name": "s", "inputs": ["a", "data"]}],
             "model.layer 's' (Concatenate), fed with (6, 6, 9), (6, 6, 2): ",

@@ -6,22 +6,17 @@ from typing import Any
 
 import pytest
 
-from builders import build_environment
-from sweeps import TWO_ARMS, build_brief, build_plan, on_machine
+from sweeps import TWO_ARMS, build_brief, on_machine
 from tfbench.analysis.comparison.comparison import Comparison, compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.records.machine import Gpu
 from tfbench.records.settings import MachineSettings
 from tfbench.report.comparison.comparison import comparison_json, comparison_records
 from tfbench.report.formats import format_energy
-from tfbench.report.html.contents import ReportContents
-from tfbench.report.html.facts import describe_gpu
-from tfbench.report.html.report import render_report
 from tfbench.report.sweep.sweep import result_lines
 
 BATCH = "training.global_batch_size"
 GPU = Gpu(name="Example GPU", memory_bytes=80 * 2**30, driver="535.1", power_limit_watts=400.0)
-EVIL = "<script>alert(1)</script>"
 
 
 def compared(hosts: tuple[str, ...] = ("big", "small"), **environment: Any) -> Comparison:
@@ -38,24 +33,6 @@ def compared(hosts: tuple[str, ...] = ("big", "small"), **environment: Any) -> C
     ]
     found = compare(runs, keys=[BATCH])
     return dataclasses.replace(found, machine_settings={hosts[0]: MachineSettings(price_per_hour=3.6, currency="EUR")})
-
-
-def page_of(comparison: Comparison) -> str:
-    return render_report(
-        ReportContents(
-            created=1_700_000_000.0,
-            comparison=comparison,
-            verdict=find_verdict(comparison),
-            plan=build_plan(),
-            images=(),
-            environment=build_environment(),
-            differing={},
-            commands=(),
-            recipe_name="test",
-            recipe_toml="",
-            needs_recipe_file=False,
-        )
-    )
 
 
 def test_the_console_has_a_line_a_machine_and_setting() -> None:
@@ -78,13 +55,6 @@ def test_its_lines_keep_to_the_width(width: int) -> None:
     assert any("Hidden: " in line and "epoch" in line for line in lines) or width == 120
 
 
-def test_one_machine_alone_has_no_such_block() -> None:
-    comparison = compared(("big",))
-    assert not any("achine" in line for line in result_lines(comparison, 120))
-    assert comparison_json(comparison, ())["machines"] is None
-    assert "<h2>Machines</h2>" not in page_of(comparison)
-
-
 def test_json_has_what_the_setups_of_machines_cost() -> None:
     comparison = compared()
     document = comparison_json(comparison, find_verdict(comparison))
@@ -98,24 +68,6 @@ def test_json_has_what_the_setups_of_machines_cost() -> None:
     assert [entry["machine"] for entry in document["rows"][0]["entries"]] == ["big", "small"]
     lines = comparison_records(comparison).csv().splitlines()
     assert lines[0].endswith(",reason,machine") and lines[1].endswith(",big")
-
-
-def test_the_page_has_a_section_of_machines() -> None:
-    text = page_of(compared())
-    section = text[text.index("<h2>Machines</h2>") : text.index("<h2>Warnings</h2>")]
-    assert "0.03 EUR" in section and "3.6 EUR" in section
-    assert text.count("machines differ in versions") == 1
-
-
-def test_names_of_machines_are_escaped() -> None:
-    text = page_of(compared((EVIL, "small"), cpu_model=EVIL))
-    assert "<script" not in text
-    assert "&lt;script&gt;" in text
-
-
-def test_a_gpu_stands_with_its_power_limit() -> None:
-    assert describe_gpu(GPU) == "Example GPU, 80.00 GiB, driver 535.1, limit 400 W"
-    assert describe_gpu(Gpu(name="Other")) == "Other"
 
 
 @pytest.mark.parametrize(

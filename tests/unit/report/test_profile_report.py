@@ -17,7 +17,6 @@ from profiles import (
     build_profile,
     build_profiled,
     build_round,
-    build_round_without_update,
 )
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
@@ -128,21 +127,6 @@ def test_a_long_name_keeps_its_end() -> None:
     layer = dataclasses.replace(CONV, name="a_very_long_scope_of_a_network/block_1/conv")
     lines = profile_lines(build_profiled(build_profile(layers=(layer,))))
     assert any(line.startswith("...") and "block_1/conv" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("one", "names"),
-    [
-        (build_round(copy=0.25), ["input", "copy", "dispatch", "forward", "backward", "update", "keras loop"]),
-        (build_round_without_update(), ["input", "dispatch", "forward", "backward", "update+loop"]),
-    ],
-)
-def test_phases_are_those_that_were_timed(one: ProfileRound, names: list[str]) -> None:
-    result = build_profiled(build_profile(rounds=(one,)))
-    assert [phase["name"] for phase in document_of(result)["step"]["phases"]] == names
-    lines = profile_lines(result)
-    start = next(number for number, line in enumerate(lines) if line.startswith("phase ")) + 1
-    assert [line.split("  ")[0] for line in lines[start : start + len(names) + 1]] == [*names, "rest"]
 
 
 def test_what_the_update_costs_the_passes_and_what_is_not_named_are_parts() -> None:

@@ -19,11 +19,7 @@ SIZES = Variation(key="model.hidden_units", values=([8], [16, 16]))
 MANY = Variation(key="training.global_batch_size", values=tuple(range(10, 30)))
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TERM", "xterm-256color")
+pytestmark = pytest.mark.usefixtures("plain_terminal")
 
 
 def cell_of(number: int, **fields: Any) -> Cell:

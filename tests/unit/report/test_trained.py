@@ -28,42 +28,31 @@ def build_run(num_outputs: int = 10, *, training: dict[str, Any] | None = None, 
     return build_result(**{"request": build_request(recipe=recipe), "model": model} | fields)
 
 
+DOUBLE = "double_softmax"
+
+
 @pytest.mark.parametrize(
-    ("heads", "num_outputs", "lines"),
+    ("heads", "num_outputs", "bounds", "is_on_one_scale"),
     [
-        ({}, 10, []),
+        ({}, 10, "", True),
+        ({"head": DOUBLE, "validation_head": DOUBLE}, 10, "all losses: ... 1.461 and 2.461 for 10", True),
         (
-            {"head": "double_softmax", "validation_head": "double_softmax"},
-            10,
-            [
-                "all losses: softmax applied twice (training.head and training.validation_head = double_softmax), "
-                "so between 1.461 and 2.461 for 10 outputs"
-            ],
-        ),
-        (
-            {"validation_head": "double_softmax"},
-            1000,  # log(999 + e) = 6.9095
-            [
-                "val_loss and losses in inference mode: softmax applied twice (training.validation_head = "
-                "double_softmax), so between 5.909 and 6.909 for 1000 outputs",
-                "loss and val_loss are not on one scale: compare accuracies",
-            ],
-        ),
-        (
-            {"head": "double_softmax"},
-            10,
-            [
-                "loss: softmax applied twice (training.head = double_softmax), "
-                "so between 1.461 and 2.461 for 10 outputs",
-                "loss and val_loss are not on one scale: compare accuracies",
-            ],
-        ),
+            {"validation_head": DOUBLE},
+            1000,
+            "val_loss and ... 5.909 and 6.909 for 1000",
+            False,
+        ),  # log(999 + e) = 6.9095
+        ({"head": DOUBLE}, 10, "loss: ... 1.461 and 2.461 for 10", False),
     ],
 )
 def test_says_what_a_double_softmax_does_to_the_losses(
-    heads: dict[str, str], num_outputs: int, lines: list[str]
+    heads: dict[str, str], num_outputs: int, bounds: str, is_on_one_scale: bool
 ) -> None:
-    assert describe_heads(build_run(num_outputs, training=heads).request.recipe.training, num_outputs) == lines
+    lines = describe_heads(build_run(num_outputs, training=heads).request.recipe.training, num_outputs)
+    start, _, end = bounds.partition("...")
+    assert not bounds or (lines[0].startswith(start.strip()) and end.strip() in lines[0])
+    assert len(lines) == bool(bounds) + (not is_on_one_scale)
+    assert is_on_one_scale or "not on one scale" in lines[1]
 
 
 def shown(run: RunResult) -> str:

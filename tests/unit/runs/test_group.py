@@ -24,11 +24,6 @@ from tfbench.store.store import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
-
-
-@pytest.fixture
 def fates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fates:
     return start_fakes(monkeypatch, tmp_path)
 

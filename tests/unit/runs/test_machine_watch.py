@@ -114,17 +114,6 @@ def test_where_there_is_nothing_to_see_no_thread_is_started(
     assert count_looks(journal.path) == 0
 
 
-def test_nothing_is_begun_once_it_has_ended(journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    driver = install_nvml(monkeypatch, FakeNvml(Clock(), Card(GPU)))
-    watch = MachineWatch(journal.path, meter_of(tmp_path))
-    watch.close()
-    for record in (ready(), STARTED):  # of a worker that had ended before its journal was read
-        watch.take_in(record)
-    watch.close()
-    assert driver.calls == []
-    assert count_looks(journal.path) == 0
-
-
 def test_a_full_disk_ends_the_looks_and_leaves_the_reserve_for_what_was_measured(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

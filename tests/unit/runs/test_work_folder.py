@@ -19,11 +19,6 @@ from tfbench.store.store import Store
 from tfbench.tracking import mlflow_calls, mlflow_tracker
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
-
-
 def left_in(store: Store) -> list[str]:
     return [path.name for path in store.journals.glob(f"*{WORK_SUFFIX}")]
 

@@ -2,7 +2,6 @@ import dataclasses
 import gc
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,6 @@ from tfbench.schema import to_plain
 from tfbench.store.briefs import brief_path, read_briefs, typical_start_seconds
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
 
 
 def test_a_brief_holds_what_comparisons_need(store: Store) -> None:

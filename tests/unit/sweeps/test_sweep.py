@@ -1,7 +1,6 @@
 import dataclasses
 import errno
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,11 +56,6 @@ class Watcher:
 
 def no_tracker(*arguments: Any) -> Any:
     pytest.fail("nothing is to be tracked")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
 
 
 def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns, Watcher]:

@@ -1,3 +1,4 @@
+import dataclasses
 import datetime
 import math
 from typing import Any
@@ -9,7 +10,9 @@ from sweeps import BATCHES, TWO_ARMS, build_limited_plan, build_plan
 from tfbench.errors import RecipeError
 from tfbench.recipe.tables import to_tables
 from tfbench.records.sweep import (
+    Refinement,
     Variation,
+    add_values,
     describe_setting,
     estimate_seconds,
     list_cells,
@@ -38,7 +41,10 @@ def test_every_point_comes_once_a_round_and_its_arms_take_turns_at_being_first()
 def test_with_a_time_budget_the_ends_of_the_range_come_first_with_all_their_rounds() -> None:
     batches = Variation(key="training.global_batch_size", values=(8, 16, 32, 64, 128))
     plan = build_plan(variations=(batches,), arms=TWO_ARMS[:1], time_budget_seconds=60.0)
-    assert [cell.setting for cell in list_cells(plan)] == [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
+    order = [0, 4, 0, 4, 2, 2, 1, 3, 1, 3]
+    assert [cell.setting for cell in list_cells(plan)] == order
+    refined = dataclasses.replace(plan, refinement=Refinement(num_first=5, most=2))
+    assert [cell.setting for cell in list_cells(add_values(refined, [33, 65]))] == [*order, 5, 5, 6, 6]
 
 
 def test_a_point_is_the_recipe_with_its_values_and_its_arm() -> None:

@@ -37,11 +37,6 @@ HERE = platform.node()
 PLAN = build_plan()  # cells 0, 1, 4, 5 are of task 0; 2, 3, 6, 7 of task 1
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
-
-
 class Maker(RunMaker):
     """Makes runs that end as they are told to."""
 
@@ -155,6 +150,12 @@ def test_a_point_that_failed_in_a_task_is_not_tried_again_and_data_that_is_missi
     assert [end.results[number].outcome for number in (0, 1, 4, 5)] == ["FAILED", "FINISHED", "FINISHED", "SKIPPED"]
     with pytest.raises(DatasetError):
         make_here(store, FakeRuns(DatasetError("no data")), 0)
+
+
+def test_what_failed_in_another_task_of_the_same_store_is_none_of_this_ones(store: Store) -> None:
+    leave_run(store, 0, exit=RunExit(status="FAILED", reason="no memory"))  # of task 0
+    end = make_here(store, FakeRuns(100.0), 1)
+    assert (end.num_failed, sorted(end.results)) == (0, [2, 3, 6, 7])
 
 
 def test_runs_say_themselves_which_of_a_plan_they_are_and_half_a_run_is_none(store: Store) -> None:

@@ -26,11 +26,6 @@ from tfbench.tracking.tracker import SilentServerError
 URI = "postgresql://tracking:secret@127.0.0.1:9/runs"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "mlruns")
-
-
 class SilentProcess:
     """Asks a server that never answers."""
 

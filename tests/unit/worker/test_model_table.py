@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -348,7 +347,7 @@ def test_a_process_that_says_nothing_is_an_error_with_its_last_words(
 # As text
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("width", [80, 120])
 def test_text_of_a_network_of_images(golden: Golden, width: int) -> None:
     recipe = build_recipe(
         recipe={"title": "Small images", "source": "slides with a title that is too long for one line of the terminal"},
@@ -402,14 +401,6 @@ def test_text_of_a_network_with_all_that_is_odd(golden: Golden) -> None:
     spec = build_spec((6, 4, 2))
     lines = text_of(model_sections(recipe, spec, table), 120)
     golden("layers_odd_120.txt", "\n".join(lines) + "\n")
-
-
-def test_a_double_softmax_is_said_with_the_bounds_of_its_loss() -> None:
-    spec = build_spec((28, 28, 1))
-    recipe = build_recipe(training={"validation_head": "double_softmax"})
-    text = " ".join(" ".join(text_of(model_sections(recipe, spec, table_of("mlp", spec)), 80)).split())
-    high = math.log(10 - 1 + math.e)
-    assert f"between {high - 1:.3f} and {high:.3f} for 10 outputs" in text
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
         notes = (";  ".join(told), *notes)
     shows_energy = has_energy(comparison)
     columns = [
-        *(Column(key, short_key(key), format_value, _side_of(key, comparison)) for key in comparison.keys),
+        *(Column(key, short_key(key), align=_side_of(key, comparison)) for key in comparison.keys),
         Column("num_parameters", "parameters", "{:,}".format, rank=3),
     ]
     for arm in arms:
@@ -55,7 +55,8 @@ def comparison_table(comparison: Comparison, notes: Sequence[str] = ()) -> Table
             columns.append(Column(f"energy {arm}", "samples/J", rank=1))
     rows = []
     for row in comparison.rows:
-        values = {**row.setting, "num_parameters": row.num_parameters}
+        setting = {key: format_value(value) for key, value in row.setting.items()}  # "-" for what is not set
+        values: dict[str, Any] = {**setting, "num_parameters": row.num_parameters}
         for arm, entry in row.entries.items():
             values |= {f"speed {arm}": speed_text(entry), f"ratio {arm}": speedup_text(entry)}
             values[f"energy {arm}"] = _energy_text(entry)

@@ -200,7 +200,7 @@ def _figures(result: RunResult, summary: Summary) -> Section:
     rows = [
         {"name": name, "value": format_metric(name, value), "meaning": known[name].meaning if name in known else ""}
         for name, value in summary.metrics.items()
-        if value is not None and not name.startswith("log") and (value or not name.startswith("ledger/"))
+        if value is not None and not name.startswith(("log2_", "log10_")) and (value or not name.startswith("ledger/"))
     ]
     columns = (
         Column("name", "figure", align="left"),
