@@ -210,9 +210,9 @@ def recover(stores: Sequence[Store], uri: str) -> "collections.Counter[str]":
     outputs = [process.communicate()[0] for process in started]
     runs = [run for output in outputs for run in json.loads(output)["runs"]]
     for run in runs:
-        if run["outcome"] != "recovered":
+        if run["status"] != "recovered":
             click.echo(f"{run['run_id']}: {run['outcome']}: {run['message']}", err=True)
-    return collections.Counter(run["outcome"] for run in runs)
+    return collections.Counter(run["status"] for run in runs)
 
 
 @click.command()

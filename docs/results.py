@@ -39,7 +39,7 @@ _PLOT = "samples_per_second.png"
 _LEGEND = (
     "A speed is the geometric mean over processes, one a round, with half the width of its 95 % interval. A speed-up",
     "is over the first arm, with its 95 % interval: `+` faster, `-` slower, `=` no difference that could be",
-    "measured, `!` too noisy to tell ([how this is judged](../explanation/statistics.md)).",
+    "measured, `!` inconclusive ([how this is judged](../explanation/statistics.md)).",
 )
 
 

@@ -126,9 +126,6 @@ METRICS: dict[str, Metric] = {
     ),
     "transfer_share": Metric("", _LOWER, "transfer_seconds_per_step / the traced step"),
     "waiting_share": Metric("", _LOWER, "waiting_seconds_per_step / the traced step"),
-    "log10_num_parameters": Metric("", _NEITHER, "logarithm to base 10, for axes"),
-    "log2_global_batch_size": Metric("", _NEITHER, "logarithm to base 2, for axes"),
-    "log10_samples_per_second": Metric("", _HIGHER, "logarithm to base 10, for axes"),
     # Ledger of the measuring process
     **{f"ledger/{name}_seconds": Metric("s", _LOWER, meaning) for name, meaning in LEDGER_ENTRIES.items()},
     "ledger/unaccounted_seconds": Metric("s", _LOWER, "what is in no entry of the ledger"),

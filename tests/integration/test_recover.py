@@ -70,7 +70,7 @@ def run_id_of(index: int) -> str:
 
 def recover_with(store: Store, tracker: FakeTracker, *, everything: bool = False) -> dict[str, RecoveredRun]:
     found = recover(store, lambda uri, experiment: tracker, everything=everything)
-    return {run.run_id: run for run in found}
+    return {run.id: run for run in found}
 
 
 def invoke(*arguments: str) -> Result:
@@ -101,14 +101,14 @@ def test_a_journal_that_grew_since_it_was_sent_is_sent_again(store: Store, track
     recover_with(store, tracker)
     with path.open("ab") as file:
         file.write(b'{"kind":"note","time":1.0,"text":"late"}\n')
-    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+    assert recover_with(store, tracker)[run_id_of(0)].status == "recovered"
     assert tracker.finished[run_id_of(0)].notes == ("late",)
 
 
 def test_all_sends_every_run_again(store: Store, tracker: FakeTracker) -> None:
     write_journal(store, build_sized_result(0))
     recover_with(store, tracker)
-    assert recover_with(store, tracker, everything=True)[run_id_of(0)].outcome == "recovered"
+    assert recover_with(store, tracker, everything=True)[run_id_of(0)].status == "recovered"
 
 
 def test_a_run_that_noted_its_success_but_not_its_end_is_finished(store: Store, tracker: FakeTracker) -> None:
@@ -138,7 +138,7 @@ def test_a_line_that_was_half_written_is_ended_before_the_end_is_noted(store: St
     path = write_journal(store, build_sized_result(0), without={"exit", "finished", "trained"})
     with path.open("ab") as file:
         file.write(b'{"kind":"epoch","time":17')
-    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+    assert recover_with(store, tracker)[run_id_of(0)].status == "recovered"
     assert [record["kind"] for record in read_records(path)][-3:] == ["epoch", "unreadable", "exit"]
     assert tracker.finished[run_id_of(0)].num_unreadable_lines == 1
 
@@ -168,7 +168,7 @@ def test_a_run_that_is_just_starting_is_left_alone(store: Store, tracker: FakeTr
     path = store.create_journal(run_id_of(0))
     path.write_bytes(b'{"kind":"requ')
     hold(path)
-    assert recover_with(store, tracker)[run_id_of(0)].outcome == "left"
+    assert recover_with(store, tracker)[run_id_of(0)].status == "left"
     assert path.exists()
 
 
@@ -185,12 +185,12 @@ def test_a_run_on_another_host_is_left_alone_until_it_was_silent_for_an_hour(
     )
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 3700)
-    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+    assert recover_with(store, tracker)[run_id_of(0)].status == "recovered"
 
 
 def test_a_run_on_another_host_that_has_ended_is_sent(store: Store, tracker: FakeTracker) -> None:
     begin_elsewhere(write_journal(store, build_sized_result(0)))
-    assert recover_with(store, tracker)[run_id_of(0)].outcome == "recovered"
+    assert recover_with(store, tracker)[run_id_of(0)].status == "recovered"
 
 
 def test_a_damaged_journal_does_not_stop_the_others(store: Store, tracker: FakeTracker) -> None:
@@ -199,7 +199,7 @@ def test_a_damaged_journal_does_not_stop_the_others(store: Store, tracker: FakeT
     path = store.journal_path(run_id_of(0))
     path.write_bytes(path.read_bytes().replace(b'"placement":{', b'"placement":{"surprise":1,'))
     store.journal_path(run_id_of(1)).write_bytes(b"no journal\n")
-    outcomes = {run.run_id: run.outcome for run in recover_with(store, tracker).values()}
+    outcomes = {run.id: run.status for run in recover_with(store, tracker).values()}
     assert outcomes == {run_id_of(0): "failed", run_id_of(1): "failed", run_id_of(2): "recovered"}
 
 
@@ -244,7 +244,7 @@ def test_every_command_reads_a_run_whose_journal_has_a_half_written_line(store: 
     copy.write_bytes(exported.stdout_bytes)
     other = Store(store.root / "other")
     state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
-    assert import_journals(other, [copy], lambda uri, experiment: tracker, state)[0].outcome == "imported"
+    assert import_journals(other, [copy], lambda uri, experiment: tracker, state)[0].status == "imported"
 
 
 def test_a_run_that_measured_and_whose_beginning_of_the_training_is_lost_is_kept(
@@ -267,7 +267,7 @@ def test_a_journal_without_a_line_is_not_discarded_with_the_snapshots_beside_it(
     snapshot = path.with_suffix(".files") / "snapshots" / "1.h5"
     snapshot.parent.mkdir(parents=True)
     snapshot.touch()
-    assert recover_with(store, tracker)[run_id_of(0)].outcome == "failed"
+    assert recover_with(store, tracker)[run_id_of(0)].status == "failed"
     assert snapshot.exists()
 
 
@@ -345,8 +345,8 @@ def test_a_run_that_the_server_refuses_does_not_stop_the_others(store: Store, tr
         write_journal(store, build_sized_result(index))
     tracker.refused.add(run_id_of(0))
     runs = recover_with(store, tracker)
-    assert (runs[run_id_of(0)].outcome, runs[run_id_of(0)].message) == ("failed", "server refuses this run")
-    assert runs[run_id_of(1)].outcome == "recovered"
+    assert (runs[run_id_of(0)].status, runs[run_id_of(0)].message) == ("failed", "server refuses this run")
+    assert runs[run_id_of(1)].status == "recovered"
 
 
 def test_a_server_that_is_down_is_waited_for_once_and_the_runs_are_sent_later(
@@ -497,10 +497,10 @@ def test_recovering_twice_into_mlflow_changes_nothing(store: Store) -> None:
         with contextlib.closing(sqlite3.connect(store.database)) as connection:
             return sorted(connection.iterdump())
 
-    assert [run.outcome for run in recover(store, make)] == ["recovered"]
+    assert [run.status for run in recover(store, make)] == ["recovered"]
     before = dump()
     assert recover(store, make) == []
-    assert [run.outcome for run in recover(store, make, everything=True)] == ["recovered"]
+    assert [run.status for run in recover(store, make, everything=True)] == ["recovered"]
     assert dump() == before
 
 
@@ -509,7 +509,8 @@ def test_the_command_prints_one_json_object(store: Store, monkeypatch: pytest.Mo
     result = invoke("recover", "--store", str(store.root), "--format", "json")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == {
-        "runs": [{"run_id": run_id_of(0), "outcome": "left", "message": "it is still running", "tracked": None}]
+        "format_version": 1,
+        "runs": [{"id": run_id_of(0), "status": "left", "message": "it is still running", "tracked": None}],
     }
 
 

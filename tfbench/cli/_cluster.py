@@ -93,8 +93,8 @@ def write_plan(
     ]
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
-        document = {"sweep_id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)}
-        echo_json(document, f"The plan is written to {path}")
+        document = {"id": plan.sweep_id, "plan": str(path), "num_tasks": len(tasks)}
+        echo_json(document, f"The plan is written to {path}.")
     return ExitCode.DONE
 
 
@@ -118,8 +118,8 @@ def make_task(path: Path, number: int, measuring: Measuring, *, has_own_data: bo
         str(data_dir.absolute()) if data_dir else None,
     )
     if measuring.as_json:
-        document = {"sweep_id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed}
-        echo_json(document, f"The runs are in {measuring.store_root}")
+        document = {"id": plan.sweep_id, "task": number, "num_left": end.num_left, "num_failed": end.num_failed}
+        echo_json(document, f"The runs are in {measuring.store_root}.")
     return exit_code(has_failed=end.num_failed > 0, was_interrupted=end.was_interrupted)
 
 
@@ -184,6 +184,6 @@ def _track(run_ids: list[str], measuring: Measuring) -> None:
         runs = recover(
             store, lambda uri, name: make_tracker(uri, name, store, measuring.tracking_uri, process), of=run_ids
         )
-    if failed := [run for run in runs if run.outcome == "failed"]:
+    if failed := [run for run in runs if run.status == "failed"]:
         said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
         echo_lines([f"Warning: {said} `{store.command('recover')}` tries again."], err=True)

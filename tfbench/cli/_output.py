@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -86,22 +86,24 @@ def write_to(output: Path, data: bytes) -> None:
         raise OutputError(f"{output}: cannot be written: {error.strerror}.") from error
 
 
-def echo_json(document: Any, stored: str) -> None:
+def echo_json(thing: object, stored: str = "") -> None:
     """Prints one JSON document on stdout.
 
     Args:
-        document: Tables, lists, texts and finite numbers.
-        stored: Where to find what was measured if it cannot be printed: "The run is stored as 3f2a".
+        thing: A record, an analysis or a table, as of `document`.
+        stored: Where to find what was measured if it cannot be printed: "The run is stored as 3f2a."; "": nothing was.
 
     Raises:
         OutputError: It cannot be printed.
     """
+    from tfbench.report.document import document
+
     try:
-        click.echo(json.dumps(document, indent=2, allow_nan=False))
+        click.echo(json.dumps(document(thing), indent=2, allow_nan=False))
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"stdout cannot be written: {error.strerror}. {stored}.") from error
+        raise OutputError(f"stdout cannot be written: {error.strerror}. {stored}".rstrip()) from error
 
 
 def exit_code(*, has_failed: bool, was_interrupted: bool) -> ExitCode:

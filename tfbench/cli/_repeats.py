@@ -105,5 +105,5 @@ def echo_repeats(request: "RunRequest", plan: "RepeatPlan", runs: "ShownRuns") -
     console.show_sections([repeats_section(done.summary)])
     if runs.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in done.series.outcomes]
-        echo_json(to_json(done.summary, documents), f"The runs are stored as group {done.summary.group}")
+        echo_json(to_json(done.summary, documents), f"The runs are stored as group {done.summary.group}.")
     return exit_code(has_failed=done.summary.num_failed > 0, was_interrupted=done.summary.was_interrupted)

@@ -132,7 +132,7 @@ def make_tracker(
 
 def show_runs(runs: "list[RecoveredRun]") -> None:
     """Prints what became of each run, one line a run."""
-    echo_lines(f"{run.run_id}  {run.outcome:<9}  {run.message}" for run in runs)
+    echo_lines(f"{run.id}  {run.status:<9}  {run.message}" for run in runs)
 
 
 def describe_unreadable(unreadable: "Mapping[str, str]") -> str:
@@ -155,7 +155,7 @@ def end_with(store: "Store", runs: "list[RecoveredRun]") -> None:
     """Ends the command with exit code 2 if a run could not be brought into MLflow."""
     from tfbench.errors import TrackingError
 
-    failed = sum(run.outcome == "failed" for run in runs)
+    failed = sum(run.status == "failed" for run in runs)
     if failed:
         raise TrackingError(
             f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "

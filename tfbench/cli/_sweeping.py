@@ -207,7 +207,7 @@ def show_swept(
     echo_lines(lines, err=measuring.as_json)
     if measuring.as_json:
         document = {
-            "sweep_id": plan.sweep_id,
+            "id": plan.sweep_id,
             "num_runs": end.num_cells,
             "num_left": end.num_left,
             "num_failed": end.num_failed,
@@ -217,4 +217,4 @@ def show_swept(
         if crossover and is_crossover:
             document = crossover_to_json(crossover, plan, is_complete=not end.num_left and not end.was_interrupted)
             document["comparison"] = found
-        echo_json(document, f"The sweep is stored as {plan.sweep_id}")
+        echo_json(document, f"The sweep is stored as {plan.sweep_id}.")

@@ -106,14 +106,14 @@ def echo_followed(request: "RunRequest", place: "Place", measuring: Measuring) -
     end = followed.end
     if measuring.as_json:
         document = {
-            "run_id": followed.run_id,
+            "id": followed.run_id,
             "worker_index": followed.index,
             "num_workers": followed.num_workers,
             "status": end.status,
             "reason": end.reason,
             "journal": str(followed.journal),
         }
-        echo_json(document, f"The journal of this worker is {followed.journal}")
+        echo_json(document, f"The journal of this worker is {followed.journal}.")
     else:
         reason = f": {end.reason}" if end.reason else ""
         echo_lines([f"{followed.name}, run {followed.run_id}: {end.status}{reason}. Its journal: {followed.journal}"])

@@ -117,7 +117,7 @@ def _save(request: "RunRequest", num_repeats: int, path: Path, runs: ShownRuns) 
     echo_lines(baseline_lines(sample, path), err=runs.as_json)
     if runs.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
-        echo_json(baseline_to_json(sample, path, documents), f"The baseline is stored as {path}")
+        echo_json(baseline_to_json(sample, path, documents), f"The baseline is stored as {path}.")
     return ExitCode.DONE
 
 
@@ -153,7 +153,7 @@ def _check(
     if measuring.as_json:
         documents = [run_to_json(run.result, run.summary, run.tracked) for run in repeats.series.outcomes]
         document = check_to_json(done, baseline.source, num_failed, documents)
-        echo_json(document, f"The runs are stored as group {repeats.summary.group}")
+        echo_json(document, f"The runs are stored as group {repeats.summary.group}.")
     if done.judgement == "regression":
         return ExitCode.REGRESSION
     return exit_code(has_failed=num_failed > 0, was_interrupted=False)

@@ -53,7 +53,7 @@ def show_selected(store: "Store", selected: Selection, output_format: str) -> No
     compared = read_comparison(store, selected)
     comparison = compared.comparison
     if output_format == "json":
-        echo_json(comparison_json(comparison, compared.verdict), "The runs are still in the store")
+        echo_json(comparison_json(comparison, compared.verdict), "The runs are still in the store.")
     elif output_format == "csv":
         click.echo(comparison_records(comparison).csv(), nl=False)
     elif output_format == "markdown":

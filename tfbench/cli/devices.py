@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_lines, text_width, waiting
+from tfbench.cli._output import echo_json, echo_lines, text_width, waiting
 
 if TYPE_CHECKING:
     from tfbench.machine.devices import DeviceFacts
@@ -70,18 +70,10 @@ def command(context: click.Context, check: bool, output_format: str) -> None:
         if output_format == "text":
             echo_lines(_describe_check(checks[-1], text_width()))
     if output_format == "json":
-        import json
+        from tfbench.report.document import to_plain
 
-        from tfbench.schema import to_plain
-
-        document = to_plain(facts) | {
-            "problem": "\n".join(problems) or None,
-            "other_backends": [to_plain(one) for one in others],
-        }
-        document["energy"] = to_plain(energy)
-        if check:
-            document["checks"] = [one._asdict() for one in checks]
-        click.echo(json.dumps(document, indent=2))
+        beside = {"problem": "\n".join(problems) or None, "other_backends": others, "energy": energy}
+        echo_json(to_plain(facts) | beside | ({"checks": checks} if check else {}))
     context.exit(ExitCode.RUN_FAILED if any(one.problem for one in checks) else ExitCode.DONE)
 
 

@@ -6,7 +6,7 @@ import click
 
 from tfbench.cli._completion import complete_run
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_lines, text_width
+from tfbench.cli._output import echo_json, echo_lines, text_width
 from tfbench.cli._store import load_run, open_store, store_option
 
 
@@ -36,11 +36,7 @@ def command(first: str, second: str, store_root: Path, output_format: str) -> No
         raise click.UsageError(f"{first} and {second} are the same run, {a.request.run_id}. Name two.")
     difference = compare_runs(a, summarize_run(a), b, summarize_run(b))
     if output_format == "json":
-        import json
-
-        from tfbench.report.comparison.difference import difference_json
-
-        click.echo(json.dumps(difference_json(difference), indent=2, allow_nan=False))
+        echo_json(difference)
         return
     from tfbench.report.comparison.difference import difference_sections
     from tfbench.report.table import text

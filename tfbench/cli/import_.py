@@ -41,6 +41,6 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
             store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri, process), state
         )
     show_runs(runs)
-    for sweep_id in note_imported(store, [run.run_id for run in runs if run.outcome != "left"]):
+    for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
         click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
     end_with(store, runs)

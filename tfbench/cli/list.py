@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_lines, text_width
+from tfbench.cli._output import echo_json, echo_lines, text_width
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +25,7 @@ def command(output_format: str) -> None:
     """
     contents = _collect()
     if output_format == "json":
-        import json
-
-        click.echo(json.dumps(contents, indent=2))
+        echo_json(contents)
         return
     from tfbench.report.formats import wrap, wrap_message
 

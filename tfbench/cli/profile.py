@@ -88,7 +88,7 @@ def command(
     _report_refused(series)
     if measuring.as_json:
         ids = ", ".join(outcome.result.request.run_id for outcome in series.outcomes)
-        echo_json(_to_json(series), f"What was measured is stored as {ids}")
+        echo_json(_to_json(series), f"What was measured is stored as {ids}.")
     is_whole = len(series.runs) == len(asked) and all(run.is_finished for run in series.runs)
     context.exit(exit_code(has_failed=series.num_failed > 0, was_interrupted=series.was_interrupted and not is_whole))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from tfbench.cli._options import format_option
-from tfbench.cli._output import waiting
+from tfbench.cli._output import echo_json, waiting
 from tfbench.cli._store import end_with, make_tracker, named_uri_option, open_store, show_runs, store_option
 from tfbench.errors import InterruptedRunError
 
@@ -65,17 +65,7 @@ def command(
             f"interrupted. What is in MLflow stays there; `{store.command('recover')}` goes on where it was stopped."
         ) from error
     if output_format == "json":
-        import dataclasses
-        import json
-
-        from tfbench.schema import to_plain
-
-        plain = [
-            {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
-            | {"tracked": to_plain(run.tracked) if run.tracked else None}
-            for run in runs
-        ]
-        click.echo(json.dumps({"runs": plain}, indent=2))
+        echo_json({"runs": runs})
     elif runs:
         show_runs(runs)
     else:

@@ -132,7 +132,7 @@ def command(
     outcome = runs.make(request)
     if runs.as_json:
         document = to_json(outcome.result, outcome.summary, outcome.tracked)
-        echo_json(document, f"The run is stored as {outcome.result.request.run_id}")
+        echo_json(document, f"The run is stored as {outcome.result.request.run_id}.")
     has_failed = outcome.result.status != "FINISHED"
     is_kept = outcome.tracked or runs.maker.tracker is None
     was_interrupted = outcome.was_interrupted and (has_failed or not is_kept)

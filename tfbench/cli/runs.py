@@ -46,8 +46,6 @@ def command(
     tfbench runs --recipe mnist_mlp --status failed
     tfbench runs --limit 1000 --format json
     """
-    import dataclasses
-
     from tfbench.report.history import history_lines
     from tfbench.sweeps.history import list_history
 
@@ -60,7 +58,7 @@ def command(
     found = list_history(store, recipe=recipe, status=status.upper() if status else None)
     limit = limit or _LIMIT
     if output_format == "json":
-        echo_json([dataclasses.asdict(entry) for entry in found[:limit]], "The runs are still in the store")
+        echo_json({"runs": found[:limit]})
         return
     if not found:
         click.echo(f"Store {store.root} holds {'none of these' if recipe or status else 'no runs'}.")
@@ -89,7 +87,7 @@ def _show(store: "Store", token: str, output_format: str) -> None:
             echo_lines(["", "Its runs:", *(f"  {head.run_id}  {head.name}" for head in members)])
         return
     if output_format == "json":
-        echo_json(to_json(found.result, found.summary, found.tracked), "The run is still in the store")
+        echo_json(to_json(found.result, found.summary, found.tracked), "The run is still in the store.")
         return
     server = server_of(store.read_state(found.run_id), store)
     if found.result.request.profile:

@@ -7,7 +7,7 @@ import click
 
 from tfbench.cli._completion import complete_recipe, complete_run
 from tfbench.cli._options import allow_code_option, format_option, is_given, load_named_recipe, set_option
-from tfbench.cli._output import echo_lines, terminal_width, waiting
+from tfbench.cli._output import echo_json, echo_lines, terminal_width, waiting
 from tfbench.cli._store import load_run, open_store, store_option
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _require_run_alone(recipe: str | None, given: dict[str, bool]) -> None:
 
 def _show_effective(run: str, store_root: Path, output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
-    from tfbench.report.document import FORMAT_VERSION, to_plain
+    from tfbench.report.document import to_plain
     from tfbench.report.run.effective import effective_section
     from tfbench.report.run.energy import energy_json, source_section
     from tfbench.report.table import text
@@ -105,16 +105,11 @@ def _show_effective(run: str, store_root: Path, output_format: str) -> None:
     result = load_run(open_store(store_root), run)
     values = list_effective(result)
     if output_format == "json":
-        import json
-
-        document = {"format_version": FORMAT_VERSION, "id": result.request.run_id, "name": result.request.name}
-        document |= {
-            "settings": {
-                value.name: {name: one for name, one in to_plain(value).items() if name != "name"} for value in values
-            },
-            "energy": energy_json(result),
+        request = result.request
+        settings = {
+            one.name: {name: field for name, field in to_plain(one).items() if name != "name"} for one in values
         }
-        click.echo(json.dumps(document, indent=2))
+        echo_json({"id": request.run_id, "name": request.name, "settings": settings, "energy": energy_json(result)})
         return
     sections = [effective_section(result, values), *([source] if (source := source_section(result)) else [])]
     echo_lines(text(sections, terminal_width()))
@@ -137,12 +132,10 @@ def _show_layers(recipe: "Recipe", table: "ModelTable", output_format: str) -> N
     from tfbench.recipe import registry
 
     if output_format == "json":
-        import json
-
         from tfbench.recipe.tables import to_tables
-        from tfbench.schema import to_plain
+        from tfbench.report.document import to_plain
 
-        click.echo(json.dumps(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)}, indent=2))
+        echo_json(to_plain(table) | {"name": recipe.name, "recipe": to_tables(recipe)})
         return
     from tfbench.report.run.layer_table import model_sections
     from tfbench.report.table import text

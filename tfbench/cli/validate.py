@@ -5,7 +5,7 @@ import click
 from tfbench.cli._completion import complete_recipe
 from tfbench.cli._measuring import backend_option
 from tfbench.cli._options import format_option, load_named_recipe, set_option
-from tfbench.cli._output import echo_lines, is_terminal, text_width
+from tfbench.cli._output import echo_json, echo_lines, is_terminal, text_width
 from tfbench.errors import ExitCode, TfbenchError
 from tfbench.wording import LONGEST_LINE, shorten_lines
 
@@ -43,9 +43,8 @@ def command(
         overrides = (*overrides, f"training.backend={backend}")
     problems = {recipe: _find_problems(recipe, overrides, allows_code=allows_code) for recipe in recipes}
     if output_format == "json":
-        import json
-
-        click.echo(json.dumps([{"recipe": r, "ok": not found, "problems": found} for r, found in problems.items()]))
+        found = [{"name": name, "ok": not listed, "problems": listed} for name, listed in problems.items()]
+        echo_json({"recipes": found})
     else:
         from tfbench.report.formats import wrap
 

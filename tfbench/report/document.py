@@ -3,31 +3,44 @@
 import dataclasses
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from pydantic.dataclasses import is_pydantic_dataclass
+
 FORMAT_VERSION = 1
-_TIMES = ("created", "started_at", "ended_at")  # seconds since 1970, which a document has in ISO 8601, too
+_TIMES = (
+    "created",
+    "started_at",
+    "ended_at",
+    "finished_at",
+)  # seconds since 1970
 
 
 def document(thing: object) -> dict[str, Any]:
-    """Returns an instance of a dataclass as a JSON object, of which `schema.build` makes an equal one.
+    """Returns a record, an analysis or a table as the JSON object that `--format json` prints."""
+    return {"format_version": FORMAT_VERSION, **to_plain(thing)}
 
-    Each field stands under its name, and beside times in seconds those in ISO 8601.
+
+def to_plain(value: Any, without: Collection[str] = ()) -> Any:
+    """Returns a value as tables, lists, texts and numbers, with times in ISO 8601 beside those in seconds.
+
+    A record has its fields, of which `schema.build` makes an equal one; an analysis its properties, too.
+
+    Args:
+        value: An instance of a dataclass, a table, a list or a plain value.
+        without: Fields and properties to leave out; not those of what lies within.
     """
-    values = to_plain(thing)
-    times = {f"{name}_iso": format_iso(values[name]) for name in _TIMES if name in values}
-    return {"format_version": FORMAT_VERSION, **values, **times}
-
-
-def to_plain(value: Any) -> Any:
-    """Returns a value as tables, lists, texts and numbers."""
     if dataclasses.is_dataclass(value):
-        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if hasattr(value, "_asdict"):
+        names = [field.name for field in dataclasses.fields(value)]
+        if not is_pydantic_dataclass(type(value)):
+            names += [name for name, member in vars(type(value)).items() if isinstance(member, property)]
+        value = {name: getattr(value, name) for name in names if name not in without}
+    elif hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        return {key: to_plain(item) for key, item in value.items()}
+        plain = {key: to_plain(item) for key, item in value.items()}
+        return plain | {f"{name}_iso": format_iso(plain[name]) for name in _TIMES if name in plain}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -83,7 +83,7 @@ def import_journals(
             trackers.get(state)
         except TrackingError as error:
             raise TrackingError(f"{error} Nothing was imported.") from error
-    entries = [RecoveredRun(run_id=run_id, outcome="left", message=_NO_END) for run_id in sorted(open_ids)]
+    entries = [RecoveredRun(id=run_id, status="left", message=_NO_END) for run_id in sorted(open_ids)]
     for part in runs:
         own = [other for other in others if other.run_id == part.run_id]
         entries.append(_import_run(store, part, own, trackers, state, is_known=part.run_id in known))
@@ -117,10 +117,10 @@ def _import_run(
         store.discard(part.run_id)
         raise TrackingError(f"store {store.root}: {error.strerror}: {part.path} was not imported.") from error
     if trackers is None:
-        return RecoveredRun(run_id=part.run_id, outcome="imported", message=part.result.status)
+        return RecoveredRun(id=part.run_id, status="imported", message=part.result.status)
     with locked(store):  # `recover` would make a second run in MLflow
         entry = project_one(store, part.result, trackers)
-    return dataclasses.replace(entry, outcome="imported") if entry.outcome == "recovered" else entry
+    return dataclasses.replace(entry, status="imported") if entry.status == "recovered" else entry
 
 
 def _add_workers(store: Store, result: RunResult, others: Sequence[_Part], trackers: Trackers | None) -> RecoveredRun:
@@ -133,15 +133,15 @@ def _add_workers(store: Store, result: RunResult, others: Sequence[_Part], track
     except OSError as error:
         raise TrackingError(f"store {store.root}: {error.strerror}: nothing was added to run {run_id}.") from error
     if not added:
-        return RecoveredRun(run_id=run_id, outcome="known", message="it is in the store already")
+        return RecoveredRun(id=run_id, status="known", message="it is in the store already")
     message = f"the journal of worker {', '.join(added)} was added to it"
     if trackers is None:
-        return RecoveredRun(run_id=run_id, outcome="imported", message=message)
+        return RecoveredRun(id=run_id, status="imported", message=message)
     with locked(store):
         entry = project_one(store, result, trackers)
-    if entry.outcome != "recovered":
+    if entry.status != "recovered":
         return entry
-    return dataclasses.replace(entry, outcome="imported", message=message)
+    return dataclasses.replace(entry, status="imported", message=message)
 
 
 def _require_their_runs(others: Sequence[_Part], run_ids: Collection[str]) -> None:

@@ -39,8 +39,8 @@ class RecoveredRun:
     be imported, and is in the store already. "dropped": its files were moved aside.
     """
 
-    run_id: str
-    outcome: Literal["recovered", "discarded", "left", "failed", "imported", "known", "dropped"]
+    id: str
+    status: Literal["recovered", "discarded", "left", "failed", "imported", "known", "dropped"]
     message: str
     tracked: TrackedRun | None = None
 
@@ -75,8 +75,8 @@ def recover(
         found = [entry for entry in entries if entry]
         if of is not None:
             return found
-        over = {entry.run_id for entry in found if entry.outcome in ("recovered", "failed")}
-        others = store.runs_with_leftovers() - {entry.run_id for entry in found}
+        over = {entry.id for entry in found if entry.status in ("recovered", "failed")}
+        others = store.runs_with_leftovers() - {entry.id for entry in found}
         store.remove_leftovers(over | {run_id for run_id in others if not _is_running(store, run_id)})
     return found
 
@@ -140,16 +140,16 @@ def _recover_one(store: Store, run_id: str, trackers: Trackers, *, everything: b
         result = read_run(path, records)  # before anything is taken from a record
         reason_to_wait = _why_wait(path, records)
         if reason_to_wait:
-            return RecoveredRun(run_id=run_id, outcome="left", message=reason_to_wait)
+            return RecoveredRun(id=run_id, status="left", message=reason_to_wait)
         if not _is_kept(records):
             store.discard(run_id)
-            return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
+            return RecoveredRun(id=run_id, status="discarded", message="it ended before anything was measured")
         if not _has_end(records):
             _write_end(path, result, records)
         return project_one(store, read_run(path), trackers)
     except Exception as error:  # whatever is in a journal, and whatever cannot be drawn of it, must not stop the others
         message = str(error) if isinstance(error, TfbenchError) else f"{path}: {type(error).__name__}: {error}"
-        return RecoveredRun(run_id=run_id, outcome="failed", message=message)
+        return RecoveredRun(id=run_id, status="failed", message=message)
 
 
 def drop_runs(store: Store, tokens: Iterable[str]) -> list[RecoveredRun]:
@@ -172,7 +172,7 @@ def drop_runs(store: Store, tokens: Iterable[str]) -> list[RecoveredRun]:
         except OSError as error:
             raise TrackingError(f"store {store.root}: cannot be written to: {error.strerror}.") from error
     return [
-        RecoveredRun(run_id=run_id, outcome="dropped", message=f"its files are in {folder}")
+        RecoveredRun(id=run_id, status="dropped", message=f"its files are in {folder}")
         for run_id, folder in folders.items()
     ]
 
@@ -208,10 +208,10 @@ def project_one(store: Store, result: RunResult, trackers: Trackers) -> Recovere
     try:
         tracked = trackers.project(result)
     except TrackingError as error:
-        return RecoveredRun(run_id=run_id, outcome="failed", message=str(error))
+        return RecoveredRun(id=run_id, status="failed", message=str(error))
     reason = result.exit.reason if result.exit else ""
     message = f"{result.status}{': ' + reason if reason else ''}"
-    return RecoveredRun(run_id=run_id, outcome="recovered", message=message, tracked=tracked)
+    return RecoveredRun(id=run_id, status="recovered", message=message, tracked=tracked)
 
 
 def _why_wait(path: Path, records: Sequence[Record]) -> str:
@@ -224,9 +224,9 @@ def _why_wait(path: Path, records: Sequence[Record]) -> str:
 
 def _discard_unless_begun(store: Store, run_id: str) -> RecoveredRun:
     if is_running(store.journal_path(run_id)) is not False:
-        return RecoveredRun(run_id=run_id, outcome="left", message="it is just starting")
+        return RecoveredRun(id=run_id, status="left", message="it is just starting")
     store.discard(run_id)
-    return RecoveredRun(run_id=run_id, outcome="discarded", message="it ended before anything was measured")
+    return RecoveredRun(id=run_id, status="discarded", message="it ended before anything was measured")
 
 
 def _write_end(path: Path, result: RunResult, records: Sequence[Record]) -> None:

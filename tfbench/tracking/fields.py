@@ -84,8 +84,8 @@ def summary_metrics(summary: Summary) -> dict[str, float]:
     """Returns the figures of a whole run that exist and that MLflow shows, the most important first."""
     metrics = summary.metrics
     groups = [name for name in metrics if name.startswith(("cost/", "profile/"))]
-    found = _existing({name: metrics.get(name) for name in (*TRACKED_METRICS, *groups, *AXES)})
-    return {AXES.get(name, name): value for name, value in found.items()}
+    axes = {axis: logarithm(value) for axis, (name, logarithm) in AXES.items() if (value := metrics.get(name))}
+    return _existing({name: metrics.get(name) for name in (*TRACKED_METRICS, *groups)} | axes)
 
 
 def tags(result: RunResult, summary: Summary | None) -> dict[str, str]:

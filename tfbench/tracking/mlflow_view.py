@@ -7,6 +7,7 @@ own and not documented; `tests/integration/test_ui_browser.py` looks at the rend
 import base64
 import dataclasses
 import json
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,12 +17,12 @@ MAX_TAG_CHARACTERS = 20_000  # of an experiment
 MADE_AT = 1_767_225_600_000  # 2026-01-01, ms: constant, so that two processes write the same tag
 
 SPEED = "samples_per_second"
-# Logarithms by the metric's name: MLflow's scatter charts have no logarithmic axes. They are nowhere but in MLflow.
+# Of which metric each is: MLflow's scatter charts have no logarithmic axes.
 NUM_PARAMETERS, BATCH_SIZE, LOG_SPEED = "parameters as log10", "batch size as log2", "samples per second as log10"
 AXES = {
-    "log10_num_parameters": NUM_PARAMETERS,
-    "log2_global_batch_size": BATCH_SIZE,
-    "log10_samples_per_second": LOG_SPEED,
+    NUM_PARAMETERS: ("num_parameters", math.log10),
+    BATCH_SIZE: ("global_batch_size", math.log2),
+    LOG_SPEED: (SPEED, math.log10),
 }
 RESULT_TAG = "tfbench.result"  # what came out, in words, of a run, an arm of a sweep or a report
 

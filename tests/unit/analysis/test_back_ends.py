@@ -68,8 +68,8 @@ def test_back_ends_are_arms_that_are_compared_for_what_they_are() -> None:
     assert (round(speedup.ratio, 6), speedup.judgement) == (1.6, "faster")
     verdict = "\n".join(find_verdict(found))
     assert "(TensorFlow: its graph; JAX: XLA)" in verdict
-    assert verdict.startswith("JAX is faster than TensorFlow for the recipe as it is: 1.6 times its speed.")
-    assert "equal on all back ends" in verdict
+    assert verdict.startswith("JAX is faster than TensorFlow: 1.60x [1.60, 1.60].")
+    assert "Backends start from equal weights and batches" in verdict
 
 
 def test_runs_that_no_sweep_named_have_their_back_end_in_the_arm() -> None:
@@ -96,7 +96,7 @@ def test_what_back_ends_need_not_differ_in_must_be_equal() -> None:
 def test_one_back_end_is_no_comparison_of_several() -> None:
     found = compare([build("jax", 100.0, number) for number in (1, 2)])
     assert found.compared == ()
-    assert "back ends" not in "\n".join(find_verdict(found))
+    assert "Backends" not in "\n".join(find_verdict(found))
 
 
 def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_decided() -> None:
@@ -109,19 +109,16 @@ def test_the_verdict_names_the_fastest_back_end_by_batch_size_and_what_is_not_de
         }
     )
     first, second, *_ = find_verdict(found)
-    assert first == (
-        "Use PyTorch at batch 8 (1.25 times as fast as the next, TensorFlow) and JAX from batch 64 to 512 (1.5 to "
-        "1.6 times as fast as the next); at batch 4,096 these runs do not decide between TensorFlow and JAX."
-    )
-    assert second == "JAX is faster than TensorFlow for global_batch_size=64, 512: 1.5 to 2 times its speed."
+    assert first == "Use PyTorch up to batch 8 and JAX from batch 64 to 512. Undecided at batch 4,096."
+    assert second == "JAX is faster than TensorFlow for batch 64, 512: 1.50x to 2.00x."
 
 
 @pytest.mark.parametrize("baseline", LABELS.values())
 def test_the_fastest_of_three_arms_is_the_same_whichever_is_the_baseline(baseline: str) -> None:
     speeds = {"tensorflow": 100.0, "jax": 160.0, "torch": 120.0}
     told = find_verdict(sweep_of({32: speeds, 64: speeds}, baseline))[0]
-    assert told == "Use JAX for every setting that was measured: 1.33 times as fast as the next, PyTorch."
-    assert find_verdict(sweep_of({32: speeds}, baseline))[0] == "Use JAX: 1.33 times as fast as the next, PyTorch."
+    assert told == "Use JAX everywhere: 1.33x the speed of the next, PyTorch."
+    assert find_verdict(sweep_of({32: speeds}, baseline))[0] == "Use JAX: 1.33x the speed of the next, PyTorch."
 
 
 def test_no_arm_is_called_the_fastest_of_equals_or_where_one_is_missing() -> None:
@@ -132,10 +129,7 @@ def test_no_arm_is_called_the_fastest_of_equals_or_where_one_is_missing() -> Non
     missing = sweep_of(
         {32: {"tensorflow": 100.0, "jax": 200.0, "torch": 50.0}, 64: {"tensorflow": 100.0, "jax": 200.0}}
     )
-    assert find_verdict(missing)[0] == (
-        "Use JAX at batch 32 (2 times as fast as the next, TensorFlow); at batch 64 not all arms are measured, or "
-        "comparable."
-    )
+    assert find_verdict(missing)[0] == "Use JAX at batch 32. Not all are measured, or comparable, at batch 64."
 
 
 def test_which_arms_are_the_fastest_does_not_depend_on_the_baseline() -> None:
@@ -174,8 +168,8 @@ def test_runs_of_several_sweeps_stand_under_one_name_that_says_their_back_end() 
 def test_one_arm_has_its_range_of_speeds_as_its_verdict() -> None:
     found = sweep_of({32: {"jax": 1000.0}, 512: {"jax": 3000.0}})
     assert find_verdict(found) == (
-        "One arm was measured, default cpu:0 backend=jax: its speed lies between 1,000 samples/s for "
-        "global_batch_size=32 and 3,000 samples/s for global_batch_size=512.",
+        "Only default cpu:0 backend=jax was measured: from 1,000 samples/s for batch 32 to 3,000 samples/s for "
+        "batch 512.",
     )
 
 
@@ -188,4 +182,4 @@ def test_replicas_beside_another_back_end_are_no_scaling_and_no_cause() -> None:
     assert find_scaling(found) is None
     told = find_verdict(found)[0]
     assert told.startswith("mirrored cpu:0,cpu:1 is slower than default cpu:0 backend=jax")
-    assert "not broken down" not in told
+    assert "tfbench profile" not in told

@@ -230,39 +230,33 @@ def test_the_verdict_says_which_arm_to_use_from_which_batch_on() -> None:
     steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
     found = sweep_of({32: steady, 64: steady, 128: (steady[1], steady[0])})
     verdict = find_verdict(found)
-    assert verdict[1] == f"{MIRRORED} is faster than {DEFAULT} for global_batch_size=128: 2 times its speed."
-    assert verdict[2].startswith(
-        f"{MIRRORED} is slower than {DEFAULT} for global_batch_size=32, 64: 0.5 times its speed. "
-        "A step takes 637 to 1,274 ms there, for 16 to 32 samples a replica and an exchange of "
-    )
-    assert verdict[0] == (
-        f"Use {DEFAULT} up to batch 64 and {MIRRORED} from 128 on; in between it was not measured, or shows no "
-        "difference."
-    )
-    assert any(f"The replicas of {MIRRORED} share the cores of one processor" in text for text in verdict)
+    assert verdict[0] == f"Use {DEFAULT} up to batch 64 and {MIRRORED} from batch 128."
+    assert verdict[1] == f"{MIRRORED} is faster than {DEFAULT} for batch 128: 2.00x [2.00, 2.00]."
+    assert verdict[2].startswith(f"{MIRRORED} is slower than {DEFAULT} for batch 32, 64: 0.50x.")
+    assert any(f"The devices of {MIRRORED} share cores" in text for text in verdict)
 
 
 def test_the_verdict_claims_nothing_that_the_intervals_do_not_support() -> None:
     unclear = find_verdict(sweep_of({32: ([100.0, 100.0], [50.0, 400.0])}))
-    assert any(text.startswith("2 replicas: too noisy to tell whether they help") for text in unclear)
+    assert any(text.startswith("Inconclusive for batch 32: 2 replicas may be ") for text in unclear)
     single = find_verdict(sweep_of({32: ([100.0], [50.0]), 64: ([100.0], [300.0])}))
-    assert single[0].startswith(f"{MIRRORED} is judged for none of 2 settings")
+    assert single[0].startswith(f"{MIRRORED} is not judged at all 2 settings (one run)")
     assert not any(text.startswith("Use ") for text in (*unclear, *single))
 
 
 @pytest.mark.parametrize(
     ("speeds", "text"),
     [
-        ({32: ([100.0], [])}, "Speeds are geometric means over processes; intervals are 95 %."),
-        ({32: ([100.0], [50.0])}, "? a single run: not judged. Speeds are"),
-        ({32: ([100.0, 100.0], [50.0, 90.0])}, "! too noisy to tell. Speeds are"),
+        ({32: ([100.0], [])}, "Geometric mean of runs ± 95 % interval."),
+        ({32: ([100.0], [50.0])}, "? not judged (one run). Geometric mean"),
+        ({32: ([100.0, 100.0], [50.0, 90.0])}, "! inconclusive. Geometric mean"),
         (
             {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [100.1, 100.0])},
-            "- slower than the baseline: - is wrong in about 1 of 20 tables; = no measurable difference. Speeds are",
+            "- slower, = no measurable difference. Geometric mean",
         ),
         (
             {32: ([100.0, 100.1], [50.0, 50.1]), 64: ([100.0, 100.1], [200.1, 200.0])},
-            "+ faster, - slower than the baseline: + or - is wrong in about 1 of 20 tables. Speeds are",
+            "+ faster, - slower. Geometric mean",
         ),
     ],
 )
@@ -298,8 +292,8 @@ def test_a_wide_interval_is_not_told_as_no_difference() -> None:
     wide = ([100.0, 100.0], [50.0, 90.0])
     (told, *_) = find_verdict(sweep_of({32: wide, 64: wide}))
     assert told == (
-        f"{MIRRORED} and {DEFAULT}: too noisy to tell for all 2 settings: these runs leave open 0.19 to 2.38 times "
-        "the speed. More rounds (--repeats) or longer runs tell more."
+        f"Inconclusive at all 2 settings: {MIRRORED} may be 0.19x to 2.38x as fast as {DEFAULT}. Use more rounds "
+        "(--repeats) or longer runs (--seconds)."
     )
 
 
@@ -314,29 +308,27 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
     assert comparison_table(found).text(200)[-1].endswith("1.05 [1.00, 1.11] ~")
     assert find_verdict(found)[0] == (
-        f"{MIRRORED} and {DEFAULT} show no measurable difference for all 10 settings. By itself global_batch_size=4096 "
-        "would suggest one, which among 10 comparisons may be chance: more rounds (--repeats) may tell."
+        f"{MIRRORED} and {DEFAULT} show no measurable difference at all 10 settings: 0.99x to 1.05x. A hint only: "
+        "1.05x [1.00, 1.11] for batch 4096, not significant among 10 comparisons. Use more rounds (--repeats)."
     )
 
 
-def test_a_turning_point_of_which_one_side_is_only_suggested_is_suggested() -> None:
+def test_a_turning_point_of_which_one_side_is_only_suggested_is_none() -> None:
     same = [100.0, 100.0, 100.0]
     speeds = {2**n: (same, [97.0, 98.5, 103.0]) for n in range(4, 12)} | {8: (same, [49.0, 50.0, 51.0])}
     verdict = find_verdict(sweep_of(speeds | {4096: (same, [103.5, 104.5, 108.5])}))
-    assert verdict[0] == (
-        f"Suggested, and not supported by all settings together: {DEFAULT} up to batch 8 and {MIRRORED} from 4,096 on. "
-        "More rounds (--repeats) may tell."
-    )
+    assert verdict[0] == f"Use {DEFAULT} at batch 8. Undecided at batch 16 to 4,096."
+    assert any("A hint only: 1.04" in text or "A hint only: 1.05" in text for text in verdict)
 
 
 def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:
     steady = ([100.0, 101.0, 100.5], [50.0, 50.5, 50.2])
     slower = find_verdict(sweep_of({32: steady, 64: steady}))
     faster = find_verdict(sweep_of({32: steady[::-1], 64: steady[::-1]}))
-    assert slower[0] == f"Use {DEFAULT} for every setting that was measured."
-    assert faster[0] == f"Use {MIRRORED} for every setting that was measured."
-    assert slower[1].startswith(f"{MIRRORED} is slower than {DEFAULT} for all 2 settings: 0.5 times its speed.")
-    assert " No core is added. The replicas' net cost was not broken down: " in slower[1]
+    assert slower[0] == f"Use {DEFAULT} everywhere."
+    assert faster[0] == f"Use {MIRRORED} everywhere."
+    assert slower[1].startswith(f"{MIRRORED} is slower than {DEFAULT} at all 2 settings: 0.50x.")
+    assert " To see where the time goes: `tfbench profile " in slower[1]
 
 
 def test_the_verdict_names_the_few_settings_that_are_not_like_the_many() -> None:
@@ -349,9 +341,8 @@ def test_the_verdict_names_the_few_settings_that_are_not_like_the_many() -> None
     ]
     verdict = find_verdict(compare(runs, keys=[BATCH]))
     many, few = (next(sentence for sentence in verdict if text in sentence) for text in ("slower", "no measurable"))
-    assert "for 7 of 8 settings, all but global_batch_size=256: 0.5 times its speed." in many
-    assert "256 to 16,384 samples a replica" in many
-    assert few.endswith("show no measurable difference for global_batch_size=256.")
+    assert " at 7 of 8 settings, all but batch 256: 0.50x." in many
+    assert " show no measurable difference for batch 256: " in few
 
 
 def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like() -> None:
@@ -360,20 +351,17 @@ def test_the_verdict_says_what_was_not_measured_and_what_is_not_like_with_like()
     )
     runs = [build_brief(is_synthetic=True), *unequal_runs()[1:]]
     verdict = find_verdict(compare(runs, keys=[BATCH], failures=[failure]))
-    assert (
-        f"No speed, or not in every round, of {DEFAULT} for global_batch_size=4096: KILLED, timed out: it took longer "
-        "than 60 s." in verdict
-    )
-    assert "1 of 4 points was not measured at all." in verdict
-    assert "Not comparable: some arms differ in compiler." in verdict
-    assert "Synthetic data: only speeds count, accuracies say nothing of the real task." in verdict
+    assert f"{DEFAULT} failed for batch 4096: KILLED, timed out: it took longer than 60 s." in verdict
+    assert "Incomplete: of 4 points, 1 without runs." in verdict
+    assert "Not comparable: arms differ in compiler." in verdict
+    assert "Synthetic data: compare speed, ignore accuracy." in verdict
 
 
 def test_the_verdict_tells_points_with_fewer_rounds_from_those_without_any() -> None:
     runs = [build_brief(round_number=1), *(build_brief(arm=TWO_ARMS[1], batch=n, round_number=1) for n in (32, 64))]
     stopped = Failure(setting={BATCH: 32}, arm=DEFAULT, outcome="MISSING", reason="not measured")
     verdict = find_verdict(compare(runs, keys=[BATCH], failures=[stopped]))
-    assert "2 of 4 points were not measured in every round, 1 of them not at all." in verdict
+    assert "Incomplete: of 4 points, 1 without runs and 1 with fewer than planned." in verdict
 
 
 def test_a_row_with_a_speed_is_not_missing() -> None:
@@ -396,6 +384,6 @@ def test_runs_of_an_older_version_are_left_out_of_their_point() -> None:
     found = compare([old, build_brief(100.0), build_brief(102.0, run_id="second")])
     entry = found.rows[0].entries[DEFAULT]
     assert ([run.run_id for run in entry.left_out], entry.speed) == (["old"], pytest.approx(math.sqrt(100 * 102)))
-    assert any(text.startswith("1 runs are left out") for text in find_verdict(found))
+    assert any(text.startswith("1 older run left out") for text in find_verdict(found))
     both = compare([old, build_brief(100.0)], allows_unequal=True).rows[0].entries[DEFAULT]
     assert len(both.runs) == 2

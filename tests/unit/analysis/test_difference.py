@@ -22,7 +22,8 @@ from tfbench.analysis.comparison.equality import find_unequal, flatten
 from tfbench.analysis.run.summary import summarize
 from tfbench.records.machine import Gpu
 from tfbench.records.run import DatasetSummary, ModelSummary, RunExit, RunResult, Summary
-from tfbench.report.comparison.difference import describe_speed, difference_json, difference_sections
+from tfbench.report.comparison.difference import describe_speed, difference_sections
+from tfbench.report.document import document
 from tfbench.report.table import text as lines_of
 
 Golden = Callable[[str, str], None]
@@ -227,7 +228,7 @@ def test_results_are_b_over_a_and_equal_ones_are_left_out() -> None:
     speed = results["samples_per_second"]
     assert (speed.a, speed.b, speed.ratio) == (pytest.approx(640), pytest.approx(800), pytest.approx(1.25))
     assert results["step_time_median_seconds"].ratio == pytest.approx(0.8)
-    assert {"val_accuracy", "first_step_seconds", "num_parameters", "log10_samples_per_second"}.isdisjoint(results)
+    assert {"val_accuracy", "first_step_seconds", "num_parameters"}.isdisjoint(results)
 
 
 def build_pair_of_spans(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[RunResult, RunResult]:
@@ -348,10 +349,9 @@ def test_the_text_is_as_agreed(golden: Golden) -> None:
 
 
 def test_json_has_units_and_directions() -> None:
-    written = json.loads(json.dumps(difference_json(build_unlike()), allow_nan=False))
+    written = json.loads(json.dumps(document(build_unlike()), allow_nan=False))
     assert written["b"] == {
         "id": "b" * 12,
-        "run_id": "b" * 12,
         "name": "test-mixed",
         "status": "FAILED",
         "recipe": "test",
@@ -380,7 +380,7 @@ def test_runs_of_two_back_ends_are_compared_as_these() -> None:
     assert lines_of(difference_sections(found), 200)[3].startswith(
         "Comparable, as TensorFlow against JAX: all that must be equal"
     )
-    assert difference_json(found)["backends"] == ["tensorflow", "jax"]
+    assert document(found)["backends"] == ["tensorflow", "jax"]
     other = compare(
         *build_pair(recipe=recipe_with(training={"epochs": 1, "backend": "jax", "global_batch_size": 64}), **jax)
     )

@@ -60,11 +60,10 @@ def test_rounds_of_two_machines_are_not_pooled_into_one_speed() -> None:
     speedup = entries[MIRRORED].speedup
     assert speedup is not None
     assert (speedup.ratio, speedup.num, speedup.is_paired) == (pytest.approx(2.0), 2, True)
-    (told,) = [text for text in find_verdict(found) if "have no speed in common" in text]
+    (told,) = [text for text in find_verdict(found) if "from another machine" in text]
     assert told == (
-        "2 runs are left out, since runs of two machines have no speed in common: "
-        f"{DEFAULT} for global_batch_size=32 is of fast, without slow; "
-        f"{MIRRORED} for global_batch_size=32 is of fast, without slow."
+        f"2 runs left out, from another machine: {DEFAULT} for batch 32 is of fast, without slow; "
+        f"{MIRRORED} for batch 32 is of fast, without slow."
     )
 
 
@@ -89,7 +88,7 @@ def test_an_arm_that_ran_elsewhere_alone_keeps_its_speed_and_is_not_comparable()
     entry = found.rows[0].entries[MIRRORED]
     assert (entry.host, entry.speedup, entry.elsewhere) == ("y", None, ())
     assert [one.name for one in entry.unequal] == ["hostname"]
-    assert any(text.startswith("Speed-ups are within a machine: ") for text in find_verdict(found))
+    assert any(text.startswith("Speed-ups compare runs of one machine: ") for text in find_verdict(found))
 
 
 def test_each_machine_that_arms_name_has_a_host_of_its_own() -> None:
@@ -136,9 +135,8 @@ def test_settings_of_several_machines_are_named() -> None:
     ]
     told = find_verdict(compared([run for row in rows for run in row]))
     assert any(
-        text.startswith(
-            "Settings are of several machines: global_batch_size=32, 128 on n1; global_batch_size=64 on n2."
-        )
+        text.startswith("Settings ran on several machines")
+        and text.endswith(": n1 for batch 32, 128; n2 for batch 64.")
         for text in told
     )
     assert not any(text.startswith("Use ") for text in told)  # no recommendation across machines

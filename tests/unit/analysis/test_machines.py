@@ -8,7 +8,7 @@ import pytest
 
 from sweeps import TWO_ARMS, build_brief, on_machine
 from tfbench.analysis.comparison.brief import RunBrief
-from tfbench.analysis.comparison.comparison import Comparison, compare
+from tfbench.analysis.comparison.comparison import Comparison, Row, compare
 from tfbench.analysis.comparison.machines import (
     MachineSetup,
     find_target,
@@ -48,7 +48,10 @@ def compared(*listed: Sequence[RunBrief], prices: Mapping[str, float] = PRICES) 
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    return list(machine_sentences(comparison, lambda rows: ", ".join(str(row.setting[BATCH]) for row in rows)))
+    def describe(rows: Sequence[Row]) -> str:
+        return f" for {', '.join(str(row.setting[BATCH]) for row in rows)}"
+
+    return list(machine_sentences(comparison, describe))
 
 
 def by_machine(comparison: Comparison) -> dict[str, MachineSetup]:
@@ -62,11 +65,10 @@ def test_the_fastest_machine_need_not_be_the_cheapest() -> None:
     assert (big.epoch_seconds, small.epoch_seconds) == (pytest.approx(30.0), pytest.approx(60.0))
     assert (big.epoch_cost, small.epoch_cost) == (pytest.approx(3.0 * 30 / 3600), pytest.approx(0.5 * 60 / 3600))
     assert sentences(found) == [
-        "Fastest machine, as measured: big by default cpu:0 for 32, 2 times as fast as the next.",
-        "Cheapest machine, by the training steps of an epoch, as measured: small by default cpu:0 for 32, "
-        "0.333 times the cost on the next.",
+        "Fastest machine: big by default cpu:0 for 32, 2x the speed of the next.",
+        "Cheapest machine for the steps of an epoch: small by default cpu:0 for 32, 0.333x the cost of the next.",
     ]
-    assert find_verdict(found)[0].startswith("Fastest machine, as measured: big")
+    assert find_verdict(found)[0].startswith("Fastest machine: big")
 
 
 def test_each_machine_has_its_fastest_arm_first_and_each_setting_its_own_machine() -> None:
@@ -83,8 +85,8 @@ def test_each_machine_has_its_fastest_arm_first_and_each_setting_its_own_machine
         (64, "small", "default cpu:0 on small"),
     ]
     assert sentences(found) == [
-        "Fastest machine, as measured: big by default gpu:0 for 32, 2 times as fast as the next; "
-        "small by default cpu:0 for 64, 3 times as fast as the next."
+        "Fastest machine: big by default gpu:0 for 32, 2x the speed of the next; "
+        "small by default cpu:0 for 64, 3x the speed of the next."
     ]
 
 
@@ -136,7 +138,7 @@ def test_the_way_to_an_accuracy_is_paid_for_where_every_run_got_there() -> None:
         pytest.approx(1.0),
     )
     assert find_target(found) == 0.98
-    assert sentences(found)[-1].startswith("Cheapest machine, to a validation accuracy of 0.98, as measured: small")
+    assert sentences(found)[-1].startswith("Cheapest machine to a validation accuracy of 0.98: small")
     found = compared(reaching("big", 3600.0, 3636.0, 3600 / 1.01), reaching("small", 7200.0, None, 7100.0))
     assert by_machine(found)["small"].seconds_to_accuracy is None
     assert not any("accuracy" in text for text in sentences(found))
@@ -158,8 +160,7 @@ def test_the_thriftiest_machine_is_told_by_energy_of_the_same_parts() -> None:
     found = compared(using("big", 10.0, "gpu", "package"), using("small", 30.0, "package"), prices={})
     assert by_machine(found)["big"].epoch_joules == pytest.approx(6000.0)
     assert sentences(found)[-1] == (
-        "Thriftiest machine, by the energy of an epoch, as measured: small by default cpu:0 for 32, "
-        "0.333 times the energy on the next."
+        "Least energy for an epoch: small by default cpu:0 for 32, 0.333x the energy of the next."
     )
     # Of one the processors' energy was not read, so that it is less than what it took.
     found = compared(using("big", 10.0, "package"), using("small", 30.0, "gpu"), prices={})
@@ -180,7 +181,8 @@ def test_versions_that_differ_are_cautions_that_name_the_machines_and_hardware_i
         runs_of("c", 1000.0, environment={"keras": "3.12.0", "cpu_model": "Other CPU", "memory_bytes": 2**40}),
     )
     assert version_cautions(found) == [
-        "machines differ in versions, which may be why their speeds do: keras 3.12.0 on a and c, 3.13.0 on b."
+        "Machines have different versions, which may explain differences in speed: keras 3.12.0 on a and c, 3.13.0 "
+        "on b."
     ]
     assert sentences(found)  # a caution, and no more
     assert version_cautions(compared(runs_of("a", 1.0), runs_of("b", 1.0, environment={"usable_cores": 64}))) == []

@@ -82,11 +82,9 @@ def test_no_mode_is_called_fastest_whose_interval_another_reaches() -> None:
     noisy = by_modes(drift=(1.0,))
     assert not any("fastest mode" in text for text in find_verdict(noisy))  # one run each has no interval
     near = by_modes(SPEEDS | {"data": (1728.0, 2880.0)})
-    (two, four) = [text for text in find_verdict(near) if "fastest mode" in text]
-    assert two.startswith("On 2 devices these runs do not tell whether data or hybrid is the fastest mode; model")
-    assert four.endswith(
-        "model exchanges the least: model 3 MiB, hybrid 4.5 MiB, data 8 MiB a step (compiled collectives)."
-    )
+    (two, four) = [text for text in find_verdict(near) if text.startswith("On ")]
+    assert two == "On 2 devices data and hybrid are too close to call."
+    assert four == "On 4 devices data and hybrid are too close to call."
 
 
 def test_scale_and_a_comparison_with_another_baseline_name_the_same_fastest() -> None:
@@ -112,7 +110,6 @@ def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:
         "samples/s",
         "speed-up",
         "step",
-        "ms",
         "exchanged",
         "held",
         "collectives",

@@ -79,8 +79,6 @@ COMMON = {
     "waiting_seconds_per_step": 0.015,
     "transfer_share": 0.125,
     "waiting_share": 0.375,
-    "log10_num_parameters": 3.0,
-    "log2_global_batch_size": 7.0,
     # In 20 s after the warm-up all GPUs together took 4000 J, the processor 200 J and its memory 40 J.
     "energy_joules": 4240.0,
     "mean_watts": 212.0,
@@ -134,7 +132,6 @@ BY_STEPS_PER_EXECUTION = {
         "steady_seconds": 5.0,
         "samples_per_joule": 1280 / 4240,
         "energy_joules_per_epoch": 4240 / 10 * 6,
-        "log10_samples_per_second": 2.408239965311849,
     },
     3: {
         "samples_per_second": 480.0,
@@ -150,7 +147,6 @@ BY_STEPS_PER_EXECUTION = {
         "steady_seconds": 2.4,
         "samples_per_joule": 1152 / 4240,
         "energy_joules_per_epoch": 4240 / 9 * 6,
-        "log10_samples_per_second": 2.681241237375587,
     },
 }
 BY_REPLICAS = {
@@ -448,7 +444,6 @@ def test_a_run_that_never_got_ready_has_sizes_of_its_recipe_and_one_caution() ->
         "steady_steps": 0,
         "steady_seconds": 0.0,
         "global_batch_size": 32,
-        "log2_global_batch_size": 5.0,
     }
     assert summary.cautions == ("no training step was measured: there are no figures of speed, loss or accuracy.",)
 

@@ -157,8 +157,8 @@ def test_a_store_that_is_a_file_is_refused(tfbench: Cli, in_tmp_path: Path, comm
 def test_validate_gives_json(tfbench: Cli) -> None:
     done = tfbench("validate", "mnist_mlp", "absent.toml", "--format", "json")
     assert done.exit_code == 2
-    good, bad = json.loads(done.stdout)
-    assert good == {"recipe": "mnist_mlp", "ok": True, "problems": []}
+    good, bad = json.loads(done.stdout)["recipes"]
+    assert good == {"name": "mnist_mlp", "ok": True, "problems": []}
     assert not bad["ok"] and len(bad["problems"]) == 1
 
 

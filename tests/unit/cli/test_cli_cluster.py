@@ -66,7 +66,13 @@ def test_a_task_is_made_by_its_command(
     done = tfbench("sweep", "--plan", "plan.json", "--task", "1", "--store", "mine", "--format", "json")
     assert done.exit_code == 0, done.stderr
     assert [request.recipe.training.global_batch_size for request in runs.requests] == [64] * 4
-    assert json.loads(done.stdout) == {"sweep_id": planned, "task": 1, "num_left": 0, "num_failed": 0}
+    assert json.loads(done.stdout) == {
+        "format_version": 1,
+        "id": planned,
+        "task": 1,
+        "num_left": 0,
+        "num_failed": 0,
+    }
 
 
 @pytest.mark.parametrize(

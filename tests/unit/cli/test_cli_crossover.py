@@ -99,7 +99,7 @@ def test_one_that_was_stopped_is_resumed_to_the_same_end(
     stopped = read(tfbench(*SEARCH, "--format", "json"), exit_code=130)
     assert not stopped["complete"]
     store = Store(Path("mlruns"))
-    plan, results = read_sweep(store, stopped["sweep_id"])
+    plan, results = read_sweep(store, stopped["id"])
     assert len(results) == num_made - 1 < len(list_cells(plan))
     swept = read(tfbench("sweep", "--resume", "@last", "--format", "json"))
     assert (swept["num_left"], swept["num_failed"]) == (0, 0)

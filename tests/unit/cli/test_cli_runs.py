@@ -58,8 +58,9 @@ def store(in_tmp_path: Path) -> Store:
 
 def read(done: Any) -> list[dict[str, Any]]:
     assert (done.exit_code, done.stderr) == (0, "")
-    entries = json.loads(done.stdout)
-    assert isinstance(entries, list)
+    document = json.loads(done.stdout)
+    assert document["format_version"] == 1
+    entries: list[dict[str, Any]] = document["runs"]
     return entries
 
 

@@ -162,7 +162,7 @@ def test_each_mode_has_an_arm_at_each_number_of_devices(
         "mirrored cpu:0,cpu:1 backend=jax",
         "hybrid cpu:0,cpu:1 backend=jax",
     ]
-    assert "- 2 devices in mode hybrid are not judged" in done.stdout
+    assert "- 2 devices (hybrid) are not judged" in done.stdout
     assert sweep_command(plan_of(made)) == (
         "tfbench scale mnist_mlp --replicas 1,2 --devices cpu --modes data,hybrid --repeats 1 --seconds 5 "
         "--data synthetic --set training.backend=jax"

@@ -97,7 +97,7 @@ def test_another_worker_than_the_first_says_what_came_of_its_part(
     reason = ": it was killed" if code else ""
     assert result.stdout == f"worker 1 of 2 on b, run {RUN}: {status}{reason}. Its journal: s/1.jsonl\n"
     document = json.loads(run(*SECOND, "--format", "json").stdout)
-    assert (document["run_id"], document["worker_index"], document["status"]) == (RUN, 1, status)
+    assert (document["id"], document["worker_index"], document["status"]) == (RUN, 1, status)
 
 
 def test_export_writes_the_journals_of_all_workers_and_says_which_are_missing(

@@ -150,4 +150,4 @@ def test_an_error_is_the_one_document_where_one_was_asked_for(
 def test_an_error_is_no_second_document(tfbench: Cli) -> None:
     done = tfbench("validate", "mnist_mlp", "no_such_recipe", "--format", "json")
     assert done.exit_code == 2
-    assert [one["ok"] for one in json.loads(done.stdout)] == [True, False]
+    assert [one["ok"] for one in json.loads(done.stdout)["recipes"]] == [True, False]

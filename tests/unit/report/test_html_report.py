@@ -149,8 +149,8 @@ def test_the_table_holds_speeds_intervals_and_marks() -> None:
     (slower,) = [cell for cell in cells if cell.startswith("0.50 [")]
     assert slower.endswith("] -")
     assert [cell["data-name"] for cell in page.of("td") if cell.get("class") == "slower"] == ["speed-up"]  # on a phone
-    assert any(text.startswith("- slower than the baseline") for text in page.texts["p"])
-    assert not any("? one run" in text for text in page.texts["p"])
+    assert any(text.startswith("- slower") and "Geometric mean of runs" in text for text in page.texts["p"])
+    assert not any("not judged (one run)" in text for text in page.texts["p"])
 
 
 def test_a_point_that_lacks_rounds_says_how_many_runs_it_has() -> None:

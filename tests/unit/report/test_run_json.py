@@ -71,6 +71,7 @@ def test_a_finished_run_is_written_with_every_figure() -> None:
             "val_loss": 0.6,
             "val_accuracy": 0.75,
             "finished_at": 1_700_000_010.0,
+            "finished_at_iso": "2023-11-14T22:13:30+00:00",
             "inference_loss": None,
             "inference_accuracy": None,
             "inference_seconds": None,
@@ -98,9 +99,8 @@ def test_a_document_reads_back_equal() -> None:
     for thing in (epoch, result.placement, result.settings, result.environment):
         written = json.loads(json.dumps(document(thing), allow_nan=False))
         assert written["format_version"] == 1
-        assert (
-            build(type(thing), {key: value for key, value in written.items() if key != "format_version"}, "x") == thing
-        )
+        fields = {key: value for key, value in written.items() if key != "format_version" and "_iso" not in key}
+        assert build(type(thing), fields, "x") == thing
 
 
 def test_times_stand_in_words_beside_their_seconds() -> None:

@@ -206,7 +206,7 @@ def test_a_run_whose_parent_was_killed_is_given_its_end_in_all_journals(
     for path in (journal, member_path(journal, 1)):  # as if all had ended without a word
         records = [record for record in read_journal(path) if record["kind"] not in ("finished", "exit")]
         path.write_bytes(encode(records))
-    done = RecoveredRun(run_id=RUN, outcome="recovered", message="")
+    done = RecoveredRun(id=RUN, status="recovered", message="")
     monkeypatch.setattr(recovery, "project_one", lambda store, result, trackers: done)
     assert recovery.recover(store, lambda *_: pytest.fail("nothing is tracked")) == [done]
     ((status, reason), other) = ends(store)

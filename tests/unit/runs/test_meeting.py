@@ -30,7 +30,7 @@ from tfbench.runs.recovery import RecoveredRun
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 
-RECOVERED = RecoveredRun(run_id=RUN, outcome="recovered", message="")
+RECOVERED = RecoveredRun(id=RUN, status="recovered", message="")
 HOST = platform.node()
 CUT_OFF = f"the connection to worker 1 of 2 on {HOST} was cut off"
 
@@ -367,7 +367,7 @@ def test_what_was_cut_off_is_merged_from_both_copies_of_a_journal(
     monkeypatch.setattr(journal_import, "project_one", lambda store, result, trackers: RECOVERED)
 
     def bring(*paths: Path) -> list[str]:
-        return [f"{one.outcome}: {one.message}" for one in import_journals(other, paths, lambda *_: _Tracker(), state)]
+        return [f"{one.status}: {one.message}" for one in import_journals(other, paths, lambda *_: _Tracker(), state)]
 
     with pytest.raises(TrackingError, match=f"is the journal of worker 1 of 2 of run {RUN}, which is not in the store"):
         bring(lone)

@@ -157,7 +157,7 @@ def test_a_killed_profile_is_recovered_with_its_rounds(store: Store, plotless: N
     tracker = FakeTracker()
     (run,) = recover(store, lambda uri, experiment: tracker)
     assert isinstance(run, RecoveredRun)
-    assert (run.outcome, run.message.partition(":")[0]) == ("recovered", "KILLED")
+    assert (run.status, run.message.partition(":")[0]) == ("recovered", "KILLED")
     recovered = tracker.finished[result.request.run_id]
     assert recovered.profile == result.profile
     step = summarize_profile(recovered)

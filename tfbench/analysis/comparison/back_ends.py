@@ -52,7 +52,6 @@ def describe_differences(comparison: Comparison) -> Iterator[str]:
     if len(backends) < 2:
         return
     yield (
-        "Initial weights, batches and their order are equal on all back ends. By nature they differ in what makes a "
-        f"step ({'; '.join(steps)}), in what makes batches (tf.data on TensorFlow, NumPy in a thread on the others), "
-        "and in the numbers that dropout draws."
+        f"Backends start from equal weights and batches. They differ in how they compile steps ({'; '.join(steps)}), "
+        "load batches and draw dropout."
     )

@@ -25,12 +25,22 @@ class ResultDifference:
         """B / A; None where one does not exist or A is zero."""
         return self.b / self.a if self.a and self.b is not None else None
 
+    @property
+    def unit(self) -> str:
+        """Of the metric; "" where it has none."""
+        return METRICS[self.name].unit
+
+    @property
+    def better(self) -> str:
+        """Which is better: "higher" or "lower"."""
+        return METRICS[self.name].better.value
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
     """One of two runs that are compared."""
 
-    run_id: str
+    id: str
     name: str
     status: str
     recipe: str
@@ -81,13 +91,12 @@ def compare_runs(a: RunResult, a_summary: Summary, b: RunResult, b_summary: Summ
 def _find_results(a: Summary, b: Summary) -> tuple[tuple[ResultDifference, ...], int]:
     """Returns the figures that differ, speed first, and how many there are.
 
-    Sizes are causes; logarithms and the parts of the ledger are neither.
+    Sizes are causes; the parts of the ledger are neither.
     """
     names = [
         name
         for name, metric in sorted(METRICS.items(), key=lambda entry: entry[0] != SPEED_METRIC)
         if metric.better is not Better.NEITHER
-        and not name.startswith("log")
         and (not name.startswith("ledger/") or name == "ledger/wall_seconds")
         and (a.metrics.get(name) is not None or b.metrics.get(name) is not None)
     ]
@@ -135,7 +144,7 @@ def _list_causes(result: RunResult) -> dict[str, dict[str, Any]]:
 
 def _describe(result: RunResult, summary: Summary, other: Summary) -> Side:
     return Side(
-        run_id=result.request.run_id,
+        id=result.request.run_id,
         name=result.request.name,
         status=result.status,
         recipe=result.request.recipe.name,

@@ -18,7 +18,7 @@ from tfbench.wording import count, describe_span, join_words
 _SECONDS_PER_HOUR = 3600.0
 _NUM_NAMED = 6  # settings that a sentence names
 
-_SPEED, _COST, _ENERGY = "as fast as the next", "the cost on the next", "the energy on the next"
+_SPEED, _COST, _ENERGY = "the speed of the next", "the cost of the next", "the energy of the next"
 
 DescribeRows = Callable[[Sequence[Row]], str]
 
@@ -98,9 +98,9 @@ def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> It
     accuracy = f"to a validation accuracy of {target or 0:g}"
     measures: tuple[tuple[str, str, Measure, Callable[[MachineSetup], object]], ...] = (
         ("Fastest machine", _SPEED, lambda one: one.entry.step_seconds, lambda one: None),
-        ("Cheapest machine, by the training steps of an epoch", _COST, lambda one: one.epoch_cost, _currency),
-        (f"Cheapest machine, {accuracy}", _COST, lambda one: one.cost_to_accuracy, _currency),
-        ("Thriftiest machine, by the energy of an epoch", _ENERGY, lambda one: one.epoch_joules, _parts_beside_gpus),
+        ("Cheapest machine for the steps of an epoch", _COST, lambda one: one.epoch_cost, _currency),
+        (f"Cheapest machine {accuracy}", _COST, lambda one: one.cost_to_accuracy, _currency),
+        ("Least energy for an epoch", _ENERGY, lambda one: one.epoch_joules, _parts_beside_gpus),
     )
     for title, than, measure, unit in measures:
         found: dict[tuple[str, str], list[tuple[Row, float]]] = {}
@@ -111,12 +111,12 @@ def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> It
                     (row, 1 / ratio if than == _SPEED else ratio)
                 )
         told = [
-            f"{machine} by {arm} for {describe_rows([row for row, _ in own])}, "
-            f"{describe_span([ratio for _, ratio in own], ' times')} {than}"
+            f"{machine} by {arm}{describe_rows([row for row, _ in own])}, "
+            f"{describe_span([ratio for _, ratio in own], 'x')} {than}"
             for (machine, arm), own in found.items()
         ]
         if told:
-            yield f"{title}, as measured: {'; '.join(told)}."
+            yield f"{title}: {'; '.join(told)}."
 
 
 def place_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iterator[str]:
@@ -126,21 +126,15 @@ def place_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iter
         num = sum(len(entry.elsewhere) for _, entry in split)
         told = [_tell_host(entry, describe_rows([row])) for row, entry in split[:_NUM_NAMED]]
         more = f"; and {count(len(split) - _NUM_NAMED, 'more point')}" if len(split) > _NUM_NAMED else ""
-        yield (
-            f"{count(num, 'run')} {'is' if num == 1 else 'are'} left out, since runs of two machines have no speed in "
-            f"common: {'; '.join(told)}{more}."
-        )
+        yield f"{count(num, 'run')} left out, from another machine: {'; '.join(told)}{more}."
     places: dict[str, list[Row]] = {}
     for row in comparison.rows:
         hosts = {entry.host for entry in row.entries.values() if entry.runs and not machine_in(entry.arm)}
         if len(hosts) == 1:
             places.setdefault(hosts.pop(), []).append(row)
     if len(places) > 1:
-        where = "; ".join(f"{describe_rows(rows)} on {host}" for host, rows in places.items())
-        yield (
-            f"Settings are of several machines: {where}. Arms are compared within a machine; what differs from one "
-            "setting to the next may be due to the machine."
-        )
+        where = "; ".join(f"{host}{describe_rows(rows)}" for host, rows in places.items())
+        yield f"Settings ran on several machines, which may explain differences between them: {where}."
 
 
 def version_cautions(comparison: Comparison) -> list[str]:
@@ -155,7 +149,11 @@ def version_cautions(comparison: Comparison) -> list[str]:
         for name, having in found.items()
         if len(having) > 1 and len({machine for on in having.values() for machine in on}) > 1
     ]
-    return [f"machines differ in versions, which may be why their speeds do: {'; '.join(told)}."] if told else []
+    return (
+        [f"Machines have different versions, which may explain differences in speed: {'; '.join(told)}."]
+        if told
+        else []
+    )
 
 
 def _find_best(
@@ -206,7 +204,7 @@ def _measure(name: str, row: Row, entry: Entry, price: Price | None, target: flo
 
 def _tell_host(entry: Entry, setting: str) -> str:
     others = list(dict.fromkeys(map(host_of, entry.elsewhere)))
-    return f"{entry.arm} for {setting} is of {entry.host}, without {join_words(others)}"
+    return f"{entry.arm}{setting} is of {entry.host}, without {join_words(others)}"
 
 
 def _find_prices(comparison: Comparison) -> dict[str, Price | None]:

@@ -6,7 +6,7 @@ part of its weights ("model"), or both ("hybrid"); under "workers" a replica, an
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from tfbench.analysis.comparison.causes import exchanged_bytes, input_share, traced_share
@@ -16,6 +16,7 @@ from tfbench.analysis.comparison.published_scaling import PublishedSpeedup, find
 from tfbench.analysis.comparison.speedup import Finding, Judgement
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, mode_of
 from tfbench.records.sweep import WORKERS_KEY
+from tfbench.wording import join_words
 
 Kind = Literal["strong", "weak"]
 
@@ -146,6 +147,21 @@ class Scaling:
     def has_replicas(self) -> bool:
         """Whether each device has a replica of the network, and no other mode was to be measured."""
         return self.modes == ("data",)
+
+    def describe_efficiency(self, arm: str) -> str:
+        """Returns " (75 % efficiency)" of an arm; "" of the one device, or where devices add no hardware."""
+        found = next((point.efficiency for point in self.points if point.entry.arm == arm), None)
+        return f" ({100 * found.value:.0f} % efficiency)" if found else ""
+
+    def between_modes(self) -> Iterator[str]:
+        """Yields for each number of devices which mode is the fastest, or between which the runs do not decide."""
+        for number in dict.fromkeys(point.num_devices for point in self.points[1:]):
+            points = [point for point in self.points if point.num_devices == number]
+            if len(points) > 1 and all(point.speedup.low is not None for point in points):
+                modes = [str(point.mode) for point in self.lead(points)]
+                is_one = len(modes) == 1
+                what = f"{modes[0]} is the fastest mode" if is_one else f"{join_words(modes)} are too close to call"
+                yield f"On {number} devices {what}."
 
     def line(self, mode: Mode) -> list[ScalingPoint]:
         """Returns the points of a mode by number of devices, from the one device on."""

@@ -6,39 +6,62 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfbench.analysis.comparison.back_ends import describe_differences, find_names
 from tfbench.analysis.comparison.causes import describe_cause
-from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
+from tfbench.analysis.comparison.comparison import Comparison, Row
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES
-from tfbench.analysis.comparison.fastest_verdict import fastest_sentences
+from tfbench.analysis.comparison.fastest import Standing, find_standings
 from tfbench.analysis.comparison.machines import machine_sentences, place_sentences
-from tfbench.analysis.comparison.scaling import find_scaling
-from tfbench.analysis.comparison.scaling_verdict import scaling_sentences
-from tfbench.recipe.sections import CUTTING_STRATEGIES
+from tfbench.analysis.comparison.scaling import Scaling, find_scaling
+from tfbench.analysis.comparison.speedup import Finding, Speedup
 from tfbench.records.sweep import AGAIN, BATCH_KEY, describe_setting, format_value
-from tfbench.wording import count, describe_span
+from tfbench.wording import count, describe_span, join_words
 
+_TEMPLATES: dict[Finding, str] = {
+    "faster": "{arm} {verb} faster than {base}{where}: {ratio}.{why}",
+    "slower": "{arm} {verb} slower than {base}{where}: {ratio}.{why}",
+    "no measurable difference": "{arm} and {base} show no measurable difference{where}: {ratio}.{hint}",
+    "too noisy to tell": (
+        "Inconclusive{where}: {arm} may be {open} as fast as {base}. Use more rounds (--repeats) or longer runs "
+        "(--seconds)."
+    ),
+    "not judged": "{arm} {verb} not judged{where} (one run): {ratio}. Use --repeats 3.",
+}
+_TURNING_POINT = "Use {uses}."
+_FAILED = "{arm} failed{where}: {outcome}, {reason}."
 _NUM_NAMED = 6  # settings that a sentence names; more make nobody wiser
 
 
 def find_verdict(comparison: Comparison) -> tuple[str, ...]:
     """Returns the sentences of the verdict, the most important first.
 
-    First of several machines which has the best figures. Then which arm to use for which settings, if
-    that can be said; of one arm alone, between what its speeds lie. For each arm beside the baseline: for which
-    settings it is faster, slower, not to be told apart, or not measured; for an arm of several replicas that costs,
-    what its steps are made of. Where arms differ in their number of replicas alone, it is told by that number; where in
-    their back end alone, by what that is called.
+    Of several machines the one with the best figures; then which arm to use where, if that can be said; for each arm
+    beside the baseline where it is faster, slower, not to be told apart, or not judged; then what limits all that.
+    Arms that differ in their number of devices alone are called by it.
     """
-    scaling, names = find_scaling(comparison), find_names(comparison)
-    found = list(machine_sentences(comparison, lambda rows: _name(rows, comparison)))
+    scaling = find_scaling(comparison)
+    names = _name_devices(scaling) if scaling else find_names(comparison)
+    found = list(machine_sentences(comparison, lambda rows: _where(rows, comparison)))
     if comparison.arms[1:] == (f"{comparison.baseline} {AGAIN}",):
         return (_by_chance(comparison), *_missing(comparison, names))
-    if scaling:
-        found += scaling_sentences(scaling)
-    else:
-        others = [arm for arm in comparison.arms if arm != comparison.baseline]
-        found += [*_winner(comparison, names), *(text for arm in others for text in _of_arm(comparison, arm, names))]
-        found += [] if others else _range_of_speeds(comparison)
+    others = [arm for arm in comparison.arms if arm != comparison.baseline]
+    found += _uses(comparison, names)
+    found += scaling.between_modes() if scaling else ()
+    for arm in others:
+        found += _of_arm(comparison, arm, names, scaling)
+    found += [] if others else _range_of_speeds(comparison)
+    if scaling and scaling.kind == "weak":
+        found.append("Weak scaling: the global batch grows with the devices. Compare speed, not accuracy.")
     return (*found, *describe_differences(comparison), *_limits(comparison, names))
+
+
+def _name_devices(scaling: Scaling) -> dict[str, str]:
+    """Returns what arms are called that differ in their number of devices, or in how these share the work."""
+    noun = "replica" if scaling.has_replicas else "device"
+    places = {point.place: point.entry for point in scaling.points} | scaling.missing
+    return {
+        entry.arm: f"{place.num_devices} {noun}{'s' * (place.num_devices > 1)}"
+        + (f" ({place.mode})" if place.mode and not scaling.has_replicas else "")
+        for place, entry in places.items()
+    }
 
 
 def _by_chance(comparison: Comparison) -> str:
@@ -48,195 +71,158 @@ def _by_chance(comparison: Comparison) -> str:
         return "Not judged: two rounds are needed (--repeats 3)."
     row, most = max(known, key=lambda place: abs(math.log(place[1].ratio)))
     where = f" ({_list([row])})" if row.setting else ""
-    text = f"By chance alone, speeds differ by up to {most.ratio:.2f}x [{most.low:.2f}, {most.high:.2f}]{where}"
+    text = f"By chance alone, speeds differ by up to {_interval(most)}{where}"
     wrong = [row for row, one in known if one.judgement in ("faster", "slower")]
     text += f"; judged different from itself: {_list(wrong) if wrong else 'nothing'}."
     is_noisy = any(one.is_too_noisy for _, one in known)
     return f"{text} Too noisy: use more rounds (--repeats) or longer runs (--seconds)." if is_noisy else text
 
 
-def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str]) -> Iterator[str]:
-    judged: dict[str, list[Row]] = {}
-    for row in comparison.rows:
-        speedup = row.entries[arm].speedup
-        if speedup:
-            judged.setdefault(speedup.finding, []).append(row)
-    name, baseline = names[arm], names[comparison.baseline]
-    for judgement, text in (
-        ("faster", f"{name} is faster than {baseline}"),
-        ("slower", f"{name} is slower than {baseline}"),
-    ):
-        rows = judged.get(judgement, [])
-        if rows:
-            cause = _cause(rows, arm, comparison.baseline) if judgement == "slower" else ""
-            yield f"{text} for {_name(rows, comparison)}: {_range(rows, arm)}.{cause}"
-    if rows := judged.get("no measurable difference", []):
-        yield f"{name} and {baseline} show no measurable difference for {_name(rows, comparison)}.{_suggest(rows, arm)}"
-    if rows := judged.get("too noisy to tell", []):
-        yield (
-            f"{name} and {baseline}: too noisy to tell for {_name(rows, comparison)}: these runs leave open "
-            f"{_possible(rows, arm)} times the speed. More rounds (--repeats) or longer runs tell more."
+def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str], scaling: Scaling | None) -> Iterator[str]:
+    """Yields a sentence for each finding that an arm has beside the baseline."""
+    known = [(row, one) for row in comparison.rows if (one := row.entries[arm].speedup)]
+    for finding, template in _TEMPLATES.items():
+        if not (found := [(row, one) for row, one in known if one.finding == finding]):
+            continue
+        row, _ = min(found, key=lambda place: place[1].ratio)
+        low, high = min(one.low or 0.0 for _, one in found), max(one.high or 0.0 for _, one in found)
+        yield template.format(
+            arm=names[arm],
+            verb="are" if scaling else "is",
+            base=names[comparison.baseline],
+            where=_where([row for row, _ in found], comparison),
+            ratio=_ratios([one for _, one in found]) + (scaling.describe_efficiency(arm) if scaling else ""),
+            open=f"{low:.2f}x to {high:.2f}x",
+            why=describe_cause(row.entries[arm], row.entries[comparison.baseline]) if finding == "slower" else "",
+            hint=_hint(found),
         )
-    if rows := judged.get("not judged", []):
-        are_all = 1 < len(rows) == len(comparison.rows)
-        told = f"judged for none of {len(rows)} settings" if are_all else f"not judged for {_name(rows, comparison)}"
-        yield f"{name} is {told}: two rounds are needed (--repeats 3)."
 
 
-def _suggest(rows: Sequence[Row], arm: str) -> str:
+def _hint(found: Sequence[tuple[Row, Speedup]]) -> str:
     """Names the settings whose own interval says more than all of them together support."""
-    found = [row for row in rows if (speedup := row.entries[arm].speedup) and speedup.is_suggested]
-    if not found:
+    hints = [(row, one) for row, one in found if one.is_suggested]
+    if not hints:
         return ""
-    num = max(speedup.num_family for row in found if (speedup := row.entries[arm].speedup))
-    return (
-        f" By itself {_list(found)} would suggest one, which among {num} comparisons may be chance: more rounds "
-        "(--repeats) may tell."
-    )
+    num = max(one.num_family for _, one in hints)
+    ratios, rows = _ratios([one for _, one in hints]), _list([row for row, _ in hints])
+    return f" A hint only: {ratios} for {rows}, not significant among {num} comparisons. Use more rounds (--repeats)."
 
 
-def _cause(rows: Sequence[Row], arm: str, baseline: str) -> str:
-    """Says what the slower steps are made of, and what would measure what they take longer for."""
-    ordered = sorted(rows, key=lambda row: _ratio(row.entries[arm]), reverse=True)
-    return describe_cause([row.entries[arm] for row in ordered], ordered[-1].entries[baseline])
-
-
-def _winner(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which arm is best for every setting, or for which; nothing where settings are of several machines."""
+def _uses(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+    """Says which arm to use for which settings; nothing where settings are of several machines, or none is fastest."""
     hosts = {frozenset(entry.host for entry in row.entries.values() if entry.runs) for row in comparison.rows}
-    if len(hosts - {frozenset()}) > 1:
+    rows = [row for row in comparison.rows if any(entry.runs for entry in row.entries.values())]
+    if len(hosts - {frozenset()}) > 1 or len(comparison.arms) < 2 or (len(comparison.arms) == 2 and len(rows) < 2):
         return
-    others = [arm for arm in comparison.arms if arm != comparison.baseline]
-    if len(others) > 1:
-        yield from fastest_sentences(comparison, names, lambda rows: _name(rows, comparison))
+    standings = [one for one in find_standings(comparison) if one.row in rows]
+    clear = [one for one in standings if len(one.fastest) == 1]
+    if not clear:
+        if len(standings) == 1 and 1 < len(standings[0].fastest) < len(comparison.arms):
+            yield f"{join_words([names[arm] for arm in standings[0].fastest])} are too close to call."
         return
-    rows = [row for row in comparison.rows if row.entries[comparison.baseline].speed]
-    if len(rows) < 2 or not others:
+    if len({one.fastest for one in standings}) == 1:
+        where = " everywhere" if len(standings) > 1 else ""
+        lead = _lead(clear, names) if len(comparison.arms) > 2 else ""
+        yield _TURNING_POINT.format(uses=f"{names[clear[0].fastest[0]]}{where}{lead}")
         return
-    (arm,) = others
-    judgements = [entry.speedup.judgement if (entry := row.entries[arm]).speedup else "not measured" for row in rows]
-    if all(judgement == "slower" for judgement in judgements):
-        yield f"Use {names[comparison.baseline]} for every setting that was measured."
-    elif all(judgement == "faster" for judgement in judgements):
-        yield f"Use {names[arm]} for every setting that was measured."
-    else:
-        yield from _turning_point(comparison, arm, rows, names)
+    networks: dict[str, list[str]] = {}
+    for network, own in _by_network(standings).items():
+        if any(len(one.fastest) == 1 for one in own):
+            networks.setdefault(_by_batch_size(own, names), []).append(network)
+    for text, of in networks.items():
+        yield f"With {'; '.join(of)}: {text}" if any(of) else text
+
+
+def _by_network(standings: Sequence[Standing]) -> dict[str, list[Standing]]:
+    """Returns the standings of each network, or whatever else is varied, by batch size."""
+    networks: dict[str, list[Standing]] = {}
+    for one in sorted(standings, key=lambda one: one.row.global_batch_size or 0):
+        rest = {key: value for key, value in one.row.setting.items() if key != BATCH_KEY}
+        networks.setdefault(describe_setting(rest), []).append(one)
+    return networks
+
+
+def _by_batch_size(standings: Sequence[Standing], names: Mapping[str, str]) -> str:
+    """Says what to use up to which batch size, and at which the runs do not decide."""
+    uses, open_at, unmeasured = list[str](), list[str](), list[str]()
+    is_turning = len({one.fastest for one in standings if len(one.fastest) == 1}) > 1
+    for fastest, own in ((key, list(own)) for key, own in itertools.groupby(standings, key=lambda one: one.fastest)):
+        low, high = (one.row.global_batch_size or 0 for one in (own[0], own[-1]))
+        span = f"{low:,}" if len(own) == 1 else f"{low:,} to {high:,}"
+        where = f" {'at' if len(own) == 1 else 'from'} batch {span}"
+        if is_turning and own[0] is standings[0]:
+            where = f" up to batch {high:,}"
+        elif is_turning and own[-1] is standings[-1]:
+            where = f" from batch {low:,}"
+        elif len(own) == len(standings):
+            where = " at every batch size" if len(own) > 1 else ""
+        if len(fastest) == 1:
+            uses.append(names[fastest[0]] + where)
+        else:
+            (open_at if fastest else unmeasured).append(span)
+    text = _TURNING_POINT.format(uses=join_words(uses))
+    text += f" Undecided at batch {', '.join(open_at)}." if open_at else ""
+    return text + (f" Not all are measured, or comparable, at batch {', '.join(unmeasured)}." if unmeasured else "")
+
+
+def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
+    ratios = [one.ratio for one in own if one.ratio is not None]
+    followers = {one.next_arm for one in own if one.next_arm}
+    following = f", {names[followers.pop()]}" if len(followers) == 1 else ""
+    return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""
 
 
 def _range_of_speeds(comparison: Comparison) -> Iterator[str]:
     """Says between what the speeds of the one arm lie, where it was measured at several settings."""
     speeds = {speed: row for row in comparison.rows if (speed := row.entries[comparison.baseline].speed)}
     if len(speeds) > 1:
-        ends = (speeds[min(speeds)], speeds[max(speeds)])
-        low, high = (f"{_speed(row.entries[comparison.baseline])} for {_list([row])}" for row in ends)
-        yield f"One arm was measured, {comparison.baseline}: its speed lies between {low} and {high}."
-
-
-def _turning_point(comparison: Comparison, arm: str, rows: Sequence[Row], names: Mapping[str, str]) -> Iterator[str]:
-    """Says between which batch sizes an arm overtakes, for each network in which it does so once.
-
-    Where one of the two sides is only suggested, so is the turning point; where both are, nothing is said.
-    """
-    if BATCH_KEY not in comparison.keys:
-        return
-    networks: dict[str, list[Row]] = {}
-    for row in rows:
-        rest = {key: value for key, value in row.setting.items() if key != BATCH_KEY}
-        networks.setdefault(describe_setting(rest), []).append(row)
-    for network, own in networks.items():
-        own = sorted(own, key=lambda row: row.global_batch_size or 0)
-        where = f" with {network}" if network else ""
-        for counts_suggested in (False, True):
-            turns = _turns([(row, _sign(row.entries[arm], counts_suggested=counts_suggested)) for row in own])
-            if len(turns) != 1:
-                continue
-            (last, sign), (first, _) = turns[0]
-            if not any(_sign(row.entries[arm], counts_suggested=False) for row in (last, first)):
-                continue
-            ends = (comparison.baseline, arm) if sign < 0 else (arm, comparison.baseline)
-            better, worse = (names[one] for one in ends)
-            if counts_suggested:
-                yield (
-                    f"Suggested, and not supported by all settings together: {better} up to batch "
-                    f"{last.global_batch_size:,}{where} and {worse} from {first.global_batch_size:,} on. More rounds "
-                    "(--repeats) may tell."
-                )
-            else:
-                yield (
-                    f"Use {better} up to batch {last.global_batch_size:,}{where} and {worse} from "
-                    f"{first.global_batch_size:,} on; in between it was not measured, or shows no difference."
-                )
-            break
-
-
-def _turns(signed: Sequence[tuple[Row, int]]) -> list[tuple[tuple[Row, int], tuple[Row, int]]]:
-    clear = [(row, sign) for row, sign in signed if sign]
-    return [(before, after) for before, after in itertools.pairwise(clear) if before[1] != after[1]]
-
-
-def _sign(entry: Entry, *, counts_suggested: bool) -> int:
-    if entry.speedup is None:
-        return 0
-    if counts_suggested and entry.speedup.is_suggested:
-        return 1 if entry.speedup.ratio > 1 else -1
-    return {"faster": 1, "slower": -1}.get(entry.speedup.judgement, 0)
+        low, high = min(speeds), max(speeds)
+        ends = (f"{describe_span([one], ' samples/s')} for {_list([speeds[one]])}" for one in (low, high))
+        yield f"Only {comparison.baseline} was measured: from {' to '.join(ends)}."
 
 
 def _missing(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which points have no speed and why; of those that were not reached, how many."""
+    """Says which points failed and why; of those that were not reached, how many."""
     points = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
     unreached = [entry for _, entry in points if entry.outcome == "MISSING"]
     failed = [(row, entry) for row, entry in points if entry.outcome not in ("FINISHED", "MISSING")]
     for row, entry in failed[:_NUM_NAMED]:
-        setting = describe_setting(row.setting) or "the recipe as it is"
-        reason = f"{entry.outcome}, {entry.reason.rstrip('.')}"
-        yield f"No speed, or not in every round, of {names[entry.arm]} for {setting}: {reason}."
+        where = f" for {_list([row])}" if row.setting else ""
+        reason = entry.reason.rstrip(".")
+        yield _FAILED.format(arm=names[entry.arm], where=where, outcome=entry.outcome, reason=reason)
     if len(failed) > _NUM_NAMED:
-        yield f"{len(failed) - _NUM_NAMED} more points have no speed, or not in every round."
+        yield f"{count(len(failed) - _NUM_NAMED, 'more point')} failed, in one round or more."
     if unreached:
         never = sum(entry.speed is None for entry in unreached)
-        at_all = f", {never} of them not at all" if never else ""
-        how = "at all" if never == len(unreached) else f"in every round{at_all}"
-        were = "was" if len(unreached) == 1 else "were"
-        yield f"{len(unreached)} of {len(points)} points {were} not measured {how}."
-
-
-def _other_runs(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Says which speeds are of more runs than the speed-up beside them, which then is not that of these speeds."""
-    for arm in comparison.arms:
-        by_rounds: dict[int, list[Row]] = {}
-        for row in comparison.rows:
-            entry, base = row.entries[arm], row.entries[comparison.baseline]
-            speedup = entry.speedup
-            if speedup and speedup.is_paired and speedup.num < max(len(entry.runs), len(base.runs)):
-                by_rounds.setdefault(speedup.num, []).append(row)
-        for num, rows in by_rounds.items():
-            yield (
-                f"The speed-up of {names[arm]} for {_name(rows, comparison)} is of the {count(num, 'round')} that both "
-                "arms have; speeds are of all runs, so that dividing them gives another figure."
-            )
+        told = [f"{never} without runs"] * (never > 0)
+        told += [f"{len(unreached) - never} with fewer than planned"] * (never < len(unreached))
+        yield f"Incomplete: of {count(len(points), 'point')}, {join_words(told)}."
 
 
 def _limits(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     if comparison.shares_cores:
-        has_parts = any(arm.partition(" ")[0] in CUTTING_STRATEGIES for arm in comparison.shares_cores)
-        yield (
-            f"The {'devices' if has_parts else 'replicas'} of {', '.join(comparison.shares_cores)} share the cores of "
-            "one processor: this shows that the strategy works and what it costs, and is no statement about more "
-            "hardware."
-        )
+        yield f"The devices of {', '.join(comparison.shares_cores)} share cores: this measures overhead, not scaling."
     yield from _missing(comparison, names)
-    yield from _other_runs(comparison, names)
+    entries = [(row, entry) for row in comparison.rows for entry in row.entries.values()]
+    fewer = [
+        entry
+        for row, entry in entries
+        if (one := entry.speedup)
+        and one.is_paired
+        and one.num < max(len(entry.runs), len(row.entries[comparison.baseline].runs))
+    ]
+    if fewer:
+        arms = join_words(list(dict.fromkeys(names[entry.arm] for entry in fewer)))
+        yield f"{arms}: speed-ups use common rounds only, speeds use all runs, so their quotient differs."
     yield from _unequal(comparison)
-    yield from place_sentences(comparison, lambda rows: _name(rows, comparison))
-    left_out = [run for row in comparison.rows for entry in row.entries.values() for run in entry.left_out]
-    if left_out:
+    yield from place_sentences(comparison, lambda rows: _where(rows, comparison))
+    if num := sum(len(entry.left_out) for _, entry in entries):
         yield (
-            f"{len(left_out)} runs are left out, since newer runs of their point differ from them in what must be "
-            "equal (versions, settings, network); tfbench diff RUN RUN says in what."
+            f"{count(num, 'older run')} left out: versions, settings or network differ from newer runs of the same "
+            "point. Compare with `tfbench diff RUN RUN`."
         )
     if comparison.is_synthetic:
-        yield "Synthetic data: only speeds count, accuracies say nothing of the real task."
+        yield "Synthetic data: compare speed, ignore accuracy."
 
 
 def _unequal(comparison: Comparison) -> Iterator[str]:
@@ -252,19 +238,19 @@ def _unequal(comparison: Comparison) -> Iterator[str]:
                 own -= set(BETWEEN_MACHINES)
             names |= own
     if between_machines:
-        yield (f"Speed-ups are within a machine: an arm of another one than {comparison.baseline} has none over it.")
+        yield f"Speed-ups compare runs of one machine: others than that of {comparison.baseline} have none."
     if names:
-        yield f"Not comparable: some arms differ in {', '.join(sorted(names))}."
+        yield f"Not comparable: arms differ in {', '.join(sorted(names))}."
 
 
-def _name(rows: Sequence[Row], comparison: Comparison) -> str:
-    """Names settings; where they are many, those that are not among them, if these are fewer."""
+def _where(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Returns " for batch 32, 64"; where rows are many those that are not among them, if these are fewer."""
     others = [row for row in comparison.rows if row not in rows]
-    if not others and len(rows) > 1:
-        return f"all {len(rows)} settings"
+    if not others:
+        return f" at all {len(rows)} settings" if len(rows) > 1 else f" for {_list(rows)}" if rows[0].setting else ""
     if len(rows) > _NUM_NAMED and len(others) < len(rows):
-        return f"{len(rows)} of {len(comparison.rows)} settings, all but {_list(others)}"
-    return _list(rows)
+        return f" at {len(rows)} of {len(comparison.rows)} settings, all but {_list(others)}"
+    return f" for {_list(rows)}"
 
 
 def _list(rows: Sequence[Row]) -> str:
@@ -272,27 +258,18 @@ def _list(rows: Sequence[Row]) -> str:
     keys = {tuple(row.setting) for row in rows}
     if len(keys) == 1 and len(own := keys.pop()) == 1:  # its name once
         values = ", ".join(format_value(row.setting[own[0]]) for row in rows[:_NUM_NAMED])
-        return f"{own[0].rpartition('.')[2]}={values}{more}"
+        return f"{'batch ' if own[0] == BATCH_KEY else own[0].rpartition('.')[2] + '='}{values}{more}"
     named = [describe_setting(row.setting) or "the recipe as it is" for row in rows[:_NUM_NAMED]]
     return "; ".join(named) + more
 
 
-def _range(rows: Sequence[Row], arm: str) -> str:
-    ratios = [speedup.ratio for row in rows if (speedup := row.entries[arm].speedup)]
-    return f"{describe_span(ratios, ' times')} its speed"
+def _ratios(found: Sequence[Speedup]) -> str:
+    """Returns "0.68x [0.59, 0.77]" of one setting, "0.50x to 0.67x" of several."""
+    ratios = [one.ratio for one in found]
+    low, high = f"{min(ratios):.2f}x", f"{max(ratios):.2f}x"
+    return _interval(found[0]) if len(found) == 1 else low if low == high else f"{low} to {high}"
 
 
-def _speed(entry: Entry) -> str:
-    return describe_span([entry.speed or math.nan], " samples/s")
-
-
-def _possible(rows: Sequence[Row], arm: str) -> str:
-    """Returns what the intervals leave open, from the lowest to the highest ratio."""
-    speedups = [speedup for row in rows if (speedup := row.entries[arm].speedup)]
-    low = min(one.low for one in speedups if one.low is not None)
-    high = max(one.high for one in speedups if one.high is not None)
-    return f"{low:.2f} to {high:.2f}"
-
-
-def _ratio(entry: Entry) -> float:
-    return entry.speedup.ratio if entry.speedup else math.nan
+def _interval(one: Speedup) -> str:
+    interval = "" if one.low is None or one.high is None else f" [{one.low:.2f}, {one.high:.2f}]"
+    return f"{one.ratio:.2f}x{interval}"

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.analysis.run.checks import find_cautions
@@ -51,7 +51,6 @@ def summarize(result: RunResult, *, warmup_steps: int) -> Summary:
     values = _speeds(result, steady) | _step_times(result, steady) | _epoch_times(result) | _learned(result)
     values |= _evaluated(result) | _sizes(result) | exchange_values(result) | _used(result) | _ledger(result)
     values |= _work_and_limit(result, values["samples_per_second"])
-    values["log10_samples_per_second"] = _log(values["samples_per_second"], math.log10)
     cost, energy = compute_cost(result), find_energy(result)
     values |= cost.metrics() if cost else {}
     values |= energy.metrics() if energy else {}
@@ -209,8 +208,6 @@ def _sizes(result: RunResult) -> Values:
         "num_replicas": placement.num_replicas if placement else None,
         "global_batch_size": _global_batch_size(result),
         "per_replica_batch_size": placement.per_replica_batch_size if placement else None,
-        "log10_num_parameters": _log(num_parameters, math.log10),
-        "log2_global_batch_size": _log(_global_batch_size(result), math.log2),
     }
 
 
@@ -229,10 +226,6 @@ def _is_regression(result: RunResult) -> bool:
 def _median(values: Sequence[float | None]) -> float | None:
     existing = [value for value in values if value is not None]
     return statistics.median(existing) if existing else None
-
-
-def _log(value: float | None, logarithm: Callable[[float], float]) -> float | None:
-    return logarithm(value) if value is not None and value > 0 else None
 
 
 def _if_finite(value: float | None) -> float | None:

@@ -1,13 +1,10 @@
 """What differs between two runs, as sections and as a JSON object."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfbench.analysis.comparison.difference import SPEED_METRIC, ResultDifference, RunDifference, Side
-from tfbench.metrics import METRICS
 from tfbench.recipe.abilities import title_of
 from tfbench.report.comparison.speeds import change_text
-from tfbench.report.document import document
 from tfbench.report.formats import format_number
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
 
@@ -52,17 +49,6 @@ def describe_speed(difference: RunDifference) -> str:
     )
 
 
-def difference_json(difference: RunDifference) -> dict[str, Any]:
-    """Returns the same as plain tables."""
-    values = document(difference)
-    for side in ("a", "b"):
-        values[side]["id"] = values[side]["run_id"]
-    for entry, found in zip(values["results"], difference.results, strict=True):
-        metric = METRICS[found.name]
-        entry.update(ratio=found.ratio, unit=metric.unit, better=metric.better.value)
-    return values
-
-
 def format_value(value: object) -> str:
     """Returns a plain value as TOML would have it, but for quotes; "none" for what does not exist or is not known."""
     match value:
@@ -82,7 +68,7 @@ def format_value(value: object) -> str:
 
 def _describe_side(side: Side) -> str:
     status = "" if side.status == "FINISHED" else f", {side.status}"
-    return f"{side.name} ({side.run_id}){status}"
+    return f"{side.name} ({side.id}){status}"
 
 
 def _describe_unequal(difference: RunDifference) -> str:
@@ -113,7 +99,7 @@ def _results(results: Sequence[ResultDifference]) -> Table:
             "a": format_metric(entry.name, entry.a),
             "b": format_metric(entry.name, entry.b),
             "ratio": entry.ratio,
-            "better": METRICS[entry.name].better.value,
+            "better": entry.better,
         }
         for entry in results
     ]

@@ -1,6 +1,5 @@
 """How training scales, as a figure: measured speed-up and step, where devices add hardware beside what is ideal."""
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 from tfbench.analysis.comparison.scaling import Scaling, ScalingPoint
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HEADROOM = 1.12  # above what is highest
-_BAR_WIDTH = 0.6
 _GROUP_WIDTH = 0.84  # of the bars of all modes at a number of devices
 _HATCHES: dict[Mode | None, str] = {None: "", "data": "", "workers": "xx", "model": "//", "hybrid": ".."}
 _LABEL_GAP = 0.075  # between labels of lines, of the height of the axes
@@ -29,24 +27,23 @@ def plot_scaling(scaling: Scaling, subject: str) -> Plot:
         scaling: What is drawn.
         subject: What was measured, for the title.
     """
-    lines = [subject, scaling_title(scaling)]
-    one = "replica" if scaling.has_replicas else "device"
-    if scaling.shares_cores:
-        lines.append(f"{one.capitalize()}s share the cores of one processor: no statement about hardware")
-    figure, (speedups, steps) = new_panels(2, "\n".join(lines))
+    noun = "replica" if scaling.has_replicas else "device"
+    shared = [f"{noun.capitalize()}s share cores: this shows overhead, not scaling"] * scaling.shares_cores
+    figure, (speedups, steps) = new_panels(2, "\n".join([subject, scaling_title(scaling), *shared]))
     _plot_speedups(speedups, scaling)
-    _plot_parts(steps, scaling) if scaling.has_replicas else _plot_modes(steps, scaling)
+    _plot_steps(steps, scaling)
+    for axes in (speedups, steps):
+        axes.set_xlabel(f"{noun}s", fontsize="small")
+        axes.tick_params(labelsize="small")
     add_legend(figure, [speedups, steps], columns=3)
     found = "; ".join(
-        f"{point.num_devices} {one}s{'' if scaling.has_replicas else f', {point.mode}'}: {point.speedup.value:.2f}"
+        f"{point.num_devices} {noun}s{'' if scaling.has_replicas else f', {point.mode}'}: {point.speedup.value:.2f}"
         for point in scaling.points[1:]
     )
-    beside, parts = ("", "time of a step")
-    if not scaling.shares_cores:
-        beside, parts = (" beside the ideal", "ideal and the lost part of a step's time")
+    beside = "" if scaling.shares_cores else " beside the ideal"
     alt = (
-        f"{scaling_title(scaling)}. Speed-up over one {one} by number of {one}s, measured with 95 % "
-        f"intervals{beside} ({found}), and the {parts}. The table has the same figures."
+        f"{scaling_title(scaling)}. Speed-up over one {noun} by number of {noun}s, with 95 % intervals{beside} "
+        f"({found}), and the time of a step. The table has the same figures."
     )
     return Plot(figure, alt)
 
@@ -60,23 +57,16 @@ def _plot_speedups(axes: "Axes", scaling: Scaling) -> None:
     axes.axhline(1, color="0.6", linewidth=0.8)
     tops = [1.0 if scaling.shares_cores else float(most)]
     for place, mode in enumerate(scaling.modes):
-        shift = _SHIFT * (most - 1) * (place - (len(scaling.modes) - 1) / 2)
-        _plot_line(axes, scaling, mode, shift)
+        _plot_line(axes, scaling, mode, _SHIFT * (most - 1) * (place - (len(scaling.modes) - 1) / 2))
         for value, _, high in (point.speedup for point in scaling.line(mode)[1:]):
             tops += [value, min(high or value, 2.0 * tops[0])]  # one that two runs do not bound goes on beyond the edge
-    for missing in scaling.missing if scaling.has_replicas else ():
-        style: dict[str, Any] = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center"}
-        axes.annotate("no speed", (missing.num_devices, 0), fontsize="x-small", **style)
     top = max(tops) * _HEADROOM
-    if not scaling.has_replicas:
-        _label_lines(axes, scaling, most, top)
+    _label_lines(axes, scaling, most, top)
     axes.set_xticks(counts)
-    axes.set_xlim(1 - 0.1 * (most - 1), most + (0.3 if scaling.has_replicas else 0.8) * (most - 1))
+    axes.set_xlim(1 - 0.1 * (most - 1), most + 0.8 * (most - 1))
     axes.set_ylim(0, top)
     axes.set_title("speed-up" if scaling.shares_cores else "speed-up (efficiency)", fontsize="small")
-    axes.set_xlabel("replicas" if scaling.has_replicas else "devices", fontsize="small")
     axes.set_ylabel(f"samples/s, over those of one {'replica' if scaling.has_replicas else 'device'}", fontsize="small")
-    axes.tick_params(labelsize="small")
 
 
 def _plot_published(axes: "Axes", scaling: Scaling, most: int) -> None:
@@ -92,24 +82,11 @@ def _plot_line(axes: "Axes", scaling: Scaling, mode: Mode, shift: float) -> None
     """Draws the speed-ups of a mode, a little to the side of those of others."""
     points, style = scaling.line(mode), _style(mode)
     places = [point.num_devices + (shift if point.mode else 0.0) for point in points]
-    label = "measured, 95 % interval" if scaling.has_replicas else f"{mode}, 95 % interval"
-    axes.plot(places, [point.speedup.value for point in points], label=label, **style)
-    following = [point.speedup.value for point in points[2:]]
-    for place, point, after in zip(places[1:], points[1:], (*following, 0.0), strict=True):
-        value, low, high = point.speedup
+    axes.plot(places, [point.speedup.value for point in points], label=f"{mode}, 95 % interval", **style)
+    for place, (_, low, high) in zip(places, (point.speedup for point in points), strict=True):
         if low is not None and high is not None:
             axes.vlines(place, low, high, color=style["color"], linewidth=1.6)
             axes.plot([place] * 2, [low, high], linestyle="none", marker="_", color=style["color"])
-        if scaling.has_replicas:
-            side = 1 if after < value else -1  # of the line to the next
-            axes.annotate(
-                _describe(point),
-                (place, value),
-                xytext=(6, 4 * side),
-                textcoords="offset points",
-                va="bottom" if side > 0 else "top",
-                fontsize="x-small",
-            )
 
 
 def _label_lines(axes: "Axes", scaling: Scaling, most: int, top: float) -> None:
@@ -132,66 +109,24 @@ def _style(mode: Mode | None) -> dict[str, Any]:
     return arm_style([*MODE_STRATEGIES].index(mode or "data"))
 
 
-def _plot_parts(axes: "Axes", scaling: Scaling) -> None:
-    """Draws a bar for each number of replicas, of the ideal and the lost part of a step."""
-    places = range(len(scaling.points))
-    ideal, lost = zip(*map(_split_step, scaling.points), strict=True)
-    label = "step" if scaling.shares_cores else "step: ideal part"
-    axes.bar(places, ideal, width=_BAR_WIDTH, color=arm_style(0)["color"], edgecolor="black", label=label)
-    if not scaling.shares_cores:
-        style: dict[str, Any] = {"color": "0.85", "edgecolor": "black", "hatch": "//", "label": "step: lost"}
-        axes.bar(places, lost, width=_BAR_WIDTH, bottom=ideal, **style)
-    for place, point in zip(places, scaling.points, strict=True):
-        _write_time(axes, place, point)
-    _finish_steps(axes, scaling, {str(point.num_devices): place for place, point in enumerate(scaling.points)})
-
-
-def _plot_modes(axes: "Axes", scaling: Scaling) -> None:
+def _plot_steps(axes: "Axes", scaling: Scaling) -> None:
     """Draws a bar for each mode at each number of devices, and what would be ideal there."""
-    ticks: dict[str, float] = {}
+    numbers = list(dict.fromkeys(point.num_devices for point in scaling.points))
     width = _GROUP_WIDTH / len(scaling.modes)
-    groups = itertools.groupby(scaling.points, key=lambda point: point.num_devices)
-    for center, (number, group) in enumerate(groups):
-        ticks[str(number)] = center
-        points = list(group)
+    text: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "fontsize": "x-small"}
+    for center, number in enumerate(numbers):
+        points = [point for point in scaling.points if point.num_devices == number]
         for place, point in enumerate(points):
-            x = center + width * (place - (len(points) - 1) / 2)
+            x, step = center + width * (place - (len(points) - 1) / 2), 1e3 * point.step_seconds
             color = _style(point.mode)["color"] if point.mode else "0.75"
-            label = f"step: {point.mode or 'one device'}"
-            axes.bar(
-                x,
-                1e3 * point.step_seconds,
-                width,
-                color=color,
-                edgecolor="black",
-                hatch=_HATCHES[point.mode],
-                label=label,
-            )
-            _write_time(axes, x, point)
+            style: dict[str, Any] = {"color": color, "edgecolor": "black", "hatch": _HATCHES[point.mode]}
+            axes.bar(x, step, width, label=f"step: {point.mode or 'one device'}", **style)
+            axes.annotate(f"{step:.3g}", (x, step), **text)
         if (ideal := points[0].ideal_step_seconds) is not None:
             ends = (center - _GROUP_WIDTH / 2, center + _GROUP_WIDTH / 2)
             axes.hlines(1e3 * ideal, *ends, color="black", linestyle="--", linewidth=1.4, label="step: ideal")
-    _finish_steps(axes, scaling, ticks)
-
-
-def _write_time(axes: "Axes", place: float, point: ScalingPoint) -> None:
-    milliseconds = 1e3 * point.step_seconds
-    style: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center", "fontsize": "x-small"}
-    axes.annotate(f"{milliseconds:.3g}", (place, milliseconds), **style)
-
-
-def _finish_steps(axes: "Axes", scaling: Scaling, ticks: dict[str, float]) -> None:
-    axes.set_xticks(list(ticks.values()), list(ticks))
+    axes.set_xticks(range(len(numbers)), [str(number) for number in numbers])
     axes.set_ylim(0, 1e3 * max(point.step_seconds for point in scaling.points) * _HEADROOM)
     axes.set_axisbelow(True)
     axes.set_title("time of a step", fontsize="small")
-    axes.set_xlabel("replicas" if scaling.has_replicas else "devices", fontsize="small")
     axes.set_ylabel("time of a step (ms)", fontsize="small")
-    axes.tick_params(labelsize="small")
-
-
-def _split_step(point: ScalingPoint) -> tuple[float, float]:
-    """Returns the ideal and the lost part of a step, in ms; all of it and none where there is no ideal."""
-    if point.ideal_step_seconds is None or point.lost_seconds is None:
-        return 1e3 * point.step_seconds, 0.0
-    return 1e3 * min(point.ideal_step_seconds, point.step_seconds), 1e3 * max(0.0, point.lost_seconds)

@@ -13,13 +13,13 @@ from tfbench.wording import format_share
 MARKS = {"faster": "+", "slower": "-", "no measurable difference": "=", "too noisy to tell": "!", "not judged": "?"}
 SUGGESTED = "~"
 _MEANINGS = {
+    MARKS["faster"]: "faster",
+    MARKS["slower"]: "slower",
     MARKS["no measurable difference"]: "no measurable difference",
-    MARKS["too noisy to tell"]: "too noisy to tell",
-    SUGGESTED: "a hint only: its own interval excludes 1",
-    MARKS["not judged"]: "a single run: not judged",
+    MARKS["too noisy to tell"]: "inconclusive",
+    SUGGESTED: "hint",
+    MARKS["not judged"]: "not judged (one run)",
 }
-_MEANS = "Speeds are geometric means over processes"
-_INTERVALS = "intervals are 95 % for one setting, without what slows all setups of a round alike"
 _MANY = 2.0  # times the speed, from which on nobody thinks in per cent
 _USELESS = 1.0  # half of an interval's width over its center, beyond which it bounds a speed by nothing
 _OUTCOMES = {"MISSING": "not measured", "REFUSED": "refused", "SKIPPED": "failed"}
@@ -29,15 +29,8 @@ def legend(comparisons: Iterable[Comparison]) -> str:
     """Returns what the signs mean that occur in the tables of comparisons, and what their figures are."""
     entries = [entry for one in comparisons for row in one.rows for entry in row.entries.values()]
     marks = {mark(entry.speedup) for entry in entries if entry.speedup}
-    if not marks:
-        return f"{_MEANS}; intervals are 95 %."
-    parts = [f"{sign} {meaning}" for sign, meaning in _MEANINGS.items() if sign in marks]
-    if clear := [word for word in ("faster", "slower") if MARKS[word] in marks]:
-        words = ", ".join(f"{MARKS[word]} {word}" for word in clear)
-        signs = " or ".join(MARKS[word] for word in clear)
-        chance = f"{signs} is wrong in about 1 of 20 tables"
-        parts.insert(0, f"{words} than the baseline: {chance}")
-    return f"{'; '.join(parts)}. {_MEANS}, and speed-ups ratios of these; {_INTERVALS}."
+    told = ", ".join(f"{sign} {meaning}" for sign, meaning in _MEANINGS.items() if sign in marks)
+    return f"{told}{'. ' if told else ''}Geometric mean of runs ± 95 % interval."
 
 
 def outcome_word(entry: Entry) -> str:

@@ -8,11 +8,14 @@ from tfbench.recipe import tables
 from tfbench.records.fast import read_fast
 from tfbench.records.placement import Placement
 from tfbench.records.run import DatasetSummary, ModelSummary, RunResult, Summary, TrackedRun
-from tfbench.report.document import document, finite, format_iso, to_plain
+from tfbench.report.document import FORMAT_VERSION, finite, format_iso, to_plain
 from tfbench.report.run.energy import energy_json
 
 # In other words, or, as raw readings that are long, in the journal.
-_TOLD_OTHERWISE = ("request", "placement", "model", "exit", "spans", "energy_readings", "machine_states", "profile")
+_TOLD_OTHERWISE = (
+    *("request", "placement", "model", "exit", "spans", "own_epochs", "whole_epochs", "is_synthetic"),
+    *("energy_readings", "machine_states", "profile"),
+)
 
 
 def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> dict[str, Any]:
@@ -26,18 +29,18 @@ def to_json(result: RunResult, summary: Summary, tracked: TrackedRun | None) -> 
         tracked: Where it stands in MLflow; None: it is not there.
     """
     request, recipe, placement = result.request, result.request.recipe, result.placement
-    known = document(result)
+    known = to_plain(result, without=_TOLD_OTHERWISE)
     asked = {"strategy": recipe.distribution.strategy, "global_batch_size": recipe.training.global_batch_size}
     fast, speed = read_fast(request), summary.metrics.get("samples_per_second")
     values = {
-        "format_version": known.pop("format_version"),
+        "format_version": FORMAT_VERSION,
         "id": request.run_id,
         "run_id": request.run_id,
         "name": request.name,
         "created": request.created,
         "created_iso": format_iso(request.created),
         "status": result.status,
-        **{name: value for name, value in known.items() if name not in _TOLD_OTHERWISE},
+        **known,
         "error": describe_error(result),
         **_fields(Placement),
         **(to_plain(placement) if placement else asked),

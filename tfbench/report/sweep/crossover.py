@@ -72,7 +72,7 @@ def crossover_to_json(found: Crossover, plan: SweepPlan, *, is_complete: bool) -
     values = sorted(value_of(value) for value in plan.variations[0].values)
     return {
         "format_version": FORMAT_VERSION,
-        "sweep_id": plan.sweep_id,
+        "id": plan.sweep_id,
         "recipe": plan.recipe_name,
         "key": found.key,
         "range": {"low": values[0], "high": values[-1]},
