@@ -34,9 +34,8 @@ currency = "EUR"
 
 def test_a_price_is_turned_into_a_cost_and_a_recipe_warns_of_the_wrong_device(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
-    done = run(
-        "run", "mine.toml", "--devices", "cpu", "--steps", "5", *NO_CHECKS, cwd=tmp_path, TFBENCH_PRICE_PER_HOUR="3600"
-    )
+    short = ("--devices", "cpu", "--steps", "5", "--verbose", *NO_CHECKS)
+    done = run("run", "mine.toml", *short, cwd=tmp_path, TFBENCH_PRICE_PER_HOUR="3600")
     assert done.exit_code == 0, done.stderr
     before, after = done.stdout.split("FINISHED")
     assert "warning: this recipe is not meant for cpu: " in before
