@@ -51,8 +51,8 @@ def command(
     "weights" leaves out biases and batch normalisation. With --toml, the text is itself a recipe.
 
     With --effective, a run (the beginning of an id, a name, or @last) takes the place of RECIPE: strategy, devices,
-    XLA, precision, layout, threads and the like as read back from TensorFlow, what differs from the recipe, and which
-    counters of energy could be read.
+    XLA, precision, layout, threads and the like as read back from the framework, what differs from the recipe, and
+    which counters of energy could be read.
 
     \b
     tfbench show mnist_cnn

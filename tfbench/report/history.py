@@ -26,8 +26,7 @@ def history_lines(entries: Sequence[HistoryEntry], width: int) -> list[str]:
     rows = [_HEADINGS, *map(_row, entries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
     room = width - sum(widths[:-1]) - 2 * len(widths[:-1])
-    if room < _MIN_ARMS:
-        widths[-1] = 0
+    widths[-1] = min(widths[-1], room) if room >= _MIN_ARMS else 0
     missing = -2 - room
     if missing > 0:
         widths[_RECIPE] = max(_MIN_RECIPE, widths[_RECIPE] - missing)
@@ -45,7 +44,9 @@ def history_lines(entries: Sequence[HistoryEntry], width: int) -> list[str]:
 
 def _row(entry: HistoryEntry) -> tuple[str, ...]:
     made = f"{datetime.datetime.fromtimestamp(entry.created):%Y-%m-%d %H:%M}" if entry.created else ""
-    result = entry.status if entry.status != "FINISHED" else count(entry.num_runs, "run")
+    result = entry.status
+    if result == "FINISHED":
+        result = "no speed" if entry.kind == "run" else count(entry.num_runs, "run")
     if entry.samples_per_second is not None:
         result = f"{format_speed(entry.samples_per_second)} samples/s"
     return made, entry.kind, entry.id[:_ID_CHARACTERS], entry.recipe, result, ", ".join(entry.arms)

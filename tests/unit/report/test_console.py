@@ -229,11 +229,12 @@ def sections_of(result: RunResult, summary: Summary | None = None, *, width: int
 
 @pytest.mark.parametrize("result", [build_mnist_run(), build_sine_run(), build_failed_run()])
 def test_a_run_ends_shortly_whatever_its_warnings_and_says_where_the_rest_is(result: RunResult) -> None:
-    cautions = tuple(f"caution {number}: {'said at length ' * 8}. And more of it." for number in range(12))
+    cautions = tuple(f"caution {number}: {'said at length ' * 12}. And more of it." for number in range(12))
     summary = Summary(metrics=summarize(result, warmup_steps=1).metrics, cautions=cautions)
     short = sections_of(result, summary, width=80)
     assert len(short.splitlines()) <= 24
     assert "9 more warnings" in short and "And more of it" not in short
+    assert any(f"{word} ..." in " ".join(short.split()) for word in ("said", "at", "length"))  # cut between words
     assert f"tfbench runs {RUN_ID[:12]} --store /home/u/mlruns" in short
     assert sections_of(result, summary, is_full=True).count("And more of it") == 12
 

@@ -1,13 +1,16 @@
 """Tables in terminals of 80 and 120 columns: no line is longer, and nothing is lost without a word."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from sweeps import TWO_ARMS, build_brief
 from tfbench.analysis.comparison.comparison import Comparison, compare
-from tfbench.report.comparison.comparison import comparison_table
+from tfbench.records.history import HistoryEntry
+from tfbench.report.comparison.comparison import comparison_rows, comparison_table
 from tfbench.report.formats import wrap_message
+from tfbench.report.history import history_lines
 from tfbench.sweeps.plan import parse_arm
 
 Golden = Callable[[str, str], None]
@@ -56,3 +59,23 @@ def test_a_message_is_wrapped_between_words_and_its_commands_stay_whole() -> Non
     assert wrap_message(text, 40) == (
         "Error: run 'abc': not in store x.\n`tfbench runs --store x` lists what is\nin it.\n  a short line"
     )
+
+
+def test_a_list_of_runs_cuts_arms_before_it_leaves_out_the_time_of_day() -> None:
+    fields = {"kind": "run", "created": 1.0, "recipe": "two", "arms": ("default cpu:0 backend=tensorflow",)}
+    trained = HistoryEntry(id="1" * 32, status="FINISHED", samples_per_second=2241.0, **fields)
+    short = HistoryEntry(id="2" * 32, status="FINISHED", **fields)
+    _, first, second = lines = history_lines([trained, short], 80)
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"\d\d:\d\d  run   1{12}  two     2,241 samples/s  default cpu.*\.\.\.$", first)
+    assert "  no speed  " in second
+
+
+def test_rows_as_data_say_what_was_too_noisy_to_tell() -> None:
+    briefs = [
+        build_brief(speed, arm=arm, round_number=number)
+        for number, pair in enumerate(((100.0, 250.0), (240.0, 110.0), (90.0, 260.0)), start=1)
+        for arm, speed in zip(TWO_ARMS, pair, strict=True)
+    ]
+    _, other = comparison_rows(compare(briefs, keys=[BATCH]))
+    assert other["judgement"] == "no measurable difference" and other["too_noisy"]

@@ -23,7 +23,7 @@ from tfbench.wording import count
 _NAMED_CHARACTERS = 40  # of the names of two arms, up to which they stand above their columns
 _FIGURES = (
     *("num_parameters", "global_batch_size", "arm", "status", "samples_per_second", "low", "high", "num_runs"),
-    *("speedup", "speedup_low", "speedup_high", "judgement", "suggested", "reason", "machine"),
+    *("speedup", "speedup_low", "speedup_high", "judgement", "too_noisy", "suggested", "reason", "machine"),
 )
 
 
@@ -94,6 +94,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "speedup_low": entry.speedup.low if entry.speedup else None,
             "speedup_high": entry.speedup.high if entry.speedup else None,
             "judgement": entry.speedup.judgement if entry.speedup else None,
+            "too_noisy": entry.speedup.is_too_noisy if entry.speedup else None,
             "suggested": entry.speedup.is_suggested if entry.speedup else None,
             "reason": outcome_of(entry)[1],
             "machine": machine_of(entry.runs[0]) if entry.runs else None,

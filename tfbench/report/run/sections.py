@@ -1,6 +1,7 @@
 """A run as sections: how it ended, its figures, published ones beside them, warnings, and what to do next."""
 
 import itertools
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tfbench.report.replicas import describe_replicas
 from tfbench.report.run.energy import energy_pairs
 from tfbench.report.run.prices import cost_section, describe_cost
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
-from tfbench.wording import command_line, count, cut, store_of, without_secrets
+from tfbench.wording import command_line, count, store_of, without_secrets
 
 SYNTHETIC = "(synthetic data)"
 _ID_CHARACTERS = 12  # a part of an id is enough for every command
@@ -191,7 +192,7 @@ def short_warnings(result: RunResult, cautions: Sequence[str]) -> Iterator[Secti
 def _first_sentence(text: str) -> str:
     first, stop, _ = text.partition(". ")
     first += stop.rstrip()
-    return cut(f"{first[0].upper()}{first[1:]}", _WARNING_CHARACTERS)
+    return textwrap.shorten(f"{first[0].upper()}{first[1:]}", _WARNING_CHARACTERS, placeholder=" ...")
 
 
 def _figures(result: RunResult, summary: Summary) -> Section:
