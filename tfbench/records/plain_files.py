@@ -1,5 +1,6 @@
 """What of a store is removed or moved: folders and files of its own, and nothing that leads to another place."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -33,3 +34,12 @@ def require_plain(root: Path, *names: str) -> Path:
                 "put there what it stands for. (The store's folder itself may be a link.)"
             )
     return Path(root, *names)
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Opens a file, as `opener` of `open`; a pipe is an `OSError`, and not waited for."""
+    file = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if stat.S_ISFIFO(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is a pipe, and no file", path)
+    return file

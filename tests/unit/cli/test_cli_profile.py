@@ -102,7 +102,7 @@ def test_the_text_names_the_bottleneck_and_repeats_no_head(tfbench: Cli, profile
     assert text.count("MNIST MLP (mnist_mlp)\n") == 1
     head, _, rest = text.partition("\nTrace\nloading data\n")
     assert "phases and layers of the step; about 20 s of rounds" in head
-    assert f"  run           {profiles.requests[1].name} ({profiles.requests[1].run_id})\n" in rest
+    assert f"  run         {profiles.requests[1].name} ({profiles.requests[1].run_id})\n" in rest
     assert "Operations of 5 traced steps" in rest
 
 

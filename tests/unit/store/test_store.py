@@ -251,5 +251,5 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         os.mkfifo(lock)
     assert is_running(path) is None
     for take in (held(path), store.lock("recover")):
-        with pytest.raises(OSError, match="it is a pipe"), take:
+        with pytest.raises(OSError), take:
             pass
