@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar, dataclass_transform
 import pydantic
 import pydantic_core
 from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic.dataclasses import is_pydantic_dataclass
 
 from tfbench.errors import RecipeError, did_you_mean
 from tfbench.wording import shorten
@@ -153,6 +154,11 @@ def read_as(cls: type[T], data: bytes) -> T:
         ValueError: It does not.
     """
     return typing.cast(T, _adapter(cls).validate_json(data, strict=True))
+
+
+def is_record(kind: type) -> bool:
+    """Says whether `schema` made a class, so that `build` reads its fields back."""
+    return is_pydantic_dataclass(kind)
 
 
 def to_plain(instance: object) -> Any:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pydantic.dataclasses import is_pydantic_dataclass
+from tfbench.schema import is_record
 
 FORMAT_VERSION = 1
 _TIMES = (
@@ -33,7 +33,7 @@ def to_plain(value: Any, without: Collection[str] = ()) -> Any:
     """
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
-        if not is_pydantic_dataclass(type(value)):
+        if not is_record(type(value)):
             names += [name for name, member in vars(type(value)).items() if isinstance(member, property)]
         value = {name: getattr(value, name) for name in names if name not in without}
     elif hasattr(value, "_asdict"):

@@ -306,9 +306,10 @@ def test_a_setting_that_stands_out_by_itself_alone_is_named_as_suggested() -> No
     assert speedup is not None
     assert (speedup.excludes_one, speedup.is_suggested, speedup.judgement) == (True, True, "no measurable difference")
     assert comparison_table(found).text(200)[-1].endswith("1.05 [1.00, 1.11] ~")
-    assert find_verdict(found)[0] == (
-        f"{MIRRORED} and {DEFAULT} show no measurable difference at all 10 settings: 0.99x to 1.05x. A hint only: "
-        "1.05x [1.00, 1.11] for batch 4096, not significant among 10 comparisons. Use more rounds (--repeats)."
+    assert find_verdict(found)[:2] == (
+        f"{MIRRORED} and {DEFAULT} show no measurable difference at 9 of 10 settings, all but batch 4096: 0.99x.",
+        f"A hint only for batch 4096: {MIRRORED} may be 1.05x [1.00, 1.11] as fast as {DEFAULT}, not significant among "
+        "10 comparisons. Use more rounds (--repeats).",
     )
 
 
@@ -317,7 +318,7 @@ def test_a_turning_point_of_which_one_side_is_only_suggested_is_none() -> None:
     speeds = {2**n: (same, [97.0, 98.5, 103.0]) for n in range(4, 12)} | {8: (same, [49.0, 50.0, 51.0])}
     verdict = find_verdict(sweep_of(speeds | {4096: (same, [103.5, 104.5, 108.5])}))
     assert verdict[0] == f"Use {DEFAULT} at batch 8. Undecided at batch 16 to 4,096."
-    assert any("A hint only: 1.04" in text or "A hint only: 1.05" in text for text in verdict)
+    assert any(text.startswith(f"A hint only for batch 4096: {MIRRORED} may be 1.0") for text in verdict)
 
 
 def test_the_verdict_names_the_arm_that_is_best_everywhere() -> None:

@@ -18,7 +18,7 @@ from tfbench.wording import count, describe_span, join_words
 _TEMPLATES: dict[Finding, str] = {
     "faster": "{arm} {verb} faster than {base}{where}: {ratio}.{why}",
     "slower": "{arm} {verb} slower than {base}{where}: {ratio}.{why}",
-    "no measurable difference": "{arm} and {base} show no measurable difference{where}: {ratio}.{hint}",
+    "no measurable difference": "{arm} and {base} show no measurable difference{where}: {ratio}.",
     "too noisy to tell": (
         "Inconclusive{where}: {arm} may be {open} as fast as {base}. Use more rounds (--repeats) or longer runs "
         "(--seconds)."
@@ -82,7 +82,7 @@ def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str], scaling:
     """Yields a sentence for each finding that an arm has beside the baseline."""
     known = [(row, one) for row in comparison.rows if (one := row.entries[arm].speedup)]
     for finding, template in _TEMPLATES.items():
-        if not (found := [(row, one) for row, one in known if one.finding == finding]):
+        if not (found := [(row, one) for row, one in known if one.finding == finding and not one.is_suggested]):
             continue
         row, _ = min(found, key=lambda place: place[1].ratio)
         low, high = min(one.low or 0.0 for _, one in found), max(one.high or 0.0 for _, one in found)
@@ -94,18 +94,14 @@ def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str], scaling:
             ratio=_ratios([one for _, one in found]) + (scaling.describe_efficiency(arm) if scaling else ""),
             open=f"{low:.2f}x to {high:.2f}x",
             why=describe_cause(row.entries[arm], row.entries[comparison.baseline]) if finding == "slower" else "",
-            hint=_hint(found),
         )
-
-
-def _hint(found: Sequence[tuple[Row, Speedup]]) -> str:
-    """Names the settings whose own interval says more than all of them together support."""
-    hints = [(row, one) for row, one in found if one.is_suggested]
-    if not hints:
-        return ""
-    num = max(one.num_family for _, one in hints)
-    ratios, rows = _ratios([one for _, one in hints]), _list([row for row, _ in hints])
-    return f" A hint only: {ratios} for {rows}, not significant among {num} comparisons. Use more rounds (--repeats)."
+    if hints := [(row, one) for row, one in known if one.is_suggested]:  # its own interval says more than the table
+        num = max(one.num_family for _, one in hints)
+        where = _where([row for row, _ in hints], comparison)
+        yield (
+            f"A hint only{where}: {names[arm]} may be {_ratios([one for _, one in hints])} as fast as "
+            f"{names[comparison.baseline]}, not significant among {num} comparisons. Use more rounds (--repeats)."
+        )
 
 
 def _uses(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
