@@ -39,6 +39,13 @@ def test_a_row_is_a_setting_and_a_column_an_arm() -> None:
     assert entry.speedup is None  # it is the baseline
 
 
+def test_more_repeats_are_advised_only_once_all_planned_runs_are_made() -> None:
+    left = Failure(setting={BATCH: 64}, arm=MIRRORED, outcome="MISSING", reason="not measured")
+    single = {32: ([100.0], [50.0])}
+    assert "Use --repeats 3." in " ".join(find_verdict(sweep_of(single)))
+    assert "--repeats" not in " ".join(find_verdict(sweep_of(single, failures=[left])))
+
+
 def test_a_speed_up_is_compared_round_by_round() -> None:
     # Ratios 1.5 in both rounds, although the speeds differ by a factor of two from round to round.
     found = sweep_of({32: ([100.0, 200.0], [150.0, 300.0])})

@@ -23,7 +23,7 @@ _TEMPLATES: dict[Finding, str] = {
         "Inconclusive{where}: {arm} may be {open} as fast as {base}. Use more rounds (--repeats) or longer runs "
         "(--seconds)."
     ),
-    "not judged": "{arm} {verb} not judged{where} (one run): {ratio}. Use --repeats 3.",
+    "not judged": "{arm} {verb} not judged{where} (one run): {ratio}.{advice}",
 }
 _TURNING_POINT = "Use {uses}."
 _FAILED = "{arm} failed{where}: {outcome}, {reason}."
@@ -92,6 +92,7 @@ def _of_arm(comparison: Comparison, arm: str, names: Mapping[str, str], scaling:
             base=names[comparison.baseline],
             where=_where([row for row, _ in found], comparison),
             ratio=_ratios([one for _, one in found]) + (scaling.describe_efficiency(arm) if scaling else ""),
+            advice="" if _is_incomplete(comparison) else " Use --repeats 3.",
             open=f"{low:.2f}x to {high:.2f}x",
             why=describe_cause(row.entries[arm], row.entries[comparison.baseline]) if finding == "slower" else "",
         )
@@ -166,6 +167,11 @@ def _lead(own: Sequence[Standing], names: Mapping[str, str]) -> str:
     followers = {one.next_arm for one in own if one.next_arm}
     following = f", {names[followers.pop()]}" if len(followers) == 1 else ""
     return f": {describe_span(ratios, 'x')} the speed of the next{following}" if ratios else ""
+
+
+def _is_incomplete(comparison: Comparison) -> bool:
+    """Says whether runs of a sweep are still to be made, which may judge what is not judged yet."""
+    return any(entry.outcome == "MISSING" for row in comparison.rows for entry in row.entries.values())
 
 
 def _range_of_speeds(comparison: Comparison) -> Iterator[str]:
