@@ -81,13 +81,15 @@ def test_a_processor_of_ten_watts_is_found_to_draw_ten_watts(tmp_path: Path, pat
     assert again.document["energy"] == energy
 
 
-def test_a_run_whose_parent_was_killed_was_not_read_at_its_end_and_has_no_figure(tmp_path: Path, path: str) -> None:
+def test_a_run_of_which_all_was_killed_was_not_read_at_its_end_and_has_no_figure(tmp_path: Path, path: str) -> None:
     command = Command("run", *SMALL, "--epochs", "1000", "--no-mlflow", cwd=tmp_path, PYTHONPATH=path)
     command.wait_for("epoch", count=3)
     command.wait_for("machine", count=2)
     worker = command.worker()
+    os.kill(worker.pid, signal.SIGSTOP)  # so that it reads nothing when it hears that its parent ended
     command.send(signal.SIGKILL)
     command.wait()
+    os.kill(worker.pid, signal.SIGKILL)
     wait_for_the_end_of(worker)
     assert run("recover", cwd=tmp_path).exit_code == 0
     found = run("runs", "@last", "--format", "json", cwd=tmp_path).document

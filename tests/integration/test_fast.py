@@ -19,7 +19,7 @@ def test_the_fastest_settings_are_found_taken_and_written_down(tmp_path: Path) -
     done = run("run", "mnist_mlp", *small, "--fast", "--name", "mine", "--format", "json", *NO_CHECKS, cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     assert "trial 1, as it is: " in done.stderr
-    assert "samples/s: the recipe as it is, in a short run before" in done.stderr
+    assert "the recipe as it is (" in done.stderr
     document = done.document
     training = document["recipe"]["resolved"]["training"]
     # 60,000 samples are 15 steps of 4,096, in calls of two.

@@ -89,7 +89,7 @@ def test_a_store_that_is_not_there_has_nothing_to_recover_and_is_not_made(store:
 def test_a_run_that_was_not_sent_is_sent_once(store: Store, tracker: FakeTracker) -> None:
     path = write_journal(store, build_sized_result(0))
     run = recover_with(store, tracker)[run_id_of(0)]
-    assert (run.outcome, run.message) == ("recovered", "FINISHED")
+    assert (run.status, run.message) == ("recovered", "FINISHED")
     assert tracker.finished[run_id_of(0)] == replay(read_records(path))
     before = {file: file.read_bytes() for file in store.journals.iterdir()}
     assert recover_with(store, tracker) == {}
@@ -146,7 +146,7 @@ def test_a_line_that_was_half_written_is_ended_before_the_end_is_noted(store: St
 def test_a_run_that_measured_nothing_is_discarded(store: Store, tracker: FakeTracker) -> None:
     write_journal(store, build_sized_result(0), without={"ready", "spans", "epoch", "finished", "exit"})
     run = recover_with(store, tracker)[run_id_of(0)]
-    assert (run.outcome, run.message) == ("discarded", "it ended before anything was measured")
+    assert (run.status, run.message) == ("discarded", "it ended before anything was measured")
     assert store.run_ids() == []
     assert tracker.finished == {}
 
@@ -158,7 +158,7 @@ def test_a_run_that_still_runs_is_left_alone(store: Store, tracker: FakeTracker)
     before = path.read_bytes()
     for everything in (False, True):
         run = recover_with(store, tracker, everything=everything)[run_id_of(0)]
-        assert (run.outcome, run.message) == ("left", "it is still running")
+        assert (run.status, run.message) == ("left", "it is still running")
     assert path.read_bytes() == before
     assert path.with_suffix(".reserve").exists()
     assert tracker.finished == {}
@@ -179,7 +179,7 @@ def test_a_run_on_another_host_is_left_alone_until_it_was_silent_for_an_hour(
     late = dataclasses.replace(result, epochs=(dataclasses.replace(result.epochs[0], finished_at=time.time()),))
     begin_elsewhere(write_journal(store, late, without={"exit", "finished"}))
     run = recover_with(store, tracker)[run_id_of(0)]
-    assert (run.outcome, run.message) == (
+    assert (run.status, run.message) == (
         "left",
         "it may still be running on another machine; recover it there, or in an hour",
     )
@@ -355,10 +355,10 @@ def test_a_server_that_is_down_is_waited_for_once_and_the_runs_are_sent_later(
     for index in (0, 1, 2):
         write_journal(store, build_sized_result(index))
     tracker.is_down = True
-    assert {run.outcome for run in recover_with(store, tracker).values()} == {"failed"}
+    assert {run.status for run in recover_with(store, tracker).values()} == {"failed"}
     assert tracker.connections == 1
     tracker.is_down = False
-    assert {run.outcome for run in recover_with(store, tracker).values()} == {"recovered"}
+    assert {run.status for run in recover_with(store, tracker).values()} == {"recovered"}
 
 
 def test_runs_go_to_the_server_and_experiment_that_they_were_made_for(store: Store, tracker: FakeTracker) -> None:
@@ -462,7 +462,7 @@ def test_a_damaged_database_is_named_with_what_makes_it_anew(store: Store, track
     data[len(data) // 2 : -4096] = b"\xff" * len(data[len(data) // 2 : -4096])
     store.database.write_bytes(data)
     (run,) = recover_with(store, tracker).values()
-    assert run.outcome == "failed"
+    assert run.status == "failed"
     assert run.message.startswith(f"{store.database}: is damaged: ")
     assert run.message.endswith(f"beside it away, and `tfbench recover --all --store {store.root}` makes it anew.")
     assert tracker.connections == 0
@@ -631,7 +631,7 @@ def test_an_import_connects_once_to_a_server_with_a_password(
     path, other = write_journal(store, build_sized_result(0)), Store(tmp_path / "other")
     state = TrackingState(tracking_uri="http://me:s3cret@server", experiment="x")
     (run,) = import_journals(other, [path], lambda *_: tracker, state)
-    assert (run.outcome, tracker.connections) == ("imported", 1)
+    assert (run.status, tracker.connections) == ("imported", 1)
 
 
 def test_recover_waits_until_an_imported_run_is_in_mlflow(
@@ -648,7 +648,7 @@ def test_recover_waits_until_an_imported_run_is_in_mlflow(
     monkeypatch.setattr(tracker, "update", update_alone)
     state = TrackingState(tracking_uri=other.tracking_uri, experiment="x")
     (run,) = import_journals(other, [path], lambda *_: tracker, state)
-    assert run.outcome == "imported"
+    assert run.status == "imported"
 
 
 @pytest.mark.parametrize("uri", ["foo", "http://127.0.0.1:1"])

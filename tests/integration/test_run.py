@@ -140,6 +140,7 @@ def test_json_is_the_one_thing_on_stdout_and_has_every_key(plain: Done) -> None:
         "train_samples": 80,
         "validation_samples": 10,
         "cache": "",
+        "digest": "",
     }
     assert document["mlflow"].keys() == {"tracking_uri", "experiment_id", "run_id"}
     assert "epoch" in plain.finished.stderr  # the progress
