@@ -137,7 +137,8 @@ FAILURE = {"kind": "failed", "time": 5.0, "error": {"type": "ValueError", "messa
 )
 def test_of_several_that_fail_the_one_that_the_others_fail_of_is_named(first: Any, second: Any, cause: str) -> None:
     members = [Member(index=index, num_workers=2, addresses=("a:1",)) for index in range(2)]
-    both = group.Group([first, second], members)
+    request = ask(backend="jax")
+    both = group.Group([first, second], [dataclasses.replace(request, member=member) for member in members])
     both.read()
     assert both.returncode is not None
     assert both.fault and both.fault.reason.startswith(cause)

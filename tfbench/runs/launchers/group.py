@@ -9,7 +9,7 @@ from tfbench.errors import describe_recorded
 from tfbench.records import events
 from tfbench.records.lines import Record
 from tfbench.records.placement import JOINING, Member
-from tfbench.records.run import RunExit
+from tfbench.records.run import RunExit, RunRequest
 from tfbench.runs.endings import describe_return
 from tfbench.runs.launchers.process import Worker
 
@@ -28,11 +28,11 @@ class Group:
 
     Args:
         workers: The first of them is the one whose journal is read.
-        members: Which of the workers each is.
+        requests: What each of them measures.
     """
 
-    def __init__(self, workers: Sequence[Worker], members: Sequence[Member]) -> None:
-        self._watched = [_Watched(*each) for each in zip(workers, members, strict=True)]
+    def __init__(self, workers: Sequence[Worker], requests: Sequence[RunRequest]) -> None:
+        self._watched = [_Watched(*each) for each in zip(workers, requests, strict=True)]
         self._first = workers[0]
         self._fault: RunExit | None = None
         self._unread: list[Record] = []
@@ -140,13 +140,15 @@ class Group:
 class _Watched:
     """One worker, and what is known of it."""
 
-    def __init__(self, worker: Worker, member: Member) -> None:
+    def __init__(self, worker: Worker, request: RunRequest) -> None:
+        member = request.member or Member(index=0, num_workers=1, addresses=("",))
         self.worker = worker
         self.name = f"worker {member.index} of {member.num_workers}"
         self.is_ready = self.has_ended = False
         self.end: RunExit | None = None
         self.blame = (0, 0.0)  # of several that failed, the smallest is the cause: how it ended, and when
         self._address = member.addresses[0]
+        self._is_on_jax = request.recipe.training.backend == "jax"
         self._joining_since: float | None = None
         self._stopped_since: float | None = None
         self._looked_at = 0.0
@@ -172,8 +174,10 @@ class _Watched:
         self.has_ended = returncode is not None
         if returncode is not None and self.end is None:
             self.end = describe_return(returncode, self.worker.stderr_tail(), self.name)
-            # JAX aborts a process when another is gone.
-            self.blame = (2 if returncode == -signal.SIGABRT else 0, time.time())
+            self.blame = (0, time.time())
+            if self._is_on_jax and returncode == -signal.SIGABRT:
+                reason = f"{self.name} was ended by JAX: another worker ended, or answers no more"
+                self.end, self.blame = RunExit(status="FAILED", reason=reason), (2, time.time())
 
     def find_fault(self) -> str:
         """Says why it is not waited for although it has not ended; "" if there is nothing."""

@@ -42,18 +42,18 @@ class Launch:
         if member is None:
             return Worker(self.request, journal_path)
         members = [dataclasses.replace(member, index=member.index + number) for number, _ in enumerate(self.settings)]
+        requests = [dataclasses.replace(self.request, member=each) for each in members]
         with contextlib.ExitStack() as undone:
             workers = []
-            for each, own in zip(members, self.settings, strict=True):
+            for request, each, own in zip(requests, members, self.settings, strict=True):
                 path = journal_path if each == member else member_path(journal_path, each.index)
-                request = dataclasses.replace(self.request, member=each)
                 if each != member:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     with contextlib.closing(Journal(path)) as journal:
                         journal.append("request", **request_fields(request))
                 workers.append(undone.enter_context(Worker(request, path, run_path=journal_path, settings=own)))
             undone.pop_all()
-        return Group(workers, members)
+        return Group(workers, requests)
 
 
 def prepare(request: RunRequest) -> Launch:
