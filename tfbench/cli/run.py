@@ -17,7 +17,7 @@ from tfbench.cli._measuring import (
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._repeats import echo_repeats, read_plan, repeat_options
 from tfbench.cli._runs import ShownRuns
-from tfbench.cli._workers import Workers, echo_followed, find_place, worker_options
+from tfbench.cli._workers import Workers, echo_other_worker, with_workers, worker_options
 
 if TYPE_CHECKING:
     from tfbench.records.run import RunRequest
@@ -114,16 +114,16 @@ def command(
     if verbose and quiet:
         raise click.UsageError("--verbose shows all there is, --quiet a line: leave one of them out.")
     request = _make_request(recipe, resume, direct, measuring, name=name)
-    request, place = find_place(request, workers)
-    if place and place.coordinator:
+    request = with_workers(request, workers)
+    if request.member:
         if plan or fast:
             raise click.UsageError(
                 "over several machines a command makes one run; it takes neither --repeats, --until-precise nor --fast."
             )
-        if place.index:
-            context.exit(echo_followed(request, place, measuring))
+        if request.member.index:
+            context.exit(echo_other_worker(request, measuring))
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
-    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short", place=place)
+    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:

@@ -17,7 +17,6 @@ import psutil
 
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.members import join
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
@@ -141,7 +140,7 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
             command.kill()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-        journals = {path.stem: join(path) for path in Path(folder, "mlruns", "journals").glob("*.jsonl")}
+        journals = {path.stem: path.read_bytes() for path in Path(folder, "mlruns", "journals").glob("*.jsonl")}
         return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
 
 
