@@ -172,6 +172,7 @@ def make_on_ray(
 
 def _track(run_ids: list[str], measuring: Measuring) -> None:
     from tfbench.cli._store import make_tracker
+    from tfbench.report.run.sections import bring_it_there
     from tfbench.runs.recovery import recover
     from tfbench.tracking.mlflow_process import MlflowProcess
     from tfbench.wording import count
@@ -186,4 +187,4 @@ def _track(run_ids: list[str], measuring: Measuring) -> None:
         )
     if failed := [run for run in runs if run.status == "failed"]:
         said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
-        echo_lines([f"Warning: {said} `{store.command('recover')}` tries again."], err=True)
+        echo_lines([f"Warning: {said} `{bring_it_there(store.root, measuring.tracking_uri)}` tries again."], err=True)

@@ -151,13 +151,14 @@ def end_with_unreadable(unreadable: "Mapping[str, str]") -> None:
         raise TrackingError(describe_unreadable(unreadable))
 
 
-def end_with(store: "Store", runs: "list[RecoveredRun]") -> None:
-    """Ends the command with exit code 2 if a run could not be brought into MLflow."""
+def end_with(store: "Store", runs: "list[RecoveredRun]", named: str | None) -> None:
+    """Ends the command with exit code 2 if a run could not be brought into MLflow; `named` is the server given."""
     from tfbench.errors import TrackingError
+    from tfbench.report.run.sections import bring_it_there
 
     failed = sum(run.status == "failed" for run in runs)
     if failed:
         raise TrackingError(
             f"{failed} of {len(runs)} runs could not be brought into MLflow; nothing that was measured is lost. "
-            f"`{store.command('recover')}` tries again."
+            f"`{bring_it_there(store.root, named)}` tries again."
         )

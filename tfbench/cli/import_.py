@@ -43,4 +43,4 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     show_runs(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
         click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")
-    end_with(store, runs)
+    end_with(store, runs, tracking_uri)

@@ -44,6 +44,7 @@ def command(
     tfbench recover --all --store results/mlruns
     tfbench recover --drop 3f2a
     """
+    from tfbench.report.run.sections import bring_it_there
     from tfbench.runs import recovery
     from tfbench.tracking.database import require_whole
 
@@ -62,7 +63,8 @@ def command(
                 )
     except KeyboardInterrupt as error:
         raise InterruptedRunError(
-            f"interrupted. What is in MLflow stays there; `{store.command('recover')}` goes on where it was stopped."
+            "interrupted. What is in MLflow stays there; "
+            f"`{bring_it_there(store.root, named_uri)}` goes on where it was stopped."
         ) from error
     if output_format == "json":
         echo_json({"runs": runs})
@@ -70,5 +72,5 @@ def command(
         show_runs(runs)
     else:
         click.echo(f"Store {store_root}: nothing to recover.")
-    end_with(store, runs)
+    end_with(store, runs, named_uri)
     require_whole(store.database)

@@ -8,7 +8,7 @@ import click
 from tfbench.cli._comparison import Selection
 from tfbench.cli._completion import complete_run
 from tfbench.cli._options import format_option
-from tfbench.cli._output import echo_json, echo_lines, text_width
+from tfbench.cli._output import echo_drawn, echo_json, echo_lines, text_width
 from tfbench.cli._runs import show_run
 from tfbench.cli._store import open_store, store_option
 from tfbench.cli.compare import show_selected
@@ -71,7 +71,7 @@ def command(
 
 def _show(store: "Store", token: str, output_format: str) -> None:
     from tfbench.report.profile.console import ProfileConsole
-    from tfbench.report.run.console import RunConsole
+    from tfbench.report.run.console import RunConsole, open_console
     from tfbench.runs.maker import server_of
     from tfbench.runs.stored import read_stored
 
@@ -88,11 +88,11 @@ def _show(store: "Store", token: str, output_format: str) -> None:
     if output_format == "json":
         echo_json(found.document(), "The run is still in the store.")
         return
-    server = server_of(store.read_state(found.run_id), store)
-    if found.result.request.profile:
-        show_run(found, ProfileConsole(quiet_stdout=False, detail="full", server=server))
-    else:
-        show_run(found, RunConsole(quiet_stdout=False, detail="full", server=server))
+    kind = ProfileConsole if found.result.request.profile else RunConsole
+    server, console = server_of(store.read_state(found.run_id), store), open_console(stderr=False)
+    with console.capture() as drawn:  # a console itself outlives its reader, for the sake of a run
+        show_run(found, kind(quiet_stdout=False, detail="full", server=server, console=console))
+    echo_drawn(drawn.get())
 
 
 def _find_members(store: "Store", token: str) -> "list[RunHead] | None":

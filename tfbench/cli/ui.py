@@ -76,6 +76,7 @@ def command(
 
 def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, named: str | None) -> None:
     from tfbench.errors import TrackingError
+    from tfbench.report.run.sections import bring_it_there
     from tfbench.store.sweep_log import find_sweep, read_sweep
     from tfbench.sweeps.view import find_shown_sweep
     from tfbench.tracking.address import is_server
@@ -87,10 +88,11 @@ def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, n
     with waiting("looking for its runs in MLflow"):
         shown = find_shown_sweep(store, plan, results, lambda uri, name: make_tracker(uri, name, store, named))
     view, uri = sweep_view(plan), without_secrets(shown.tracking_uri)
+    elsewhere = None if shown.tracking_uri == store.tracking_uri else uri
     if shown.num_missing:
         click.echo(
             f"Warning: {shown.num_missing} runs of it are not in MLflow; "
-            f"`{store.command('recover')}` brings them there.",
+            f"`{bring_it_there(store.root, elsewhere)}` brings them there.",
             err=True,
         )
     if shown.elsewhere:
@@ -100,7 +102,7 @@ def _show_sweep(store: "Store", token: str, place: Place, opens_browser: bool, n
             f'It has {shown.num_runs} runs. MLflow loads {_LOADED_RUNS} at a time: "Load more" is below the list.',
             err=True,
         )
-    if shown.tracking_uri == store.tracking_uri:
+    if elsewhere is None:
         _serve(store, place, view, shown.experiment_id, opens_browser)
     elif is_server(shown.tracking_uri):
         url = view.url(uri, shown.experiment_id)

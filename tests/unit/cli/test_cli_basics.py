@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from builders import build_result
+from journals import write_journal
 from tfbench import api
 from tfbench.analysis.run.checks import find_requested_cautions
 from tfbench.analysis.run.summary import summarize
@@ -22,6 +23,7 @@ from tfbench.machine import energy
 from tfbench.recipe import files
 from tfbench.records.energy import EnergySource, EnergySources
 from tfbench.runs.stored import Run
+from tfbench.store.store import Store
 
 Cli = Callable[..., Any]
 
@@ -251,10 +253,14 @@ def test_a_full_disk_behind_stdout_is_said_in_one_line(arguments: tuple[str, ...
     assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+@pytest.mark.parametrize("arguments", [("list",), ("--version",), ("run", "--help"), ("runs", "1111")])
+def test_a_reader_that_has_seen_enough_is_no_error(arguments: tuple[str, ...], in_tmp_path: Path) -> None:
+    result = build_result()
+    request = dataclasses.replace(result.request, run_id="1" * 32)
+    write_journal(Store(in_tmp_path / "mlruns"), dataclasses.replace(result, request=request))
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([sys.executable, "-m", "tfbench", "list"], stdout=writing, stderr=subprocess.PIPE)
+    done = subprocess.run([sys.executable, "-m", "tfbench", *arguments], stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")  # as a shell has it of others
 
