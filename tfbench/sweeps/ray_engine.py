@@ -6,9 +6,11 @@ import io
 import json
 import os
 import platform
+import shutil
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +20,7 @@ import psutil
 from tfbench.errors import DeviceError
 from tfbench.machine import children
 from tfbench.records.members import join
+from tfbench.records.sweep import SweepPlan
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
@@ -106,43 +109,69 @@ def make_tasks(
         resources = {RESOURCE: 1.0} | ({task.machine: _SHARE} if task.machine else {})
         named = measure.options(num_cpus=0, resources=resources, name=f"tfbench {log.plan.sweep_id} {task.number}")
         running[named.remote(plan, task.number, log.plan.allows_code)] = task
+
+    def take(ended: Any) -> None:
+        task = running.pop(ended)
+        try:
+            made = Made(*ray.get(ended))
+        except ray.exceptions.RayError as error:
+            if not isinstance(error, ray.exceptions.TaskCancelledError):  # which had not begun
+                tell(f"task {task.number}: {_first_line(error)}. {_left_behind(log.plan, task.number)}")
+            return
+        said = f", exit code {made.exit_code}: {made.last_line}" if made.exit_code else ""
+        _bring_home(made.journals, log, store, state)
+        tell(f"task {task.number}: {len(made.journals)} of {len(task.cells)} runs, on {made.host}{said}")
+
     with StopSignals() as stop:
         while running and not stop.received:
             for ended in ray.wait(list(running), timeout=1.0)[0]:
-                task = running.pop(ended)
-                try:
-                    made = Made(*ray.get(ended))
-                except ray.exceptions.RayError as error:
-                    tell(f"task {task.number}: {_first_line(error)}")
-                    continue
-                said = f", exit code {made.exit_code}: {made.last_line}" if made.exit_code else ""
-                _bring_home(made.journals, log, store, state)
-                tell(f"task {task.number}: {len(made.journals)} of {len(task.cells)} runs, on {made.host}{said}")
-        for left in running:
-            ray.cancel(left)
+                take(ended)
+        was_interrupted = bool(running)
         if running:
-            tell("stopping")
-            ray.wait(list(running), num_returns=len(running), timeout=_STOP_SECONDS)
-    return bool(running)
+            tell("stopping; what was measured comes home")
+            for left in running:
+                ray.cancel(left)
+            for ended in ray.wait(list(running), num_returns=len(running), timeout=2 * _STOP_SECONDS)[0]:
+                take(ended)
+        for task in running.values():
+            tell(f"task {task.number}: does not end. {_left_behind(log.plan, task.number)}")
+    return was_interrupted
 
 
 def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
-    """Makes a task on this node."""
-    with tempfile.TemporaryDirectory(prefix="tfbench-") as folder, tempfile.TemporaryFile() as output:
-        Path(folder, "plan.json").write_bytes(plan)
-        words = ["sweep", "--plan", "plan.json", "--task", str(task), *(["--allow-code"] if allows_code else [])]
-        command = children.start("tfbench", words, output=output, folder=folder, environment=_node_environment())
+    """Makes a task on this node; one that is cancelled hands back what was measured by then.
+
+    Its folder stays where anything else ends it, so that nothing that was measured is lost.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=_folder_prefix(json.loads(plan)["plan"]["sweep_id"], task)))
+    (folder / "plan.json").write_bytes(plan)
+    words = ["sweep", "--plan", "plan.json", "--task", str(task), *(["--allow-code"] if allows_code else [])]
+    with tempfile.TemporaryFile() as output:
+        command = children.start("tfbench", words, output=output, folder=str(folder), environment=_node_environment())
         try:
-            exit_code = command.wait()
-        finally:  # it was cancelled
+            while command.poll() is None:
+                time.sleep(0.5)  # a cancellation by Ray interrupts no system call
+        except KeyboardInterrupt:
             command.terminate()
             with contextlib.suppress(Exception):
                 command.wait(_STOP_SECONDS)
+        finally:
             command.kill()
+        exit_code = command.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-        journals = {path.stem: join(path) for path in Path(folder, "mlruns", "journals").glob("*.jsonl")}
-        return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
+    journals = {path.stem: join(path) for path in (folder / "mlruns" / "journals").glob("*.jsonl")}
+    shutil.rmtree(folder, ignore_errors=True)
+    return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
+
+
+def _folder_prefix(sweep_id: str, task: int) -> str:
+    return f"tfbench-{sweep_id}-{task}-"
+
+
+def _left_behind(plan: SweepPlan, task: int) -> str:
+    pattern = Path(tempfile.gettempdir(), f"{_folder_prefix(plan.sweep_id, task)}*", "mlruns", "journals", "*.jsonl")
+    return f"What it measured stays on its machine; `tfbench import` reads it: {pattern}"
 
 
 def _bring_home(journals: Mapping[str, bytes], log: SweepLog, store: Store, state: TrackingState) -> None:
