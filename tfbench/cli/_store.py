@@ -17,29 +17,6 @@ if TYPE_CHECKING:
     from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
     from tfbench.tracking.mlflow_tracker import MlflowTracker
 
-store_option = click.option(
-    "--store",
-    "store_root",
-    type=click.Path(path_type=Path),
-    default=Path("mlruns"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder of journals, MLflow's database and artifacts.",
-)
-
-
-tracking_uri_option = click.option(
-    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", show_envvar=True, help="MLflow server to track to instead."
-)
-named_uri_option = click.option(
-    "--tracking-uri",
-    "named_uri",
-    metavar="URI",
-    envvar="MLFLOW_TRACKING_URI",
-    show_envvar=True,
-    help="MLflow server that may be contacted for the runs tracked there; the store's own database always may.",
-)
-
 
 def open_store(root: Path) -> "Store":
     """Returns the store of a folder, whether or not it is there yet.

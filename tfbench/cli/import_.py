@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
+from tfbench.cli._options import store_option
 from tfbench.cli._output import waiting
-from tfbench.cli._store import end_with, make_tracker, open_store, show_runs, store_option
+from tfbench.cli._store import end_with, make_tracker, open_store, show_runs
 
 
-@click.command(short_help="Bring runs from such files into this store.")
+@click.command(short_help="Import exported runs.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--tracking-uri", metavar="URI", envvar="MLFLOW_TRACKING_URI", help="MLflow server to send the runs to.")
 @click.option("--experiment", default="tfbench", show_default=True, help="MLflow experiment to put the runs in.")

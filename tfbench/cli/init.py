@@ -18,7 +18,7 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(incomplete)]
 
 
-@click.command(short_help="Write a recipe of your own to begin with.")
+@click.command(short_help="Create a recipe file.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--model",

@@ -4,21 +4,17 @@ from pathlib import Path
 
 import click
 
-from tfbench.cli._options import format_option
+from tfbench.cli._options import format_option, named_uri_option, require_absent, store_option
 from tfbench.cli._output import echo_json, waiting
-from tfbench.cli._store import end_with, make_tracker, named_uri_option, open_store, show_runs, store_option
+from tfbench.cli._store import end_with, make_tracker, open_store, show_runs
 from tfbench.errors import InterruptedRunError
 
 
-@click.command()
+@click.command(short_help="Send missing runs to MLflow.")
 @store_option
-@click.option("--all", "everything", is_flag=True, help="Send every run again, for example to a database made new.")
+@click.option("--all", "everything", is_flag=True, help="Send every run again, such as to a new database.")
 @click.option(
-    "--drop",
-    "dropped",
-    metavar="ID",
-    multiple=True,
-    help="Only move the files of a run that cannot be read aside, into DIR/dropped. May be given several times.",
+    "--drop", "dropped", metavar="ID", multiple=True, help="Only move a run's files to DIR/dropped. Repeatable."
 )
 @named_uri_option
 @format_option
@@ -49,8 +45,8 @@ def command(
     from tfbench.tracking.database import require_whole
 
     store = open_store(store_root)
-    if dropped and everything:
-        raise click.UsageError("--drop sends nothing: leave --all out.")
+    if dropped:
+        require_absent("--drop sends nothing", "everything")
     try:
         if dropped:
             runs = recovery.drop_runs(store, dropped)

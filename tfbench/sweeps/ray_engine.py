@@ -12,6 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +21,14 @@ import psutil
 from tfbench.errors import DeviceError
 from tfbench.machine import children
 from tfbench.records.members import join
-from tfbench.records.sweep import SweepPlan
+from tfbench.records.sweep import CellResult, SweepPlan, list_cells
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.tasks import Task, note_results, plan_document
+from tfbench.sweeps.sweep import SweepEnd
+from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time
 _SHARE = 1e-3  # of a resource that stands for a kind of machine, which tasks do not use up
@@ -42,6 +44,43 @@ class Made(NamedTuple):
     exit_code: int
     last_line: str  # that its command said
     journals: Mapping[str, bytes]  # by the ids of the runs
+
+
+def make_sweep(
+    plan: SweepPlan,
+    opened: AbstractContextManager[SweepLog],
+    results: Mapping[int, CellResult],
+    address: str,
+    store: Store,
+    state: TrackingState,
+    tell: Callable[[str], None],
+) -> SweepEnd:
+    """Has the tasks of a sweep that are not whole made on a cluster.
+
+    Args:
+        plan: Of the sweep.
+        opened: Its record, to be opened.
+        results: Of the runs that were made before, by the numbers of their cells.
+        address: As of `connected`.
+        store: As of `make_tasks`.
+        state: As of `make_tasks`.
+        tell: As of `make_tasks`.
+
+    Raises:
+        DeviceError: As of `connected`.
+        TrackingError: As of `make_tasks`.
+    """
+    tasks = [task for task in list_tasks(plan) if any(cell.number not in results for cell in task.cells)]
+    with connected(address, tasks), opened as log:
+        was_interrupted = make_tasks(log, tasks, store, state, tell)
+    num_cells = len(list_cells(plan))
+    return SweepEnd(
+        num_cells=num_cells,
+        num_left=num_cells - len(log.results),
+        was_interrupted=was_interrupted,
+        results=log.results,
+        why_left="no machine has made them",
+    )
 
 
 @contextlib.contextmanager

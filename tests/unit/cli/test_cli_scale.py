@@ -202,13 +202,13 @@ def test_workers_are_an_arm_of_processes(tfbench: Cli, made: Runs) -> None:
         (["--replicas", "2", "--weak", "--per-replica-batch-size", "0"], "training.global_batch_size"),
         (
             ["--replicas", "2", "--per-replica-batch-size", "10"],
-            "--per-replica-batch-size is of --weak scaling; the global batch is --global-batch-size.",
+            "leave --per-replica-batch-size out",
         ),
         (
             ["--replicas", "2", "--weak", "--global-batch-size", "10"],
-            "--global-batch-size is of --strong scaling; a replica's is --per-replica-batch-size.",
+            "leave --global-batch-size out",
         ),
-        (["--replicas", "2", "--repeats", "0"], "--repeats: must be from 1 to 1000. Received: 0."),
+        (["--replicas", "2", "--repeats", "0"], "Invalid value for '--repeats'"),
         (["--replicas", "2", "--seconds", "0"], "measurement.seconds"),
     ],
 )

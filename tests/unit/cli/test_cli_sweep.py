@@ -223,8 +223,8 @@ def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: 
     ("arguments", "message"),
     [
         ((), "Missing argument 'RECIPE'. `tfbench list` shows the recipes; --quick needs none."),
-        (("mnist_mlp", "--full", "--seconds", "3"), "--full trains to the recipe's epochs, --seconds limits a run"),
-        (("mnist_mlp", "--repeats", "0"), "--repeats: must be from 1 to 1000. Received: 0."),
+        (("mnist_mlp", "--full", "--seconds", "3"), "--full trains to the recipe's epochs: leave --seconds out"),
+        (("mnist_mlp", "--repeats", "0"), "Invalid value for '--repeats'"),
         (("mnist_mlp", "--resume", "@last"), "--resume goes by the plan that there is: leave RECIPE"),
         (
             ("--resume", "@last", "--time-budget", "5m"),
@@ -237,7 +237,7 @@ def test_a_record_of_someone_elses_is_not_resumed_into_code(tfbench: Cli, fake: 
         (("--resume", "@last"), "sweep '@last': not in store mlruns."),
         (("mnist_mlp", "--vary", "distribution.strategy=default"), "Arms vary the distribution: --arm."),
         (("mnist_mlp", "--vary", f"{KEY}=32,70000"), "must be at most 60000, the training samples of mnist"),
-        (("mnist_mlp", "--run-timeout", "0"), "must be more than 0, such as 90s, 10m or 1.5h"),
+        (("mnist_mlp", "--run-timeout", "0"), "must be more than 0"),
         (("mnist_mlp", "--seconds", "0"), "measurement.seconds"),
     ],
 )
