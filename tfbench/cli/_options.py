@@ -206,5 +206,7 @@ def require_absent(why: str, *names: str) -> None:
     context = click.get_current_context()
     given = [one for one in context.command.params if one.name in names and is_given(context, one.name)]
     if given:
-        written = [one.opts[0] if isinstance(one, click.Option) else one.human_readable_name for one in given]
+        written = [
+            max(one.opts, key=len) if isinstance(one, click.Option) else one.human_readable_name for one in given
+        ]
         raise click.UsageError(f"{why}: leave {', '.join(written)} out.")
