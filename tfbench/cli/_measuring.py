@@ -81,6 +81,12 @@ class Measuring(NamedTuple):
         memory = None if self.memory_limit is None else int(self.memory_limit)
         return RunLimits(timeout_seconds=self.run_timeout, memory_bytes=memory)
 
+    @property
+    def plan_limits(self) -> dict[str, Any]:
+        """The same, as the plan of a sweep has them."""
+        limits = self.limits
+        return {"run_timeout_seconds": limits.timeout_seconds, "memory_limit_bytes": limits.memory_bytes}
+
     def read_values(self, direct: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns recipe keys and the values that the command line gave them.
 

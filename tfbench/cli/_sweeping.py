@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tfbench.runs.maker import RunMaker
     from tfbench.store.sweep_log import SweepLog
     from tfbench.store.tracking_state import TrackingState
-    from tfbench.sweeps.compared import Swept
+    from tfbench.sweeps.comparison import Swept
 
 
 class Planned(NamedTuple):
@@ -66,44 +66,22 @@ def make_plan(
         aa: Whether each arm is run against itself.
         names_machines: Whether a scheduler will find the machines that arms name.
     """
-    import dataclasses
+    from tfbench.sweeps.arguments import parse_arm
+    from tfbench.sweeps.plan import plan_sweep, read_variations
 
-    from tfbench.records.sweep import BATCH_KEY, Refinement
-    from tfbench.sweeps.making import choose_arms, find_step, plan_sweep
-    from tfbench.sweeps.plan import are_alike_numbers, is_range, own_variations, parse_arm, parse_variation
-
-    if refine and aa:
-        raise click.UsageError(
-            "--refine looks for where the faster arm changes, and an arm has none beside itself: leave --aa out."
-        )
-    if refine and len(variations) != 1:
-        raise click.UsageError("--refine needs one --vary KEY=LOW..HIGH.")
     named = [parse_arm(text) for text in arms]
-    of_batch = [
-        text for text in variations if text.partition("=")[0].strip() == BATCH_KEY and (refine or is_range(text))
-    ]
-    replicas = find_step(named, request.recipe.training.backend) if of_batch and step is None else 1
-    steps = [step or (replicas if text in of_batch else 1) for text in variations]
-    varied = [parse_variation(text, request.recipe, own) for text, own in zip(variations, steps, strict=True)]
-    varied = varied or own_variations(request.recipe)
-    if refine and not all(are_alike_numbers(value) for value in varied[0].values):
-        raise click.UsageError("--refine needs one --vary of whole numbers.")
-    if not named:
-        named, left_out = choose_arms(request, varied)
-        for label, why in left_out.items():
-            click.echo(f"Left out: {label}: {why}", err=True)
-    if aa:
-        named = [one for arm in dict.fromkeys(named) for one in (arm, dataclasses.replace(arm, again=True))]
+    varied, multiple = read_variations(variations, request, named, refines=refine > 0, step=step)
     return plan_sweep(
         request,
         named,
         varied,
+        aa=aa,
+        refine=refine,
+        step=multiple,
         num_rounds=repeats,
-        run_timeout_seconds=measuring.run_timeout,
-        memory_limit_bytes=measuring.memory_limit,
         time_budget_seconds=time_budget,
         names_machines=names_machines,
-        refinement=Refinement(num_first=len(varied[0].values), most=refine, step=steps[0]) if refine else None,
+        **measuring.plan_limits,
     )
 
 
@@ -129,7 +107,7 @@ def make_sweep(
     from tfbench.report.formats import format_time
     from tfbench.report.sweep.console import open_sweep_console
     from tfbench.store.briefs import typical_start_seconds
-    from tfbench.sweeps import making
+    from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
 
     plan, log, results, before = planned
@@ -144,7 +122,7 @@ def make_sweep(
     else:
         is_tracked = maker.tracker is not None
         console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
-        made = making.make_sweep(plan, log, maker, console)
+        made = sweep.make_sweep(plan, log, maker, console)
     end = made.end
     if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
         needed = format_time(estimate_seconds(plan, 1, start_seconds=typical_start_seconds(store)), 3)
@@ -178,7 +156,7 @@ def _make_on_ray(planned: Planned, address: str, maker: "RunMaker", measuring: "
     from tfbench.report.run.sections import bring_it_there
     from tfbench.runs.recovery import recover
     from tfbench.sweeps import ray_engine
-    from tfbench.sweeps.making import look_at
+    from tfbench.sweeps.sweep import look_at
     from tfbench.tracking.mlflow_process import MlflowProcess
     from tfbench.wording import count
 
@@ -223,7 +201,7 @@ def _show_swept(
     from tfbench.analysis.comparison.verdict import find_verdict
     from tfbench.report.sweep.crossover import crossover_document, crossover_lines
     from tfbench.report.sweep.sweep import result_lines, taste_lines
-    from tfbench.sweeps.compared import ComparedRuns
+    from tfbench.sweeps.comparison import ComparedRuns
 
     plan, end = made.plan, made.end
     comparison = dataclasses.replace(made.comparison, machine_settings=read_machines())

@@ -73,7 +73,8 @@ def command(
         --modes data,model,hybrid --backend jax
     """
     from tfbench.machine.devices import count_gpus
-    from tfbench.sweeps.scale import choose_kind, parse_modes, parse_replicas, plan_scaling
+    from tfbench.sweeps.arguments import parse_modes, parse_replicas
+    from tfbench.sweeps.plan import choose_kind, plan_scaling
 
     if is_strong:
         require_absent(
@@ -93,8 +94,7 @@ def command(
         modes=chosen,
         num_rounds=repeats,
         per_replica_batch_size=None if is_strong else training.global_batch_size,
-        run_timeout_seconds=measuring.run_timeout,
-        memory_limit_bytes=measuring.memory_limit,
         time_budget_seconds=time_budget,
+        **measuring.plan_limits,
     )
     return make_sweep(new_sweep(plan, measuring), measuring, dry_run=dry_run)

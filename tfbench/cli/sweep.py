@@ -135,7 +135,7 @@ def command(
 def _find_sweep(token: str, measuring: Measuring, ray: str | None) -> Planned:
     """Returns a sweep that is to go on."""
     from tfbench.store.sweep_log import find_sweep, find_tracking, read_sweep, reopened_log
-    from tfbench.sweeps.sweep import check_points
+    from tfbench.sweeps.plan import check_points
 
     store = measuring.store
     sweep_id = find_sweep(store, token)
@@ -187,7 +187,7 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
     """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
     from tfbench.errors import RecipeError
     from tfbench.report.sweep.console import open_sweep_console
-    from tfbench.sweeps import making
+    from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_task, read_plan_file
 
     others = {*_PLANNING, "resume", "dry_run", "tracking_uri", "experiment"} - {"data_dir"}
@@ -198,7 +198,7 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
     task = find_task(plan, number)
     has_own = is_given(click.get_current_context(), "data_dir")  # which wins over the plan's, and that over settings
     data_dir = measuring.data_dir if has_own or not plan.data_dir else None
-    end = making.make_task(
+    end = sweep.make_task(
         plan,
         task,
         open_maker(measuring._replace(no_mlflow=True)),

@@ -51,8 +51,7 @@ def command(
 
 def _find_problems(name: str, overrides: tuple[str, ...], *, allows_code: bool) -> list[str]:
     from tfbench.runs.requests import new_request
-    from tfbench.sweeps.making import plan_sweep
-    from tfbench.sweeps.plan import own_arm
+    from tfbench.sweeps.plan import own_arm, plan_sweep
 
     try:
         recipe = load_named_recipe(name, overrides)

@@ -27,7 +27,7 @@ from tfbench.runs.stop_signals import StopSignals
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.sweep import SweepEnd
+from tfbench.sweeps.comparison import SweepEnd
 from tfbench.sweeps.tasks import Task, list_tasks, note_results, plan_document
 
 RESOURCE = "tfbench"  # of which a node has one, so that it makes one task at a time

@@ -1,15 +1,14 @@
-"""Makes the runs of a sweep, one process each, and keeps what came of them."""
+"""Makes the runs of a sweep, one process each, keeps what came of them, and sets all of them side by side."""
 
 import dataclasses
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
 
-from tfbench.errors import DatasetError, DeviceError, RecipeError, TfbenchError
-from tfbench.recipe.devices import require_usable
-from tfbench.recipe.tables import require_code_allowed
+from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
+from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.errors import DatasetError, TfbenchError
 from tfbench.records.run import RunRequest, Summary
 from tfbench.records.sweep import (
     ARM_TAG,
@@ -17,41 +16,123 @@ from tfbench.records.sweep import (
     POINT_TAG,
     ROUND_TAG,
     SWEEP_TAG,
-    Arm,
     Cell,
     CellResult,
     SweepPlan,
+    add_values,
     estimate_seconds,
     list_cells,
     list_settings,
-    name_point,
     resolve_recipe,
 )
 from tfbench.runs.limits import RunLimits, RunOutcome
+from tfbench.runs.maker import RunMaker
 from tfbench.runs.requests import new_request
 from tfbench.runs.series import SeriesRun, make_runs
+from tfbench.store.briefs import typical_start_seconds
 from tfbench.store.sweep_log import SweepLog
+from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.observer import SweepObserver
+from tfbench.sweeps.plan import require_back_ends, require_machine_found
+from tfbench.sweeps.tasks import Task, find_results, find_standing
+from tfbench.sweeps.view import try_to_show
 
 Execute = Callable[[RunRequest, RunLimits], RunOutcome]
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class SweepEnd:
-    """How a sweep ended."""
+def make_sweep(
+    plan: SweepPlan, opened: AbstractContextManager[SweepLog], maker: RunMaker, observer: SweepObserver
+) -> Swept:
+    """Makes the runs of a sweep that are missing, and sets all of them side by side.
 
-    num_cells: int
-    num_left: int  # not tried, for want of time or since it was stopped
-    was_interrupted: bool
-    results: dict[int, CellResult]
-    why_left: str = "the time budget is used up"
+    Args:
+        plan: Of the sweep.
+        opened: Its record, to be opened.
+        maker: Makes its runs.
+        observer: Told of those that were made before, of each that is made, and of the end.
 
-    @property
-    def num_failed(self) -> int:
-        """Runs that were tried and did not finish."""
-        return sum(result.outcome not in ("FINISHED", "SKIPPED") for result in self.results.values())
+    Raises:
+        RecipeError: An arm names a machine.
+        DeviceError: The back end of an arm is not installed.
+        DatasetError: There is no data for the first run; a new sweep leaves no record then.
+        TrackingError: The record cannot be written, or another process is at it.
+    """
+    require_machine_found(plan.arms, names_machines=False)
+    require_back_ends(plan)
+    with opened as log:
+        end = _make_runs(log, list_cells(log.plan), maker, observer, refine=lambda log: _refine(log, maker))
+    return look_at(log.plan, end, maker)
+
+
+def make_task(
+    plan: SweepPlan, task: Task, maker: RunMaker, observer: SweepObserver, data_dir: str | None = None
+) -> SweepEnd:
+    """Makes the runs of a task on this machine that its store does not have yet.
+
+    Args:
+        plan: Of the sweep.
+        task: One of it.
+        maker: Makes the runs, which are tracked where they are imported.
+        observer: Told of each.
+        data_dir: Where data is on this machine; None: where the plan has it.
+
+    Raises:
+        DatasetError: There is no data for the first run.
+        TrackingError: The store cannot be written to.
+    """
+    found = find_results(maker.store, plan, maker.store.run_ids())
+    own = {cell.number: found[cell.number] for cell in task.cells if cell.number in found}  # a store may have others'
+    log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
+    return _make_runs(log, task.cells, maker, observer)
+
+
+def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
+    """Sets the runs of a sweep side by side, here and in MLflow."""
+    problem = try_to_show(maker.store, plan, end.results, maker.tracker)
+    comparison = compare_sweep(maker.store, plan, end.results)
+    return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
+
+
+def _make_runs(
+    log: SweepLog,
+    cells: Sequence[Cell],
+    maker: RunMaker,
+    observer: SweepObserver,
+    refine: Callable[[SweepLog], bool] = lambda log: False,
+) -> SweepEnd:
+    known = find_standing(log.plan, log.results, maker.store)
+    speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
+    for cell in cells:
+        if result := known.get(cell.number):
+            observer.recall(cell, result, speeds.get(result.run_id or ""))
+    try:
+        start_seconds = typical_start_seconds(maker.store)
+        return run_sweep(
+            log,
+            lambda request, limits: maker.make(request, observer, limits),
+            observer,
+            start_seconds,
+            of=cells,
+            made=known,
+            refine=refine,
+        )
+    finally:
+        observer.stop()
+
+
+def _refine(log: SweepLog, maker: RunMaker) -> bool:
+    """Adds values to a sweep in between those at which the faster arm changes; says whether there were any."""
+    plan, limits = log.plan, log.plan.refinement
+    if limits is None:
+        return False
+    comparison, known = compare_sweep(maker.store, plan, log.results), plan.variations[0].values
+    wanted = {value for arm in comparison.arms[1:] for value in refine(find_crossover(comparison, arm), limits.step)}
+    values = sorted(wanted - set(map(value_of, known)))[: limits.most - (len(known) - limits.num_first)]
+    if values:
+        log.extend(add_values(plan, values))
+    return bool(values)
 
 
 def run_sweep(
@@ -165,40 +246,6 @@ def cell_request(plan: SweepPlan, cell: Cell) -> RunRequest:
         ROUND_TAG: str(cell.round_number),
     }
     return dataclasses.replace(request, name=f"{request.name}-r{cell.round_number}", data_dir=plan.data_dir, tags=tags)
-
-
-def check_points(plan: SweepPlan) -> None:
-    """Builds the recipe of every point, so that a value that cannot be is told before anything runs.
-
-    So is one that names a function outside of tfbench, if that was not allowed. Of devices that are all named, it is
-    told, too, whether they can be used and the batch divides among them.
-
-    Raises:
-        RecipeError: Naming every point that cannot be; what is wrong with an arm whatever the setting, once.
-    """
-    settings, found = list_settings(plan), dict[tuple[str, str], list[str]]()  # by arm at all points, and problem
-    for setting, arm in itertools.product(settings, plan.arms):
-        point = name_point(plan, setting, arm)
-        for line in _find_problems(plan, setting, arm):
-            is_named = line.startswith(f"{point}: ")
-            place = (name_point(plan, {}, arm) if is_named else "", line.removeprefix(point) if is_named else line)
-            found.setdefault(place, []).append(point if is_named else "")
-    problems: list[str] = []
-    for (everywhere, problem), points in found.items():
-        is_of_arm = len(points) == len(settings) > 1  # whatever the setting
-        problems += [f"{point}{problem}" for point in ([everywhere] if is_of_arm else dict.fromkeys(points))]
-    if problems:
-        raise RecipeError("\n".join(problems))
-
-
-def _find_problems(plan: SweepPlan, setting: Mapping[str, Any], arm: Arm) -> list[str]:
-    try:
-        recipe = resolve_recipe(plan, setting, arm)
-        require_code_allowed(recipe, allows_code=plan.allows_code)
-        require_usable(recipe.distribution, recipe.training)
-    except (RecipeError, DeviceError) as error:
-        return str(error).splitlines()
-    return []
 
 
 def _find_failure(cell: Cell, cells: Sequence[Cell], known: Mapping[int, CellResult]) -> str:

@@ -22,8 +22,9 @@ from tfbench.runs.limits import RunOutcome
 from tfbench.store import briefs
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import read_sweep
-from tfbench.sweeps import making, view
-from tfbench.sweeps.scale import choose_kind, parse_replicas
+from tfbench.sweeps import plan, view
+from tfbench.sweeps.arguments import parse_replicas
+from tfbench.sweeps.plan import choose_kind
 
 Cli = Callable[..., Any]
 Runs = list[RunRequest]
@@ -153,7 +154,7 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(tfbench: Cli, made: Runs, gp
 def test_each_mode_has_an_arm_at_each_number_of_devices(
     tfbench: Cli, made: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(making, "is_installed", lambda backend: True)
+    monkeypatch.setattr(plan, "is_installed", lambda backend: True)
     arguments = ("--replicas", "2", "--devices", "cpu", "--backend", "jax", "--modes", "hybrid,data", "--repeats", "1")
     done = scale(tfbench, *arguments)
     assert (done.exit_code, done.stderr) == (0, "")

@@ -15,7 +15,7 @@ from tfbench.analysis.comparison.comparison import compare
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import Notice
 from tfbench.records.sweep import Arm
-from tfbench.sweeps import making
+from tfbench.sweeps import plan
 
 Cli = Callable[..., Any]
 ARMS = ("--arm", "default cpu:0", "--arm", "mirrored cpu:0,cpu:1")
@@ -100,11 +100,11 @@ def test_what_quick_chooses_can_be_chosen_otherwise(tfbench: Cli, fake: Callable
 def test_without_arms_what_is_there_is_compared(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_gpus: int, arms: list[str]
 ) -> None:
-    monkeypatch.setattr(making, "count_gpus", lambda backend: num_gpus)
+    monkeypatch.setattr(plan, "count_gpus", lambda backend: num_gpus)
     for arguments in (("mnist_mlp", "--vary", f"{KEY}=32,128"), ("--quick",)):
         done = tfbench("sweep", *arguments, "--dry-run")
         assert done.exit_code == 0
-        assert done.stderr.startswith("Left out: mirrored gpu:0,gpu:1,gpu:2: ") == (num_gpus == 3)
+        assert done.stderr.startswith("Warning: left out: mirrored gpu:0,gpu:1,gpu:2: ") == (num_gpus == 3)
         assert re.findall("^  arm       (.*)$", done.stdout, re.MULTILINE) == arms
         assert "One arm" not in done.stdout
 
@@ -113,15 +113,15 @@ def test_without_arms_what_is_there_is_compared(
 def test_what_several_replicas_cannot_do_is_measured_on_one(
     tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(making, "count_gpus", lambda backend: 0)
+    monkeypatch.setattr(plan, "count_gpus", lambda backend: 0)
     done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
     assert done.exit_code == 0
-    assert done.stderr.startswith("Left out: mirrored cpu:0,cpu:1: training.")
+    assert done.stderr.startswith("Warning: left out: mirrored cpu:0,cpu:1: training.")
     assert re.findall("^  arm       (.*)$", done.stdout, re.MULTILINE) == ["default cpu:0"]
 
 
 def test_one_arm_is_said_to_compare_nothing(tfbench: Cli, in_tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "count_gpus", pytest.fail)  # the recipe says where
+    monkeypatch.setattr(plan, "count_gpus", pytest.fail)  # the recipe says where
     for arguments in (("--arm", "one_device cpu:0"), ("--set", "distribution.strategy=one_device")):
         done = tfbench("sweep", "mnist_mlp", "--dry-run", *arguments)
         assert done.stdout.count("  arm       one_device") == 1
@@ -257,7 +257,7 @@ def test_a_gpu_that_no_arm_is_planned_for_is_told_of_first_and_on_stderr(
         warnings.warn("a GPU is not used: no driver.", Notice, stacklevel=2)
         return 0
 
-    monkeypatch.setattr(making, "count_gpus", count)
+    monkeypatch.setattr(plan, "count_gpus", count)
     for options in ((), ("--format", "json")):
         done = tfbench("sweep", "--quick", "--dry-run", *options)
         assert done.exit_code == 0

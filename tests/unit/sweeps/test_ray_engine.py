@@ -20,7 +20,7 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import new_log, read_sweep
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import ray_engine
-from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.ray_engine import Made, connected, make_tasks
 from tfbench.sweeps.tasks import list_tasks, plan_document
 

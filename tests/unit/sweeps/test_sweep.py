@@ -36,8 +36,10 @@ from tfbench.store.sweep_log import (
 )
 from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import sweep
-from tfbench.sweeps.plan import parse_arm
-from tfbench.sweeps.sweep import SweepEnd, check_points, run_sweep
+from tfbench.sweeps.arguments import parse_arm
+from tfbench.sweeps.comparison import SweepEnd
+from tfbench.sweeps.plan import check_points
+from tfbench.sweeps.sweep import run_sweep
 
 
 class Watcher:

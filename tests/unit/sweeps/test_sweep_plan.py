@@ -19,8 +19,9 @@ from tfbench.records.sweep import (
     list_settings,
     resolve_recipe,
 )
+from tfbench.sweeps.arguments import make_variation, parse_arm, parse_variation
 from tfbench.sweeps.comparison import list_compared
-from tfbench.sweeps.plan import machine_arms, make_variation, new_plan, parse_arm, parse_variation
+from tfbench.sweeps.plan import machine_arms, new_plan
 
 
 def test_settings_are_all_combinations_and_the_last_key_changes_fastest() -> None:

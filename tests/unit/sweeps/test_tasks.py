@@ -20,9 +20,9 @@ from tfbench.runs.maker import RunMaker
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import list_sweeps, new_log, read_sweep, reopened_log
 from tfbench.store.tracking_state import TrackingState
-from tfbench.sweeps.making import make_sweep, make_task
+from tfbench.sweeps.arguments import parse_arm
 from tfbench.sweeps.observer import SilentSweepObserver
-from tfbench.sweeps.plan import parse_arm
+from tfbench.sweeps.sweep import make_sweep, make_task
 from tfbench.sweeps.tasks import (
     find_results,
     find_task,
