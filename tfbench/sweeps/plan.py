@@ -277,7 +277,7 @@ def choose_kind(asked: str | None, counts: tuple[int, ...], num_gpus: int, backe
     """Returns which devices are taken, "gpu" or "cpu": those asked for, else GPUs if the back end sees any.
 
     Raises:
-        DeviceError: There are fewer than the largest number.
+        DeviceError: There are too few.
     """
     kind = asked or ("gpu" if num_gpus else "cpu")
     most, there = counts[-1], num_gpus if kind == "gpu" else MAX_LOGICAL_CPUS
