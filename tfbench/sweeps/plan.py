@@ -156,9 +156,6 @@ def choose_arms(request: RunRequest, variations: Sequence[Variation]) -> list[Ar
     """Returns the recipe's own arm where it is not the default, otherwise what there is to compare on this machine.
 
     An arm that cannot be at every value is left out: a batch may not divide among several replicas.
-
-    Raises:
-        DeviceError: The back end did not say which GPUs it sees.
     """
     own = own_arm(request.recipe)
     if own != Arm(strategy="default"):
