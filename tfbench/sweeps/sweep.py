@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from tfbench.analysis.comparison.crossover import find_crossover, refine, value_of
@@ -30,14 +30,13 @@ from tfbench.runs.maker import RunMaker
 from tfbench.runs.requests import new_request
 from tfbench.runs.series import SeriesRun, make_runs
 from tfbench.store.briefs import typical_start_seconds
+from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.observer import SweepObserver
 from tfbench.sweeps.plan import require_back_ends, require_machine_found
 from tfbench.sweeps.tasks import Task, find_results, find_standing
 from tfbench.sweeps.view import try_to_show
-
-Execute = Callable[[RunRequest, RunLimits], RunOutcome]
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
 
@@ -62,7 +61,7 @@ def make_sweep(
     require_machine_found(plan.arms, names_machines=False)
     require_back_ends(plan)
     with opened as log:
-        end = _make_runs(log, list_cells(log.plan), maker, observer, refine=lambda log: _refine(log, maker))
+        end = run_sweep(log, maker, observer)
     return look_at(log.plan, end, maker)
 
 
@@ -85,7 +84,7 @@ def make_task(
     found = find_results(maker.store, plan, maker.store.run_ids())
     own = {cell.number: found[cell.number] for cell in task.cells if cell.number in found}  # a store may have others'
     log = SweepLog(None, dataclasses.replace(plan, data_dir=data_dir or plan.data_dir), own)
-    return _make_runs(log, task.cells, maker, observer)
+    return run_sweep(log, maker, observer, task.cells)
 
 
 def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
@@ -95,39 +94,12 @@ def look_at(plan: SweepPlan, end: SweepEnd, maker: RunMaker) -> Swept:
     return Swept(comparison=comparison, verdict=find_verdict(comparison), plan=plan, end=end, view_problem=problem)
 
 
-def _make_runs(
-    log: SweepLog,
-    cells: Sequence[Cell],
-    maker: RunMaker,
-    observer: SweepObserver,
-    refine: Callable[[SweepLog], bool] = lambda log: False,
-) -> SweepEnd:
-    known = find_standing(log.plan, log.results, maker.store)
-    speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
-    for cell in cells:
-        if result := known.get(cell.number):
-            observer.recall(cell, result, speeds.get(result.run_id or ""))
-    try:
-        start_seconds = typical_start_seconds(maker.store)
-        return run_sweep(
-            log,
-            lambda request, limits: maker.make(request, observer, limits),
-            observer,
-            start_seconds,
-            of=cells,
-            made=known,
-            refine=refine,
-        )
-    finally:
-        observer.stop()
-
-
-def _refine(log: SweepLog, maker: RunMaker) -> bool:
+def _refine(log: SweepLog, store: Store) -> bool:
     """Adds values to a sweep in between those at which the faster arm changes; says whether there were any."""
     plan, limits = log.plan, log.plan.refinement
     if limits is None:
         return False
-    comparison, known = compare_sweep(maker.store, plan, log.results), plan.variations[0].values
+    comparison, known = compare_sweep(store, plan, log.results), plan.variations[0].values
     wanted = {value for arm in comparison.arms[1:] for value in refine(find_crossover(comparison, arm), limits.step)}
     values = sorted(wanted - set(map(value_of, known)))[: limits.most - (len(known) - limits.num_first)]
     if values:
@@ -135,17 +107,8 @@ def _refine(log: SweepLog, maker: RunMaker) -> bool:
     return bool(values)
 
 
-def run_sweep(
-    log: SweepLog,
-    execute: Execute,
-    observer: SweepObserver,
-    start_seconds: float | None = None,
-    *,
-    refine: Callable[[SweepLog], bool] = lambda log: False,
-    of: Sequence[Cell] | None = None,
-    made: Mapping[int, CellResult] | None = None,
-) -> SweepEnd:
-    """Makes the runs of a sweep that its record does not have yet.
+def run_sweep(log: SweepLog, maker: RunMaker, observer: SweepObserver, of: Sequence[Cell] | None = None) -> SweepEnd:
+    """Makes the runs of a sweep that it does not have yet.
 
     A run that fails, is killed for memory or time, or is refused is a result like any other; its point is not tried
     again in later rounds. The sweep ends early when a signal asks for it, or when the next run would go beyond the time
@@ -153,12 +116,9 @@ def run_sweep(
 
     Args:
         log: The sweep's open record.
-        execute: Makes one run within limits, as `execute_run` does.
+        maker: Makes the runs.
         observer: Told what happens.
-        start_seconds: As of `estimate_seconds`.
-        refine: Called when all runs are made; extends the record by more, and says whether it did.
-        of: The runs that are to be there in the end; None: all.
-        made: The results that stand, by the numbers of their cells; None: all that the record has.
+        of: The runs that are to be there in the end; None: all, and those that a refinement adds.
 
     Raises:
         DatasetError: There is no data for the first run, so that none would have any.
@@ -167,7 +127,11 @@ def run_sweep(
     limits = RunLimits(timeout_seconds=plan.run_timeout_seconds, memory_bytes=plan.memory_limit_bytes)
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
     cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
-    known = dict(log.results if made is None else made)
+    known, start_seconds = find_standing(plan, log.results, maker.store), typical_start_seconds(maker.store)
+    speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
+    for one in cells:
+        if result := known.get(one.number):
+            observer.recall(one, result, speeds.get(result.run_id or ""))
 
     def find_left() -> list[Cell]:
         return [one for one in cells if one.number not in known]
@@ -181,7 +145,7 @@ def run_sweep(
         nonlocal cells, cell
         while True:
             left = find_left()
-            if not left and refine(log):
+            if not left and of is None and _refine(log, maker.store):
                 observer.extend(log.plan)
                 cells = list_cells(log.plan)
                 left = find_left()
@@ -215,7 +179,13 @@ def run_sweep(
         is_first = not any(result.run_id for result in log.results.values())
         return isinstance(error, DatasetError) and is_first and not varies_data
 
-    runs = make_runs(next_run, lambda request, label: execute(request, limits), tell=tell, ends_all=ends_all)
+    def execute(request: RunRequest, label: str) -> RunOutcome:
+        return maker.make(request, observer, limits)
+
+    try:
+        runs = make_runs(next_run, execute, tell=tell, ends_all=ends_all)
+    finally:
+        observer.stop()
     return SweepEnd(
         num_cells=len(cells),
         num_left=len(find_left()),
