@@ -61,7 +61,7 @@ def _reader_may_go() -> Iterator[None]:
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
     epilog="Exit codes: 0 done, 1 a run failed, 2 usage, recipe, device or data error, 3 a regression was found, "
     "130 interrupted, by Ctrl-C, SIGTERM or SIGHUP, 141 the reader of the output has gone.",
 )

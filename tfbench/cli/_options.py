@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from tfbench.cli._completion import complete_devices, complete_key
-from tfbench.cli._units import DURATION, MEMORY, Number
+from tfbench.cli._units import DURATION, FILE, MEMORY, Number
 
 if TYPE_CHECKING:
     from tfbench.recipe.sections import Recipe
@@ -60,11 +60,7 @@ data_option = click.option(
     "--data", type=click.Choice(["real", "synthetic"]), help="synthetic: made from the seed, of the same shapes."
 )
 data_dir_option = click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path),
-    envvar="TFBENCH_DATA_DIR",
-    show_envvar=True,
-    help="Folder of tensorflow-datasets, or of the publisher's files.",
+    "--data-dir", type=FILE, envvar="TFBENCH_DATA_DIR", show_envvar=True, help="Folder of prepared data."
 )
 set_option = click.option(
     "--set",
@@ -84,13 +80,7 @@ memory_limit_option = click.option(
     "--memory-limit", metavar="SIZE", type=MEMORY, help="End a run that takes more memory, such as 4GiB."
 )
 store_option = click.option(
-    "--store",
-    "store_root",
-    type=click.Path(path_type=Path),
-    default=Path("mlruns"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder of journals, MLflow's database and artifacts.",
+    "--store", "store_root", type=FILE, default=Path("mlruns"), metavar="DIR", help="Folder of journals and artifacts."
 )
 _URI: dict[str, Any] = {"metavar": "URI", "envvar": "MLFLOW_TRACKING_URI", "show_envvar": True}
 tracking_uri_option = click.option("--tracking-uri", **_URI, help="Send runs to this MLflow server.")
@@ -104,8 +94,7 @@ format_option = click.option(
     "output_format",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
-    help="json: one document on stdout.",
+    help="json: one document.",
 )
 
 
@@ -122,8 +111,7 @@ def plan_options(*, seconds: float, fewest: int = 1) -> Callable[[F], F]:
             metavar="N",
             type=click.IntRange(fewest, 1000),
             default=3,
-            show_default=True,
-            help="Run each configuration N times, in rounds.",
+            help="Rounds, of one run each.",
         ),
         click.option("--seconds", metavar="S", type=Number(), help=f"Steady time per run. [default: {seconds:g}]"),
         click.option("--time-budget", metavar="TIME", type=DURATION, help="Begin no run that would end later."),
@@ -155,14 +143,10 @@ def arm_options(*, refine: int = 0) -> Callable[[F], F]:
             metavar="N",
             type=click.IntRange(1 if refine else 0, 1000),
             default=refine,
-            show_default=True,
             help="Add up to N values to one --vary where the faster arm changes.",
         ),
         click.option(
-            "--step",
-            metavar="N",
-            type=click.IntRange(1, 1_000_000),
-            help="Only multiples of N in a range. [default: 1; for batch sizes, by the replicas]",
+            "--step", metavar="N", type=click.IntRange(1), help="Only multiples of N in a range, as of the replicas."
         ),
     )
 

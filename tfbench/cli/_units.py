@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -56,6 +57,7 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click
         return number
 
 
+FILE = click.Path(path_type=Path)
 DURATION = Quantity("time", {"s": 1, "m": 60, "h": 3600}, "90s, 10m or 1.5h; a bare number is seconds", 1e9)
 MEMORY = Quantity("size", {"MiB": 2**20, "GiB": 2**30}, "512MiB or 4GiB; a bare number is bytes", 2**60)
 SHARE = Quantity("share", {"%": 0.01}, "2% or 0.02", 0.99)

@@ -16,7 +16,7 @@ from tfbench.cli._options import (
 )
 from tfbench.cli._output import echo_json, echo_lines, exit_code, text_width
 from tfbench.cli._runs import ShownRuns
-from tfbench.cli._units import SHARE_OR_ZERO, Number
+from tfbench.cli._units import FILE, SHARE_OR_ZERO, Number
 from tfbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ _SECONDS = 5.0
     shell_complete=complete_run,
     help="Compare with a file of --save, or a run and its repeats. Repeatable: from three on, their scatter counts.",
 )
-@click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Keep the speeds as a baseline instead.")
+@click.option("--save", metavar="FILE", type=FILE, help="Keep the speeds as a baseline instead.")
 @click.option("--fail-above", metavar="SHARE", type=SHARE_OR_ZERO, help="Fail if slower by more. [default: 5%]")
-@click.option("--repeats", metavar="N", type=click.IntRange(2, 10_000), default=5, show_default=True, help="Runs.")
+@click.option("--repeats", metavar="N", type=click.IntRange(2, 10_000), default=5, help="Runs.")
 @click.option("--allow-unequal", is_flag=True, help="Compare although something differs that must be equal.")
 @click.option("--seconds", metavar="S", type=Number(), help="Steady time per run. [default: 5, or as the recipe]")
 @click.option("--steps", metavar="N", type=Number(), help="Steady steps per run.")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     "output_format",
     type=click.Choice(["text", "markdown", "csv", "json"]),
     default="text",
-    show_default=True,
     help="Text for people, a table to paste, one line an arm and setting, or one JSON document.",
 )
 def command(store_root: Path, output_format: str, **selection: Any) -> None:

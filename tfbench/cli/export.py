@@ -8,13 +8,12 @@ from tfbench.cli._completion import complete_run
 from tfbench.cli._options import store_option
 from tfbench.cli._output import echo_lines, is_stdout, write_to
 from tfbench.cli._store import open_store
+from tfbench.cli._units import FILE
 
 
 @click.command(short_help="Write a run to a file for `tfbench import`.")
 @click.argument("run", shell_complete=complete_run)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="[default: ID.jsonl; - is stdout]"
-)
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @store_option
 def command(run: str, output: Path | None, force: bool, store_root: Path) -> None:

@@ -24,12 +24,7 @@ _NAMES = {"step": "profile", "trace": "trace"}  # of each kind, in the JSON docu
 @click.command(cls=GroupedCommand, short_help="Find where the time of a training step goes.")
 @click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
-    "--seconds",
-    metavar="S",
-    type=DURATION,
-    default="20",
-    show_default=True,
-    help="Begin no more rounds after this time; there are at least three.",
+    "--seconds", metavar="S", type=DURATION, default="20", help="Begin no more rounds after; at least three are made."
 )
 @click.option("--trace", "traces", is_flag=True, help="Record a trace of a few steps, too: its longest operations.")
 @strategy_option

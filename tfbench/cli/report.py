@@ -11,6 +11,7 @@ from tfbench.cli._comparison import read_comparison, selection_options
 from tfbench.cli._options import named_uri_option
 from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
 from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
+from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
     from tfbench.report.html.contents import ReportContents
@@ -26,9 +27,8 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path(DEFAULT_OUTPUT),
-    show_default=True,
     metavar="FILE",
     help="- is stdout. An older report is overwritten, no other file.",
 )

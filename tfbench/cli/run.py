@@ -30,12 +30,7 @@ _REPEATS = click.IntRange(1, 10_000)
 
 @click.command("run", cls=GroupedCommand, short_help="Train and measure one recipe.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
-@click.option(
-    "--resume",
-    metavar="RUN",
-    shell_complete=complete_run,
-    help="Resume a run from its latest checkpoint. If it was sent to a server, also pass --tracking-uri.",
-)
+@click.option("--resume", metavar="RUN", shell_complete=complete_run, help="Resume a run from its latest checkpoint.")
 @strategy_option
 @devices_option
 @worker_options
@@ -52,15 +47,12 @@ _REPEATS = click.IntRange(1, 10_000)
     type=Number(),
     envvar="TFBENCH_PRICE_PER_HOUR",
     show_envvar=True,
-    help="Of this machine: show what the run costs. Currency and more: [cost] in the recipe.",
+    help="Show what the run costs. Currency: [cost] in the recipe.",
 )
 @click.option("--fast", is_flag=True, help="First find the fastest settings in short runs, and use them.")
 @click.option("--repeats", metavar="N", type=_REPEATS, help="Make N runs, and show a 95 % interval over them.")
 @click.option(
-    "--until-precise",
-    metavar="SHARE",
-    type=SHARE,
-    help="Repeat until the speed's interval is within SHARE, such as 2%.",
+    "--until-precise", metavar="SHARE", type=SHARE, help="Repeat until the speed is known to within SHARE, such as 2%."
 )
 @click.option("--max-repeats", metavar="N", type=_REPEATS, help="Limit --until-precise. [default: 20]")
 @click.option("--vary-seed", is_flag=True, help="Give each repeat a seed of its own: the recipe's, plus 1, ...")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--status", type=click.Choice([one.lower() for one in STATUSES], case_sensitive=False), help="Only these."
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="Maximum number.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", default=20, help="Maximum number.")
 @store_option
 @format_option
 def command(

@@ -24,18 +24,11 @@ _SECONDS = 5.0
     "--modes",
     metavar="MODE,...",
     default="data",
-    show_default=True,
     shell_complete=complete_modes,
     help="How devices share the work. data: one replica per device. workers: one process per device. model: cut "
     "weights. hybrid: both.",
 )
-@click.option(
-    "--strong/--weak",
-    "is_strong",
-    default=True,
-    show_default=True,
-    help="Keep the global batch, or the batch per device.",
-)
+@click.option("--strong/--weak", "is_strong", default=True, help="Keep the global batch, or the batch per device.")
 @click.option(
     "--devices", type=click.Choice(["gpu", "cpu"]), help="cpu: logical devices that share cores. [default: gpu, if any]"
 )

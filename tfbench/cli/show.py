@@ -27,11 +27,7 @@ _TIMEOUT_SECONDS = 300  # the largest networks take 20 s on two busy cores, and 
 @click.command(short_help="Print a network layer by layer, or the settings of a run.")
 @click.argument("recipe", required=False, shell_complete=complete_recipe)
 @click.option(
-    "--effective",
-    "run",
-    metavar="RUN",
-    shell_complete=complete_run,
-    help="Print the settings that were in effect in a run.",
+    "--effective", "run", metavar="RUN", shell_complete=complete_run, help="Print what was in effect in a run."
 )
 @set_option
 @allow_code_option

@@ -12,6 +12,7 @@ from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._runs import open_maker
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.cli._sweeping import Planned, make_plan, make_sweep, new_sweep, show_plan
+from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -30,11 +31,7 @@ _PLANNING = (
 _cluster_options = stack(
     click.option("--ray", metavar="ADDRESS", help="Make the runs on a Ray cluster: auto, or HOST:6379."),
     click.option(
-        "--plan",
-        "plan_path",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write the plan for a scheduler's machines, and measure nothing.",
+        "--plan", "plan_path", type=FILE, metavar="FILE", help="Write the plan for a scheduler, and measure nothing."
     ),
     click.option("--force", "replaces", is_flag=True, help="Overwrite the file of --plan."),
     click.option("--task", type=int, metavar="N", help="Make task N of the plan in --plan FILE, here."),

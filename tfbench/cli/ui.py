@@ -27,7 +27,6 @@ _LOADED_RUNS = 100  # at a time, by MLflow's page
     "--host",
     metavar="ADDRESS",
     default="127.0.0.1",
-    show_default=True,
     help="Listen on this address; 0.0.0.0 lets other machines in, without a password.",
 )
 @click.option("--experiment", metavar="NAME", help="MLflow experiment to open. [default: tfbench]")
