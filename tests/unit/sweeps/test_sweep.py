@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders import build_recipe
-from fake_runs import FakeRuns, Fate
+from fake_runs import FakeMaker, FakeRuns, Fate
 from sweeps import TWO_ARMS, build_plan
 from tfbench.cli._store import warn_of_unreadable_lines
 from tfbench.errors import (
@@ -20,11 +20,9 @@ from tfbench.errors import (
 )
 from tfbench.recipe.tables import to_tables
 from tfbench.records.journal import DiskFullError, Journal
-from tfbench.records.run import RunRequest, Summary
+from tfbench.records.run import Summary
 from tfbench.records.sweep import Arm, Cell, CellResult, SweepPlan, Variation, list_cells
-from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
-from tfbench.runs.maker import RunMaker
-from tfbench.runs.observer import RunObserver
+from tfbench.runs.limits import RunLimits
 from tfbench.runs.recovery import recover
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import (
@@ -63,29 +61,16 @@ def no_tracker(*arguments: Any) -> Any:
     pytest.fail("nothing is to be tracked")
 
 
-class Maker(RunMaker):
-    """Makes runs that end as a test has it."""
-
-    def __init__(self, store: Store, runs: FakeRuns) -> None:
-        super().__init__(store, TrackingState(tracking_uri="sqlite:///mlflow.db", experiment="tfbench"), None)
-        self._runs = runs
-        self.limits: list[RunLimits] = []
-
-    def make(self, request: RunRequest, observer: RunObserver, limits: RunLimits = NO_LIMITS) -> RunOutcome:
-        self.limits.append(limits)
-        return self._runs(request)
-
-
 def make_sweep(store: Store, *fates: Fate, **fields: Any) -> tuple[SweepEnd, FakeRuns, Watcher]:
     runs, watcher = FakeRuns(*fates), Watcher()
     with new_log(store, build_plan(**fields)) as log:
-        return run_sweep(log, Maker(store, runs), watcher), runs, watcher
+        return run_sweep(log, FakeMaker(store, runs), watcher), runs, watcher
 
 
 def go_on(store: Store, *fates: Fate) -> tuple[SweepEnd, FakeRuns]:
     runs = FakeRuns(*fates)
     with reopened_log(store, "abc") as log:
-        return run_sweep(log, Maker(store, runs), Watcher()), runs
+        return run_sweep(log, FakeMaker(store, runs), Watcher()), runs
 
 
 def outcomes(end: SweepEnd) -> list[str]:
@@ -127,7 +112,7 @@ def test_data_that_goes_later_or_is_varied_is_a_result(store: Store) -> None:
     data = Variation(key="dataset.data", values=("real", "synthetic"))
     plan = dataclasses.replace(build_plan(num_rounds=1, variations=(data,)), sweep_id="def")
     with new_log(store, plan) as log:
-        assert outcomes(run_sweep(log, Maker(store, runs), Watcher()))[0] == "REFUSED"
+        assert outcomes(run_sweep(log, FakeMaker(store, runs), Watcher()))[0] == "REFUSED"
 
 
 def test_a_point_that_failed_is_a_result_and_is_not_tried_again(store: Store) -> None:
@@ -179,7 +164,7 @@ def test_a_time_budget_ends_the_sweep_before_a_run_that_would_go_beyond_it(
 
 
 def test_limits_reach_the_run(store: Store) -> None:
-    maker = Maker(store, FakeRuns(100.0))
+    maker = FakeMaker(store, FakeRuns(100.0))
     with new_log(store, build_plan(run_timeout_seconds=60.0, memory_limit_bytes=2**30, num_rounds=1)) as log:
         run_sweep(log, maker, Watcher())
     assert set(maker.limits) == {RunLimits(timeout_seconds=60.0, memory_bytes=2**30)}
