@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from tfbench.cli._measuring import Measuring
     from tfbench.records.run import RunRequest
     from tfbench.report.run.console import Detail, RunConsole
-    from tfbench.runs.limits import RunLimits, RunOutcome
+    from tfbench.runs.limits import RunOutcome
     from tfbench.runs.maker import RunMaker
     from tfbench.runs.observer import RunObserver
     from tfbench.runs.stored import Run
@@ -50,15 +50,12 @@ class ShownRuns:
         self.as_json = measuring.as_json
         self.detail = detail
         self.maker = open_maker(measuring, before)
+        self._limits = measuring.limits
         self._warned: set[str] = set()
 
-    def make(
-        self, request: "RunRequest", observer: "RunObserver | None" = None, limits: "RunLimits | None" = None
-    ) -> "RunOutcome":
+    def make(self, request: "RunRequest", observer: "RunObserver | None" = None) -> "RunOutcome":
         """Makes a run, shown as a table of epochs and a summary unless another observer is given."""
-        from tfbench.runs.limits import NO_LIMITS
-
-        return self.maker.make(request, observer or self.open_console(), limits or NO_LIMITS)
+        return self.maker.make(request, observer or self.open_console(), self._limits)
 
     def make_brief(self, request: "RunRequest", label: str, *, is_aside: bool = False) -> "RunOutcome":
         """Makes a run of a series, shown in a line that begins with a label; on stderr, if it is none of the result."""
@@ -97,11 +94,3 @@ def show_run(run: "Run", console: "RunConsole") -> None:
         console.epoch(epoch)
     files = [str(path) for path in list_files(run.journal)]
     console.finish(run.result, run.summary, run.tracked, str(run.journal), files)
-
-
-def warn_of_missing_view(problem: str) -> None:
-    """Says on stderr why a sweep that is over has no view of its own for `tfbench ui --sweep`, if it has none."""
-    import click
-
-    if problem:
-        click.echo(f"Warning: the sweep has no view of its own in MLflow: {problem}", err=True)

@@ -5,20 +5,16 @@ from pathlib import Path
 import click
 
 from tfbench.cli._completion import complete_run
+from tfbench.cli._options import store_option
 from tfbench.cli._output import echo_lines, is_stdout, write_to
-from tfbench.cli._store import open_store, store_option
+from tfbench.cli._store import open_store
+from tfbench.cli._units import FILE
 
 
-@click.command(short_help="Write a run to one file, which `tfbench import` reads.")
+@click.command(short_help="Write a run to a file for `tfbench import`.")
 @click.argument("run", shell_complete=complete_run)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where to; - for stdout. [default: ID.jsonl in the current folder]",
-)
-@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="[default: ID.jsonl; - is stdout]")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
 @store_option
 def command(run: str, output: Path | None, force: bool, store_root: Path) -> None:
     """Write a run to a file that `tfbench import` reads, here or on another machine.
