@@ -14,9 +14,9 @@ from fake_workers import wait_for
 from groups import RUN, start_fakes
 from tfbench.errors import TrackingError
 from tfbench.machine import children
+from tfbench.records.observer import Observer
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.runs import session
-from tfbench.runs.observer import SilentObserver
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import mlflow_process
@@ -102,7 +102,7 @@ def test_a_run_that_is_stopped_waits_for_its_server_no_longer_than_its_patience(
     state = TrackingState(tracking_uri=URI, experiment="tfbench")
     tracker: Any = SilentInTheEnd()
     try:
-        outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, SilentObserver())
+        outcome = session.execute_run(build_request(run_id=RUN), state, store, tracker, Observer())
     finally:
         over.set()
     assert (outcome.result.status, outcome.was_interrupted, outcome.tracked) == ("KILLED", True, None)

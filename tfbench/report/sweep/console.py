@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tfbench.records.progress import TrainingProgress
+from tfbench.records.observer import TrainingProgress
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import Cell, SweepPlan, list_cells
 from tfbench.report.formats import format_clock
@@ -52,9 +52,6 @@ class SweepConsole(BriefConsole):
         self._plan = plan
         self.num_runs = len(list_cells(plan))
 
-    def recall(self, cell: Cell, result: "CellResult", speed: float | None) -> None:
-        """Takes in a run that was made before the sweep went on; `speed` in samples per second."""
-
     def extend(self, plan: SweepPlan) -> None:
         """Takes in that the sweep goes on by a plan with more runs."""
         self._plan = plan
@@ -68,9 +65,6 @@ class SweepConsole(BriefConsole):
         """Says what became of a run that was not made."""
         if summary is None:
             self._print([f"{self._name(cell)}: {result.outcome}: {result.reason}"])
-
-    def stop(self) -> None:
-        """Takes off the screen what is to be seen only while the sweep lasts."""
 
     def _name(self, cell: Cell) -> str:
         return cell_label(self._plan, cell.setting, cell.arm, cell.round_number)

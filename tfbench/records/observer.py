@@ -1,0 +1,89 @@
+"""What a run, or a sweep of runs, tells of itself while it is measured, and to whom."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from tfbench.records.run import EpochRecord, RunResult, Summary, TrackedRun
+from tfbench.records.sweep import Cell, CellResult, SweepPlan
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingProgress:
+    """Steps that are done of a run; None: not known, or not yet."""
+
+    step: int  # of the whole run
+    total_steps: int | None  # None, too, for a run limited by seconds
+    epoch: int  # under way, from 1
+    step_in_epoch: int
+    steps_per_epoch: int
+    steps_per_second: float | None
+    seconds_left: float | None  # of the whole run
+
+
+class Observer:
+    """Told of one run, or of several one after another, in the thread that follows the measuring process.
+
+    Each method does nothing unless it is overridden, as the consoles of `tfbench.report` do; a callback of a notebook
+    would be another. What an observer does takes time from following the run, and processor time from the measurement:
+    it is to be quick, and to start no thread that is not. What it raises ends the run.
+    """
+
+    def stage(self, text: str) -> None:
+        """Something else is done from now on, for example "loading data"."""
+
+    def ready(self, result: RunResult) -> None:
+        """Devices, data and model are ready; training is about to begin. What is known so far is in `result`."""
+
+    def progress(self, progress: TrainingProgress) -> None:
+        """More steps are done; about once a second."""
+
+    def profile_round(self, number: int, seconds_left: float, seconds: float) -> None:
+        """One more round of a profile is done.
+
+        Args:
+            number: Rounds that are done.
+            seconds_left: Until no more are begun.
+            seconds: What was asked for.
+        """
+
+    def epoch(self, epoch: EpochRecord) -> None:
+        """An epoch is over, validation included."""
+
+    def caution(self, text: str) -> None:
+        """There is something that the user should know; the run goes on."""
+
+    def finish(
+        self,
+        result: RunResult,
+        summary: Summary,
+        tracked: TrackedRun | None,
+        store_hint: str,
+        files: Sequence[str] = (),
+    ) -> None:
+        """The run is over and in the store, however it ended.
+
+        Args:
+            result: The whole run.
+            summary: Its figures.
+            tracked: Where it stands in MLflow; None: it is not there.
+            store_hint: Where the journal lies.
+            files: What the run left besides: its model, and the picture of it.
+        """
+
+    def close(self) -> None:
+        """Nothing more is told of this run, which may have been refused. May be called twice."""
+
+    def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
+        """Of a sweep: a run was made before it went on; `speed` in samples per second, None: it has none."""
+
+    def extend(self, plan: SweepPlan) -> None:
+        """Of a sweep: it goes on by a plan with more runs."""
+
+    def begin(self, cell: Cell, num_done: int, seconds_left: float) -> None:
+        """Of a sweep: a run is about to be made; all that is told of it comes before `end`."""
+
+    def end(self, cell: Cell, result: CellResult, summary: Summary | None) -> None:
+        """Of a sweep: a run is over, or was skipped or refused, in which case there is no summary."""
+
+    def stop(self) -> None:
+        """Of a sweep: nothing more is told of it, whether it was made to its end or not."""
