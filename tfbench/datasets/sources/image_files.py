@@ -95,10 +95,8 @@ def require_whole(folder: Path, paths: Sequence[bytes]) -> None:
     with ThreadPoolExecutor() as pool:
         broken = [number for batch in pool.map(find_broken, batches) for number in batch]
     if memory:
-        with contextlib.suppress(OSError):  # then they are checked again the next time
-            memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with replacing(memory) as part:
-                np.save(part, np.delete(marks, broken))
+        with contextlib.suppress(OSError), cache.writing(memory.parent), replacing(memory) as part:
+            np.save(part, np.delete(marks, broken))
     if broken:
         named = ", ".join(os.fsdecode(paths[number]) for number in broken[:_NAMED])
         more = f" and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
