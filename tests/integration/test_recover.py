@@ -287,21 +287,6 @@ def test_a_run_is_dropped_by_moving_its_files_aside(store: Store) -> None:
     assert invoke("compare", "--all", "--store", str(store.root)).exit_code == 0
 
 
-def test_a_run_is_not_dropped_out_of_the_store(store: Store, tmp_path: Path) -> None:
-    paths = [write_journal(store, build_sized_result(index)) for index in (0, 1)]
-    paths[1].unlink()
-    paths[1].symlink_to(paths[0])
-    result = invoke("recover", "--drop", run_id_of(1), "--store", str(store.root))
-    assert f"{paths[1]}: is a symbolic link" in str(result.exception)
-    assert not (store.root / "dropped").exists()
-    (tmp_path / "elsewhere").mkdir()
-    (store.root / "dropped").symlink_to(tmp_path / "elsewhere")
-    result = invoke("recover", "--drop", run_id_of(0), "--store", str(store.root))
-    assert f"{store.root / 'dropped'}: is a symbolic link" in str(result.exception)
-    assert paths[0].is_file()
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
 def test_dropping_makes_no_store(tmp_path: Path) -> None:
     result = invoke("recover", "--drop", "3f2a", "--store", str(tmp_path / "nowhere"))
     assert str(result.exception) == f"store {tmp_path / 'nowhere'}: holds no runs."

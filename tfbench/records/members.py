@@ -7,7 +7,6 @@ from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import files_folder
 from tfbench.records.lines import Record, parse, whole_lines
 from tfbench.records.placement import Member
-from tfbench.records.plain_files import require_plain
 from tfbench.records.whole_files import write_whole
 
 FOLDER = "workers"
@@ -71,10 +70,8 @@ def add_member(journal_path: Path, index: int, data: bytes) -> bool:
 
     Raises:
         OSError: It cannot be written.
-        TrackingError: Where it belongs is a link.
     """
     path = member_path(journal_path, index)
-    require_plain(journal_path.parent, files_folder(journal_path).name, FOLDER, path.name)
     known = whole_lines(path.read_bytes()).splitlines() if path.exists() else []
     given = whole_lines(data).splitlines()
     if set(given) <= set(known):
