@@ -19,10 +19,8 @@ from tfbench.analysis.run.checks import find_early_cautions
 from tfbench.analysis.run.summary import summarize
 from tfbench.errors import RecipeError, UnknownNameError
 from tfbench.metrics import METRICS, PROFILE_METRICS
-from tfbench.records.events import read_event
 from tfbench.records.journal import files_folder, read_records, replay
 from tfbench.records.profile import Profile, ProfileRequest
-from tfbench.records.profile_replay import ProfileReplay
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.profile import plot
 from tfbench.report.profile.console import ProfileConsole
@@ -284,17 +282,3 @@ def test_a_trace_says_how_to_open_it(tmp_path: Path) -> None:
     assert "\ndense " in text
     assert f"\n  tensorboard --logdir '{tmp_path}/a b.files/trace'\n" in text
     assert "pip install xprof" in text
-
-
-def test_what_is_recorded_of_a_profile_is_read() -> None:
-    replay = ProfileReplay()
-    operations: dict[str, Any] = {"kind": "profile_operations", "operations": [], "num_steps": 2, "step_seconds": 0.1}
-    wait = {"name": "MemcpyD2H", "kind": "", "occurrences": 1.0, "seconds": 1e-5, "own_seconds": 1e-5}
-    replay.apply(read_event(operations | {"host_waits": [wait]}))
-    call = {"seconds": 1.0, "parts": {"update": 0.5}}
-    replay.apply(
-        read_event({"kind": "profile_round", "round": {"seconds": {"full": 1.0}, "traced": {"forward": call}}})
-    )
-    found = replay.result()
-    assert found.rounds[0].traced["forward"].active_seconds is None
-    assert [one.name for one in found.host_waits or ()] == ["MemcpyD2H"]
