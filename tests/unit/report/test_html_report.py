@@ -2,6 +2,7 @@ import html.parser
 from typing import Any
 
 from builders import build_environment
+from plots import build_plot
 from sweeps import TWO_ARMS, build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.verdict import find_verdict
@@ -10,13 +11,12 @@ from tfbench.report.comparison.references import DISCLAIMER
 from tfbench.report.html.contents import ReportContents
 from tfbench.report.html.facts import describe_environment, group_cautions
 from tfbench.report.html.report import render_report
-from tfbench.report.table import Image
 
 BATCH = "training.global_batch_size"
 DEFAULT, MIRRORED = (arm.label for arm in TWO_ARMS)
 EVIL = "<script>alert(1)</script>"
 REFERENCE = {"hardware": "Old <GPU>", "devices": "1 gpu", "source": "A paper", "figures": {"val_accuracy": 0.9}}
-_VOID = {"meta", "img", "br"}
+_VOID = {"meta", "img", "source", "br"}
 
 
 class Page(html.parser.HTMLParser):
@@ -68,7 +68,10 @@ def contents_of(comparison: Comparison | None = None, **fields: Any) -> ReportCo
         "comparison": comparison,
         "verdict": find_verdict(comparison),
         "plan": build_plan(),
-        "images": (Image("samples_per_second.png", b"\x89PNG", "speed"), Image("ledger.png", b"x", "time")),
+        "plots": (
+            build_plot(name="samples_per_second.png", title="speed"),
+            build_plot(name="ledger.png", title="time"),
+        ),
         "environment": build_environment(),
         "differing": {"keras": {"3.12.0": 3, "3.13.0": 1}},
         "commands": ("tfbench sweep test.toml --repeats 2",),
@@ -92,7 +95,9 @@ def test_the_page_stands_alone() -> None:
 def test_it_has_one_heading_and_every_picture_a_text() -> None:
     page = Page(render_report(contents_of()))
     assert page.texts["h1"] == ["Test"]
-    assert [image["alt"] for image in page.of("img")] == ["speed", "time"]
+    assert [str(image["alt"]).partition(".")[0] for image in page.of("img")] == ["speed", "time"]
+    dark = [source["media"] for source in page.of("source")]
+    assert dark == ["screen and (prefers-color-scheme: dark)"] * 2
     assert page.texts["h2"] == [
         "Verdict",
         "What was measured",
@@ -119,7 +124,7 @@ def test_every_text_from_outside_is_escaped() -> None:
     contents = contents_of(
         comparison,
         verdict=(EVIL,),
-        images=(Image('"><script>', b"x", f'"{EVIL}'),),
+        plots=(build_plot(name='"><script>', title=f'"{EVIL}'),),
         environment=build_environment(hostname=EVIL, cpu_model=EVIL),
         differing={EVIL: {EVIL: 1}},
         commands=(EVIL,),
@@ -129,7 +134,7 @@ def test_every_text_from_outside_is_escaped() -> None:
     text = render_report(contents)
     assert "<script" not in text
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
-    assert [image["alt"] for image in Page(text).of("img")] == [f'"{EVIL}']
+    assert [str(image["alt"]).partition(".")[0] for image in Page(text).of("img")] == [f'"{EVIL}']
 
 
 def test_no_text_from_outside_has_passwords_or_characters_that_a_terminal_obeys() -> None:
@@ -246,7 +251,7 @@ def test_the_recipe_is_to_be_saved_where_the_commands_name_its_file() -> None:
 def test_runs_without_a_speed_make_a_report_all_the_same() -> None:
     failures = [Failure(setting={BATCH: 64}, arm=DEFAULT, outcome="FAILED", reason="NaN")]
     comparison = compare([], keys=[BATCH], failures=failures)
-    page = Page(render_report(contents_of(comparison, images=(), environment=None, differing={}, commands=())))
+    page = Page(render_report(contents_of(comparison, plots=(), environment=None, differing={}, commands=())))
     assert "NaN" in page.texts["td"]
 
 

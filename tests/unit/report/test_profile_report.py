@@ -30,7 +30,6 @@ from tfbench.records.profile import (
     TracedCall,
 )
 from tfbench.records.run import RunResult, Summary
-from tfbench.report.figures import to_png
 from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.plot import MAX_LAYERS, plot_profile
 from tfbench.report.profile.profiles import add_cautions, show_profile
@@ -322,10 +321,11 @@ def test_the_json_document_of_a_run_without_a_round_has_the_same_keys_and_what_w
 
 
 def read_bars(result: RunResult) -> tuple[list[str], dict[str, list[float]]]:
-    """Returns the labels of a plot from the top, and for each section the lengths of its bars in ms."""
-    (axes,) = plot_profile(result, summarize(result)).axes
-    bars = {str(bar.get_label()): [round(float(one.get_width()), 9) for one in bar] for bar in axes.containers}
-    return [label.get_text() for label in axes.get_yticklabels()], bars
+    """Returns the labels of a plot from the top, and for each part the lengths of its bars in ms."""
+    plot = plot_profile(result, summarize(result))
+    lengths = {one.name: {point.x: round(point.y, 9) for point in one.points} for one in plot.panels[0].series}
+    bars = {name: [found.get(bar, 0) for bar in range(len(plot.bars))] for name, found in lengths.items()}
+    return [name for name, _ in plot.bars], bars
 
 
 def test_the_plot_has_a_bar_for_each_layer_and_for_what_belongs_to_none() -> None:
@@ -358,10 +358,6 @@ def test_the_plot_sums_layers_beyond_the_longest() -> None:
     assert sum(bars["forward"]) == pytest.approx(1.0)  # the phase
 
 
-def test_the_plot_shows_phases_where_no_layer_was_timed_and_tells_sections_apart_without_colours() -> None:
+def test_the_plot_shows_phases_where_no_layer_was_timed() -> None:
     result = build_profiled(build_profile(layers=(), rounds=(build_round(traced=False),)))
     assert read_bars(result)[0] == ["input", "dispatch", "forward", "backward", "update", "keras loop"]
-    figure = plot_profile(result, summarize(result))
-    hatches = [bar[0].get_hatch() for bar in figure.axes[0].containers]
-    assert len(set(hatches)) == len(hatches) == 4
-    assert to_png(figure).startswith(b"\x89PNG")

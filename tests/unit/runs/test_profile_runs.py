@@ -24,8 +24,8 @@ from tfbench.records.journal import files_folder, read_records, replay
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.profile_replay import ProfileReplay
 from tfbench.records.run import RunResult, Summary, TrackedRun
-from tfbench.report.profile import plot
 from tfbench.report.profile.console import ProfileConsole
+from tfbench.report.run import plots
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.runs.requests import profile_request
@@ -56,7 +56,7 @@ class FakeTracker:
 @pytest.fixture
 def plotless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws no profile: that takes a second."""
-    monkeypatch.setattr(plot, "plot_profile", lambda result, profile: None)
+    monkeypatch.setattr(plots, "profile_plot", lambda result: None)
 
 
 def summary_of(result: RunResult) -> Summary:

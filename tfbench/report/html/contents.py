@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan
-from tfbench.report.table import Image
+from tfbench.report.plot import Plot
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,7 +17,7 @@ class ReportContents:
     comparison: Comparison
     verdict: tuple[str, ...]
     plan: SweepPlan | None  # of the sweep, if it is one
-    images: tuple[Image, ...]
+    plots: tuple[Plot, ...]
     environment: Environment | None  # of the newest run
     differing: Mapping[str, Mapping[str, int]]  # of the environments: name to the number of runs with each value
     commands: tuple[str, ...]  # that make the runs again

@@ -65,7 +65,7 @@ def report_sections(contents: ReportContents) -> list[Section]:
     sections = [verdict, Section("What was measured", tables=(facts(_describe_plan(contents)),)), table]
     if find_scaling(comparison):  # which has no row for each setting
         sections.append(Section("Speed, samples/s", tables=(comparison_table(comparison, [legend([comparison])]),)))
-    plots = tuple(image for image in contents.images if image.name != _LEDGER)
+    plots = tuple(plot for plot in contents.plots if plot.name != _LEDGER)
     sections += [Section("Plots", plots=plots), *(one for one in others if one.title != "Warnings")]
     sections += [_warnings(comparison), _failures(comparison), _ledger(contents), *_environment(contents)]
     sections += [*_reproduction(contents), _runs(comparison)]
@@ -163,7 +163,7 @@ def _ledger(contents: ReportContents) -> Section:
         Column("meaning", "meaning", align="left"),
     )
     table = Table("ledger of each arm", columns, rows, ("Medians over all runs of an arm, in seconds.",))
-    plots = tuple(image for image in contents.images if image.name == _LEDGER)
+    plots = tuple(plot for plot in contents.plots if plot.name == _LEDGER)
     return Section("Where the time of a measuring process went", tables=(table,), plots=plots)
 
 

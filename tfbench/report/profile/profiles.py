@@ -1,20 +1,18 @@
 """What is shown of a profile, of a step or of a trace; nothing here prints."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfbench.analysis.profile.step_profile import StepProfile
 from tfbench.analysis.profile.summary import summarize_profile
 from tfbench.records.run import RunResult, Summary
 from tfbench.report.document import to_plain
+from tfbench.report.plot import Plot
 from tfbench.report.profile.operations import operation_section
 from tfbench.report.profile.plot import plot_profile
 from tfbench.report.profile.sections import profile_sections
 from tfbench.report.profile.sentences import describe_bottleneck, profile_cautions
 from tfbench.report.table import Section
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def show_profile(result: RunResult, *, is_whole: bool = False) -> list[Section]:
@@ -53,8 +51,8 @@ def profile_document(result: RunResult) -> dict[str, Any]:
     }
 
 
-def plot(result: RunResult) -> "Figure | None":
-    """Draws a step's profile; None for a trace, and where there is nothing to draw."""
+def profile_plot(result: RunResult) -> Plot | None:
+    """Returns a step's profile as a plot; None for a trace, and where there is nothing to show."""
     step = _summarize_step(result)
     return plot_profile(result, step) if step else None
 
