@@ -15,7 +15,7 @@ from tfbench.report.profile.operations import trace_section
 from tfbench.report.run.console import Detail, RunConsole
 from tfbench.report.run.sections import next_section, short_warnings, status_line, stored_section
 from tfbench.report.table import Section, text, warnings
-from tfbench.wording import one_line
+from tfbench.wording import command_line, one_line, store_of
 
 
 class ProfileConsole(RunConsole):
@@ -89,6 +89,9 @@ class ProfileConsole(RunConsole):
             sections.append(stored_section(result, tracked, store_hint, files, self._server))
         else:
             following = next_section(result, tracked, store_hint, files, self._server)
+            if words := profiles.find_next_command(result):
+                command = command_line(*words, store=store_of(store_hint))
+                following = Section("", code=f"{following.code}\n  {'Try':10}  {command}")
             sections += [*short_warnings(result, told.cautions), following]
         trace = files_folder(Path(store_hint)) / TRACE_FOLDER
         self.show_sections([*sections, *([trace_section(shlex.quote(str(trace)), backend)] if trace.is_dir() else [])])

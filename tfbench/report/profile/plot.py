@@ -1,9 +1,10 @@
 """A step's profile as a plot: a bar for each layer, in the network's order, and for what belongs to none."""
 
 from tfbench.analysis.profile.step_profile import StepProfile
+from tfbench.records.profile import PHASES
 from tfbench.records.run import RunResult
 from tfbench.report.plot import Panel, Plot, Point, Series
-from tfbench.report.profile.sections import PHASES, format_seconds, list_rows, percent
+from tfbench.report.profile.sections import format_seconds, list_rows, percent
 from tfbench.report.profile.sentences import describe_bottleneck
 from tfbench.wording import count
 
@@ -33,7 +34,7 @@ def plot_profile(result: RunResult, profile: StepProfile) -> Plot:
         name="profile.png",
         kind="bars",
         title=title,
-        finding=describe_bottleneck(result, profile),
+        finding=describe_bottleneck(profile),
         x_label="time per step (ms)",
         y_label="",
         panels=(Panel("", series),),
@@ -54,7 +55,7 @@ def _find_rows(profile: StepProfile) -> list[tuple[str, dict[str, float]]]:
         if phase.name not in told_apart
     ]
     layers = [
-        (row["label"], {name: 1e3 * row[name] for name in PHASES if row.get(name)})
+        (row["label"], {str(name): 1e3 * row[name] for name in PHASES if row.get(name)})
         for row in (list_rows(profile, MAX_LAYERS) if profile.layers else ())
     ]
     return [*around[:-1], *layers, around[-1]]
