@@ -12,7 +12,7 @@ from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
 from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
 
 if TYPE_CHECKING:
-    from tfbench.report.html.contents import ReportContents
+    from tfbench.report.html.report import ReportContents
     from tfbench.store.store import Store
     from tfbench.tracking.mlflow_process import MlflowProcess
 

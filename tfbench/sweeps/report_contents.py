@@ -24,7 +24,7 @@ from tfbench.records.sweep import SweepPlan, describe_setting
 from tfbench.report.commands import find_overrides, run_command, sweep_command
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import comparison_plots
-from tfbench.report.html.contents import ReportContents
+from tfbench.report.html.report import ReportContents
 from tfbench.report.run.curve_plots import curve_plots
 from tfbench.schema import to_plain
 from tfbench.store.store import Store

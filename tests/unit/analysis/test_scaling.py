@@ -16,8 +16,7 @@ from tfbench.report.comparison.comparison import comparison_document, comparison
 from tfbench.report.comparison.layout import corner_rows
 from tfbench.report.comparison.plots import comparison_plots
 from tfbench.report.comparison.scaling import scaling_table
-from tfbench.report.html.contents import ReportContents
-from tfbench.report.html.report import render_report
+from tfbench.report.html.report import ReportContents, render_report
 from tfbench.report.sweep.sweep import result_lines
 
 STRONG = {1: 960.0, 2: 1536.0, 4: 1920.0}  # samples/s: 1.6 and 2 times the speed of one replica

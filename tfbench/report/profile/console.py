@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress, TaskID, TextColumn
 
 from tfbench.records.journal import files_folder
 from tfbench.records.profile import TRACE_FOLDER
@@ -43,7 +42,7 @@ class ProfileConsole(RunConsole):
         if follows:
             self._print_block([follows], style="bold")
         self._has_begun = False
-        self._line: tuple[Progress, TaskID] | None = None
+        self._has_line = False
 
     def stage(self, text: str) -> None:
         """Says what is done; with a spinner until measuring has begun, which the thread that turns it would disturb."""
@@ -99,23 +98,13 @@ class ProfileConsole(RunConsole):
     def close(self) -> None:
         """Takes what moves off the screen."""
         super().close()
-        if self._line:
-            self._line[0].stop()
-            self._line = None
+        if self._has_line:
+            self._show_line("")
 
     def _show_line(self, text: str) -> None:
+        """Writes over the line that stands there; a thread that draws would take time from the measurement."""
         self._stop_status()
-        text = one_line(text)
-        if self._line:
-            progress, task = self._line
-            progress.update(task, description=text, refresh=True)
-            return
-        progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=not self._console.stderr,
-        )
-        self._line = (progress, progress.add_task(text))
-        progress.start()
+        self._has_line = bool(text)
+        width = self._console.width - 1
+        self._console.file.write(f"\r{one_line(text)[:width]:{width}}\r")
+        self._console.file.flush()
