@@ -104,11 +104,6 @@ class PhaseCheck:
         """How much of the phase is named; None: of a phase that takes no time."""
         return self.named_seconds / self.phase_seconds if self.phase_seconds > 0 else None
 
-    @property
-    def relative_difference(self) -> float | None:
-        """By how much the sum is more than the phase, as a share of it."""
-        return self.sum_seconds / self.phase_seconds - 1 if self.phase_seconds > 0 else None
-
 
 class Part(NamedTuple):
     """A part of a step; the rest where it is a layer's."""

@@ -47,10 +47,10 @@ def next_command(result: RunResult, step: StepProfile) -> list[str]:
 
 
 def profile_cautions(step: StepProfile) -> list[str]:
-    """Returns at most three warnings: which sums are far from what they should be, and what the trace does not name."""
+    """Returns at most two warnings: that phases do not add up to a step or an epoch, or layers to phases."""
     sums = [*_check_step(step), *_check_epoch(step)][:1]
     longer = [f"{text} Measure for longer (--seconds 60) on a quiet machine." for text in sums]
-    return [*longer, *_check_parts(step), *_check_names(step)]
+    return [*longer, *_check_layers(step)]
 
 
 def _check_step(step: StepProfile) -> Iterator[str]:
@@ -69,27 +69,19 @@ def _check_epoch(step: StepProfile) -> Iterator[str]:
         yield f"the extrapolated epoch is {_more(extrapolated / measured - 1)} than the measured one."
 
 
-def _check_parts(step: StepProfile) -> Iterator[str]:
-    texts = []
-    for check in step.checks:
-        off = check.sum_seconds - check.phase_seconds
-        if abs(off) > max(_MAX_DIFFERENCE * abs(check.phase_seconds), _MIN_SHARE * step.full_seconds):
-            texts.append(f"{check.phase} ({1e3 * check.sum_seconds:.3g} of {1e3 * check.phase_seconds:.3g} ms)")
-    if texts:
-        yield f"the parts do not add up to the phase: {', '.join(texts)}."
-
-
-def _check_names(step: StepProfile) -> Iterator[str]:
-    """Yields of which phases the traces name too little for their layers to be trusted."""
+def _check_layers(step: StepProfile) -> Iterator[str]:
+    """Yields which phases' parts do not add up, or are named too little for their layers to be trusted."""
     texts, least = [], _MIN_SHARE * step.full_seconds
     for check in step.checks:
-        missing, share = check.phase_seconds - check.named_seconds, check.named_share or 0.0
-        is_at_work = (check.unnamed_seconds or 0.0) > max(least, _MAX_UNNAMED * check.phase_seconds)
-        is_idle = share < _LEAST_NAMED and (check.unnamed_seconds is None or missing > _STANDS_OUT * step.full_seconds)
-        if check.phase_seconds > 0 and missing > least and (is_at_work or is_idle):
-            texts.append(f"{100 * max(0.0, share):.0f} % of {check.phase}")
+        phase, unnamed = check.phase_seconds, check.unnamed_seconds
+        is_off = abs(check.sum_seconds - phase) > max(_MAX_DIFFERENCE * abs(phase), least)
+        missing, share = phase - check.named_seconds, check.named_share or 0.0
+        is_at_work = (unnamed or 0.0) > max(least, _MAX_UNNAMED * phase)
+        is_idle = share < _LEAST_NAMED and (unnamed is None or missing > _STANDS_OUT * step.full_seconds)
+        if is_off or (phase > 0 and missing > least and (is_at_work or is_idle)):
+            texts.append(f"{1e3 * check.named_seconds:.3g} of {1e3 * phase:.3g} ms of {check.phase}")
     if texts:
-        yield f"the trace names operations for {', '.join(texts)}: layers may take longer than shown."
+        yield f"the times of layers are uncertain: the trace explains {', '.join(texts)}."
 
 
 def _is_of_pipeline(step: StepProfile) -> bool:
