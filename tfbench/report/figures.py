@@ -140,7 +140,7 @@ def bars(plot: Plot) -> "Figure":
     return figure
 
 
-def format_tick(value: float) -> str:
+def _format_tick(value: float) -> str:
     """Returns a value of an axis as people write it: "128", "10,000", "1e+06", "0.001"."""
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
 
@@ -214,7 +214,7 @@ def _set_x_axis(axes: "Axes", values: Sequence[float], *, is_swept: bool) -> Non
             axes.set_xlim(values[0] - margin, values[-1] + margin)
         axes.xaxis.set_major_locator(FixedLocator(keep_ends(values, _MAX_TICKS)))
         axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _: format_tick(value))
+    axes.xaxis.set_major_formatter(lambda value, _: _format_tick(value))
 
 
 def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
@@ -237,7 +237,7 @@ def _set_y_axis(axes: "Axes", plot: Plot, points: Sequence[Point]) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
     elif plot.scale == "from zero":
         axes.set_ylim(0, 1.08 * min(2 * max(values), max(ends)))
-    axes.yaxis.set_major_formatter(lambda value, _: format_tick(value))
+    axes.yaxis.set_major_formatter(lambda value, _: _format_tick(value))
 
 
 def _add_legend(figure: "Figure", places: "Sequence[Axes]", columns: int = 2) -> None:
