@@ -92,8 +92,7 @@ def command(
                 raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
             echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
         if process:
-            even_elsewhere = to_mlflow is True
-            echo_lines(_log(store, contents, page, named_uri, process, even_elsewhere=even_elsewhere), err=quiet)
+            echo_lines(_log(store, contents, page, named_uri, process, even_elsewhere=to_mlflow is True), err=quiet)
         end_with_unreadable(contents.comparison.unreadable)
 
 

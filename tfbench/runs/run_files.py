@@ -12,7 +12,6 @@ from tfbench.records.profile import TRACE_FOLDER
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.records.sweep import SWEEP_TAG
 from tfbench.records.whole_files import write_whole
-from tfbench.report.figures import write_plots
 from tfbench.report.run import plots
 from tfbench.report.run.run_document import run_document
 from tfbench.schema import to_plain
@@ -50,7 +49,7 @@ def write_files(
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if not _is_point(result):
-        write_plots(plots.run_plots(result, summary), folder)
+        plots.write_plots(result, summary, folder)
     trace = [path for path in beside if path.is_relative_to(kept / TRACE_FOLDER)]
     if (folder / PROFILE_PLOT).is_file():  # which is kept in the store, too, to be looked at without MLflow
         kept.mkdir(exist_ok=True)

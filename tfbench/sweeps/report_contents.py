@@ -54,17 +54,14 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
     tables = plan.tables if plan else newest.tables if newest else {}
     verdict = find_verdict(comparison)
-    curves, title = list(_find_curves(store, comparison)), ", ".join(comparison.recipes)
-    size = _find_sample_size(comparison, tables)
+    plots, curves = [*comparison_plots(comparison, next(iter(verdict), ""))], list(_find_curves(store, comparison))
+    plots += curve_plots(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
     return ReportContents(
         created=created,
         comparison=comparison,
         verdict=verdict,
         plan=plan,
-        plots=(
-            *comparison_plots(comparison, next(iter(verdict), "")),
-            *curve_plots(curves, title, bytes_per_sample=size),
-        ),
+        plots=tuple(plots),
         environment=newest.environment if newest else None,
         differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
         commands=_list_commands(comparison, plan, starts),

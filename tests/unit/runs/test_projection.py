@@ -8,7 +8,6 @@ import pytest
 from builders import build_recipe, build_request, build_result
 from journals import write_journal
 from tfbench.analysis.run.summary import summarize
-from tfbench.records.run import RunResult
 from tfbench.report.run import plots
 from tfbench.runs.run_files import write_files
 from tfbench.store.store import Store
@@ -23,10 +22,10 @@ OF_SWEEP = {"tfbench.sweep": "abc"}
 def test_only_the_limited_runs_of_a_sweep_are_not_drawn(
     tags: dict[str, str], measurement: dict[str, Any], is_drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[RunResult] = []
-    monkeypatch.setattr(plots, "run_plots", lambda result, summary: drawn.append(result) or ())
+    drawn: list[Path] = []
+    monkeypatch.setattr(plots, "write_plots", lambda result, summary, folder: drawn.append(folder))
     result = build_result(request=build_request(recipe=build_recipe(measurement=measurement), tags=tags))
     journal = write_journal(Store(tmp_path / "mlruns"), result)
     write_files(result, summarize(result, warmup_steps=1), journal, tmp_path)
-    assert drawn == [result] * is_drawn
+    assert drawn == ([tmp_path] if is_drawn else [])
     assert (tmp_path / "result.json").is_file()

@@ -1,14 +1,21 @@
 """A run as plots: loss and accuracy by epoch, speed by step, a profile's step; and where its process's time went."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.run import RunResult, Summary
+from tfbench.report import figures
 from tfbench.report.ledger import ledger_plot, ledger_seconds
 from tfbench.report.plot import Panel, Plot, Point, Series
 from tfbench.report.profile.profiles import profile_plot
 
 _LOG_FROM_RATIO = 30  # highest to lowest loss from which a linear axis would flatten the end of the curve
+
+
+def write_plots(result: RunResult, summary: Summary, folder: Path) -> list[Path]:
+    """Writes the plots of a run as PNG files; as `run_plots` and `figures.write_plots`."""
+    return figures.write_plots(run_plots(result, summary), folder)
 
 
 def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
