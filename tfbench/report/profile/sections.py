@@ -29,7 +29,8 @@ def profile_sections(result: RunResult, step: StepProfile, *, is_whole: bool = F
         is_whole: Whether to show all there is.
     """
     milliseconds = 1e3 * step.full_seconds
-    digits = 0 if milliseconds >= 1000 else 1 if milliseconds >= 10 else 3  # the same in all rows
+    digits = 0 if milliseconds >= 1000 else 1 if milliseconds >= 10 else 3
+    digits = min(3, digits + 2) if is_whole else digits  # the same in all rows
 
     def show(seconds: float) -> str:
         return f"{1e3 * seconds:.{digits}f}"
