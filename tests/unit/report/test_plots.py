@@ -191,9 +191,14 @@ def test_a_run_without_validation_shows_no_line_for_it() -> None:
 
 def test_published_accuracies_stand_beside_those_of_the_same_data() -> None:
     found = series_of(plots_of(build_trained_run())["accuracy.png"])
-    assert list(found) == ["training", "validation", "validation, Test", "validation, Old CPU (unverified)"]
-    assert found["validation, Test"] == [(1, 0.5), (2, 0.8), (3, 0.9)]
-    assert found["validation, Old CPU (unverified)"] == [(1, 0.85), (3, 0.85)]
+    assert list(found) == [
+        "training",
+        "validation",
+        "published validation, Test",
+        "published validation, Old CPU (unverified)",
+    ]
+    assert found["published validation, Test"] == [(1, 0.5), (2, 0.8), (3, 0.9)]
+    assert found["published validation, Old CPU (unverified)"] == [(1, 0.85), (3, 0.85)]
     plot = plots_of(build_trained_run(synthetic=True))["accuracy.png"]
     assert "synthetic data" in plot.title
     assert list(series_of(plot)) == ["training", "validation"]

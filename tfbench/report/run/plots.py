@@ -6,6 +6,7 @@ from pathlib import Path
 from tfbench.analysis.run.spans import samples_per_second, steady_spans
 from tfbench.records.run import RunResult, Summary
 from tfbench.report import figures
+from tfbench.report.formats import format_speed
 from tfbench.report.ledger import ledger_plot, ledger_seconds
 from tfbench.report.plot import Panel, Plot, Point, Series
 from tfbench.report.profile.profiles import profile_plot
@@ -29,8 +30,8 @@ def run_plots(result: RunResult, summary: Summary) -> tuple[Plot, ...]:
     has_curve = len(result.epochs) > 1 or not result.request.recipe.measurement.is_limited
     plots = [
         _loss(result) if has_curve else None,
-        _accuracy(result) if has_curve else None,
-        _speed(result),
+        _accuracy(result, summary.metrics.get("best_val_accuracy")) if has_curve else None,
+        _speed(result, summary.metrics.get("samples_per_second")),
         profile_plot(result),
     ]
     if summary.metrics.get("ledger/wall_seconds"):
@@ -60,7 +61,7 @@ def _loss(result: RunResult) -> Plot | None:
     )
 
 
-def _accuracy(result: RunResult) -> Plot | None:
+def _accuracy(result: RunResult, best: float | None) -> Plot | None:
     epochs = result.epochs
     series = [
         _by_epoch(result, "training", [one.accuracy for one in epochs]),
@@ -74,6 +75,7 @@ def _accuracy(result: RunResult) -> Plot | None:
     return Plot(
         name="accuracy.png",
         title=f"Accuracy by epoch\n{_subject(result)}",
+        finding="" if best is None else f"Best validation accuracy: {best:.4f}",
         x_label="epoch",
         y_label="accuracy, share of samples (higher is better)",
         panels=(Panel("", tuple(series)),),
@@ -84,7 +86,7 @@ def _published_accuracies(result: RunResult) -> Iterator[Series]:
     """Yields published validation accuracies: the curve where it was published, else the final figure as a level."""
     last = max(len(result.epochs), 2)
     for reference in result.request.recipe.reference:
-        name = f"validation, {reference.hardware}" + ("" if reference.verified else " (unverified)")
+        name = f"published validation, {reference.hardware}" + ("" if reference.verified else " (unverified)")
         if curve := reference.curve.get("val_accuracy"):
             points = tuple(Point(epoch, value) for epoch, value in enumerate(curve, 1))
             yield Series(name, points, is_reference=True)
@@ -92,7 +94,7 @@ def _published_accuracies(result: RunResult) -> Iterator[Series]:
             yield Series(name, (Point(1, level), Point(last, level)), is_reference=True)
 
 
-def _speed(result: RunResult) -> Plot | None:
+def _speed(result: RunResult, speed: float | None) -> Plot | None:
     measured = [record for record in result.epochs if record.samples_per_second is not None]
     if not measured or result.placement is None:
         return None
@@ -110,6 +112,7 @@ def _speed(result: RunResult) -> Plot | None:
     return Plot(
         name="samples_per_second.png",
         title=f"Training speed by step\n{_subject(result)}",
+        finding="" if speed is None else f"Steady: {format_speed(speed)} samples/s",
         x_label="step",
         y_label="samples/s, all replicas (higher is faster)",
         panels=(Panel("", series),),
