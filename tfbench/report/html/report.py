@@ -130,10 +130,6 @@ def _describe_plan(contents: ReportContents) -> Iterator[tuple[str, str]]:
             yield "each run", f"{seconds:g} s of steady steps in a process of its own, without validation"
         elif measurement.get("steps") is None:
             yield "each run", f"{plan.tables['training']['epochs']} epochs in a process of its own"
-        if plan.run_timeout_seconds is not None:
-            yield "time limit", f"{plan.run_timeout_seconds:g} s a run"
-        if plan.memory_limit_bytes is not None:
-            yield "memory limit", f"{format_bytes(plan.memory_limit_bytes)} a run"
     if runs:
         times = sorted(run.created for run in runs)
         yield "measured", " to ".join(dict.fromkeys((_date(times[0]), _date(times[-1]))))
