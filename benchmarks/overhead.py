@@ -63,7 +63,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     overrides = {"dataset.data": "synthetic", "distribution.devices": [DEVICE], "training.backend": backend_name}
     recipe = files.load_recipe(files.find_recipe(recipe_name), overrides)
     training, backend = recipe.training, backends.load(backend_name)
-    backend.placement.require_possible(recipe.distribution, training)
+    backend.require_possible(recipe.distribution, training)
     set_process_wide(training)
     import keras
 
@@ -76,7 +76,7 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
             print(time.perf_counter(), flush=True)
 
     model.fit(
-        backend.feeding.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
+        backend.build_training_dataset(splits, global_batch_size=batch, seed=training.seed),
         epochs=ENDLESS,
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, batch),
         validation_data=build_evaluation_dataset(training, splits, "validation"),

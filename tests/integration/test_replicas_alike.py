@@ -82,7 +82,8 @@ CHECK = (
     SETUP
     + """
 from tfbench.errors import MeasurementError
-from tfbench.backends.tensorflow.replica_check import check_replicas, require_as_one
+from tfbench.backends.tensorflow.backend import BACKEND
+from tfbench.backends.tensorflow.replica_check import check_replicas
 
 def build_dropping_and_normalising():
     return keras.Sequential([keras.Input(spec.input_shape), keras.layers.Conv2D(4, 3, use_bias=True),
@@ -141,7 +142,7 @@ def check(build, count, cross_device_ops=None, name="reduction_to_one_device", p
     plant(model)
     found = check_replicas(model, lambda: compiled(build), batches(), placement_of(count, name))
     try:
-        require_as_one(found, placement_of(count, name))
+        BACKEND.require_as_one(found, placement_of(count, name))
     except MeasurementError as error:
         return str(error)
     return dataclasses.asdict(found)

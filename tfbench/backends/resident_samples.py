@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfbench import backends
 from tfbench.backends import array_feeding
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Split, Splits
@@ -48,13 +49,12 @@ def require_plain_fit(model: Any) -> None:
 
 
 @contextlib.contextmanager
-def too_many_named(split: Split, placed: Placed, is_exhaustion: Callable[[Exception], object]) -> Iterator[None]:
+def too_many_named(split: Split, placed: Placed) -> Iterator[None]:
     """Turns the framework's error about samples that do not fit on the device into one that says what to do.
 
     Args:
         split: The samples, which are copied meanwhile.
         placed: Where to.
-        is_exhaustion: Says of an error whether it is about memory.
 
     Raises:
         DeviceError: They do not fit.
@@ -62,7 +62,7 @@ def too_many_named(split: Split, placed: Placed, is_exhaustion: Callable[[Except
     try:
         yield
     except Exception as error:
-        if not is_exhaustion(error):
+        if not backends.current().explain_exhaustion(error):
             raise
         size = split.nbytes / 2**30
         raise DeviceError(
@@ -98,7 +98,7 @@ def number_blocks(
 ) -> Generator[npt.NDArray[np.int32], None, None]:
     """Yields which rows of the stored samples the steps take, several steps at a time, without end.
 
-    In the order of `array_feeding.build_training_dataset`.
+    In the order of `ArrayFeeding.build_training_dataset`.
 
     Args:
         splits: The data.

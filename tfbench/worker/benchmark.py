@@ -59,7 +59,7 @@ class Prepared:
 
     def measure_usage(self, request: RunRequest) -> UsageMeter:
         """Begins to measure what the training takes of the machine, by all of its workers there."""
-        gpu_memory = backends.current().memory.watch_gpus(self.resolved.gpu_names)
+        gpu_memory = backends.current().watch_gpus(self.resolved.gpu_names)
         if request.member is None:
             return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
         return UsageMeter(gpu_memory, fellows=find_fellows(request.run_id))
@@ -97,7 +97,7 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
 
     journal.append("started")
     meter = prepared.measure_usage(request)
-    with backends.current().feeding.broken_samples_named(splits.source, splits.files), energy_meter:
+    with backends.current().broken_samples_named(splits.source, splits.files), energy_meter:
         try:
             begin = functools.partial(read_energy, "steady") if energy_meter.sources.sources else None
             steps_per_second = train(request, splits, model, prepared.steps_per_epoch, resolved, journal, ledger, begin)
@@ -114,10 +114,10 @@ def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_fo
         with ledger.entry("checks"):
             if recipe.measurement.checks and is_first:
                 check_limits(request, splits, resolved, prepared.summary, steps_per_second, journal)
-            if recipe.measurement.checks and backends.current().placement.tells_exchange(resolved.placement):
+            if recipe.measurement.checks and backends.current().tells_exchange(resolved.placement):
                 check_exchange(request, splits, model, steps_per_second, journal)
             note_shared_machine(request, prepared, journal)
-            backends.current().placement.leave()
+            backends.current().leave()
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 
@@ -138,12 +138,12 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     backend = backends.current()
     variables = find_framework_variables(os.environ)
     gpu_facts = GpuFacts(**read_system(Path("/"), os.environ))  # before GPUs are hidden from the framework
-    backend.placement.require_possible(recipe.distribution, training)
+    backend.require_possible(recipe.distribution, training)
 
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
     set_process_wide(training, finds_tensorflow=finds_tensorflow(recipe))
-    resolved = backend.placement.resolve(recipe.distribution, training, request.member)
+    resolved = backend.resolve(recipe.distribution, training, request.member)
     if request.profile and resolved.placement.num_devices > 1:
         raise DeviceError(
             f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
@@ -158,7 +158,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         splits = load_data(recipe.dataset, request.data_dir, seed=training.seed, allows_code=request.allows_code)
     for note in splits.notes:
         journal.append("note", text=note)
-    backend.feeding.require_readable(splits)
+    backend.require_readable(splits)
     if training.data_on_device:
         resident_samples.require_in_memory(splits)
     misfits = conflicts.find_misfits(splits.spec, recipe.dataset.name, training)
@@ -178,15 +178,15 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
             splits=splits,
             given=request.overrides,
         )
-        num_replicas = backend.placement.count_replicas()
-        resolved = backend.placement.lay_out(resolved, recipe.distribution, model)
+        num_replicas = backend.count_replicas()
+        resolved = backend.lay_out(resolved, recipe.distribution, model)
         if training.data_on_device:
             resident_samples.require_plain_fit(model)
         if request.profile:
             require_apart(model, splits)
         if request.resume:
             snapshots.resume_training(model, request.resume)
-    settings = dataclasses.replace(backend.settings.read_settings(model, training), framework_variables=variables)
+    settings = dataclasses.replace(backend.read_settings(model, training), framework_variables=variables)
     prepared = Prepared(
         training=training,
         splits=splits,
@@ -200,7 +200,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         gpu_addresses=settings.gpu_addresses,
         num_replicas=num_replicas,
     )
-    environment = backend.environment.collect_environment()
+    environment = backend.collect_environment()
     journal.append(
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
@@ -243,7 +243,7 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
             )
 
     def draw() -> Any:
-        return backend.feeding.build_training_dataset(
+        return backend.build_training_dataset(
             prepared.splits,
             global_batch_size=training.global_batch_size,
             seed=training.seed,
@@ -251,11 +251,11 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
             part=request.part,
         )
 
-    with backend.feeding.broken_samples_named(prepared.splits.source, prepared.splits.files):
-        check = backend.placement.check_replicas(prepared.model, build_one, draw(), placement)
+    with backend.broken_samples_named(prepared.splits.source, prepared.splits.files):
+        check = backend.check_replicas(prepared.model, build_one, draw(), placement)
         journal.append("replica_check", **plain_fields(replica_check=check))
-        backend.placement.require_as_one(check, placement)
-        if spread := backend.placement.read_spread(prepared.model, draw):
+        backend.require_as_one(check, placement)
+        if spread := backend.read_spread(prepared.model, draw):
             journal.append("spread", **plain_fields(spread=spread))
 
 

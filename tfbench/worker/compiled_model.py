@@ -91,7 +91,7 @@ def build_compiled_model(
     """
     from tfbench.worker import objective, optimizer
 
-    num_replicas = num_replicas or backends.current().placement.count_replicas()
+    num_replicas = num_replicas or backends.current().count_replicas()
     spec = dataclasses.replace(spec, per_replica_batch_size=training.global_batch_size // num_replicas)
     model = build_model(config, spec, allows_code=allows_code)
     is_own = registry.is_code(config.name) or config.name in _OWN
@@ -111,9 +111,7 @@ def build_compiled_model(
         if is_probable:
             warnings.warn(_PROBABILITIES, Notice, stacklevel=2)
         model = objective.apply_head(model, training, is_probable=is_probable)
-    if lacking := find_lacking(
-        training.backend, carries_state=bool(backends.current().variables.carried_states(model))
-    ):
+    if lacking := find_lacking(training.backend, carries_state=bool(backends.current().carried_states(model))):
         raise RecipeError("\n".join(lacking))  # of a network whose options do not tell
     if beside is not None and {id(weight) for weight in model.weights} & {id(weight) for weight in beside.weights}:
         raise RecipeError(

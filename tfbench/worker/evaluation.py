@@ -53,7 +53,7 @@ def evaluate_trained(request: RunRequest, splits: Splits, model: Any, journal: J
     if wants_predictions:
         journal.append("stage", name="predicting")
         dataset = build_evaluation_dataset(request, splits, "validation")
-        logits = model.predict(backends.current().feeding.without_targets(dataset), verbose=0)
+        logits = model.predict(backends.current().without_targets(dataset), verbose=0)
         labels = splits.validation.labels().reshape(-1)
         predictions = summarize_predictions(labels, np.argmax(logits, axis=-1), output, num_classes=num_classes)
         journal.append("predictions", predictions=to_plain(predictions))
@@ -116,14 +116,14 @@ def _evaluate_views(recipe: Recipe, splits: Splits, model: Any) -> tuple[float, 
     from tfbench.worker.objective import ProbabilityCrossEntropy, gives_probabilities
 
     batch_size = recipe.training.validation_batch_size or recipe.training.global_batch_size
-    feeding = backends.current().feeding
+    backend = backends.current()
     is_probable = isinstance(model.loss, ProbabilityCrossEntropy) or getattr(model, "is_probable", False)
     if comes_compiled(model):
         is_probable = gives_probabilities(model)
     total: Any = 0.0
     for view in range(splits.spec.views):
-        dataset = feeding.build_validation_dataset(splits, batch_size=batch_size, view=view)
-        outputs = model.predict(feeding.without_targets(dataset), verbose=0)
+        dataset = backend.build_validation_dataset(splits, batch_size=batch_size, view=view)
+        outputs = model.predict(backend.without_targets(dataset), verbose=0)
         total = total + (outputs / outputs.sum(axis=-1, keepdims=True) if is_probable else _softmax(outputs))
     mean = total / splits.spec.views
     labels = splits.validation.labels()

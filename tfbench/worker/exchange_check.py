@@ -32,16 +32,16 @@ def check_exchange(
         steps_per_second: Of the training; None: not known, and nothing is done.
         journal: Receives "stage", "exchange_check" and "note" records.
     """
-    placing, feeding, training = backends.current().placement, backends.current().feeding, request.recipe.training
+    backend, training = backends.current(), request.recipe.training
     # All workers must do as many: as many as the first one would.
-    ((asked, *_), *_) = placing.gather_figures([_SECONDS * (steps_per_second or 0.0)])
+    ((asked, *_), *_) = backend.gather_figures([_SECONDS * (steps_per_second or 0.0)])
     if asked < _SECONDS / _LONGEST_STEP:
         return
     journal.append("stage", name="timing what devices exchange")
     an_execution = int(model.steps_per_execution)
     num_steps = math.ceil(max(_FEWEST, min(_MOST, int(asked))) / an_execution) * an_execution
     waits = _Waits()
-    batches = feeding.build_training_dataset(
+    batches = backend.build_training_dataset(
         splits, global_batch_size=training.global_batch_size, seed=training.seed, part=request.part
     )
     is_drawn_here = isinstance(batches, Iterator)  # TensorFlow's are drawn within the step
@@ -50,14 +50,14 @@ def check_exchange(
     seconds = [0.0]
     try:
         # Those that were ready before anyone waited for one tell nothing of the input.
-        _fit(model, batches, min(num_steps, math.ceil((1 + sum(feeding.most_ahead())) / an_execution) * an_execution))
+        _fit(model, batches, min(num_steps, math.ceil((1 + sum(backend.most_ahead())) / an_execution) * an_execution))
         waits.seconds = 0.0
-        exchange = placing.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
+        exchange = backend.trace_exchange(lambda: seconds.append(_fit(model, batches, num_steps)))
     except Exception as error:
         journal.append("note", text=f"what devices exchange was not timed: {type(error).__name__}: {error}")
         exchange = None
     figures = [seconds[-1] / num_steps, (exchange or 0.0) / num_steps, waits.seconds / num_steps]
-    rows = placing.gather_figures([*figures, float(exchange is not None)])
+    rows = backend.gather_figures([*figures, float(exchange is not None)])
     if not all(is_told for *_, is_told in rows):  # by every worker
         return
     parts = [
@@ -87,7 +87,7 @@ def _fit(model: Any, batches: Any, num_steps: int) -> float:
     """Does some steps, each of which is waited for, and returns the seconds that they took."""
     import keras
 
-    synchronize = backends.current().placement.synchronize
+    synchronize = backends.current().synchronize
     times: list[float] = []
 
     class Waiting(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types

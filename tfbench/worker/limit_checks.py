@@ -36,7 +36,7 @@ def check_limits(
             needed = (model.training_flops_per_sample or 0) * training.global_batch_size * steps_per_second
             _check_peak(training, resolved, model, needed, journal)
     except Exception as error:
-        reason = backends.current().memory.explain_exhaustion(error)
+        reason = backends.current().explain_exhaustion(error)
         if reason is None:
             raise
         # The run itself is done, and must not be lost for its checks.
@@ -61,7 +61,7 @@ def _check_peak(
     """Measures the devices' peak, which is no less than `needed`, what the training computed a second."""
     for seconds in _PEAK_SECONDS:  # again where others disturbed it, as a peak below what was reached shows
         peak = measure_peak(
-            backends.current().kernels,
+            backends.current(),
             resolved.device_names,
             training.precision,
             seconds=seconds,

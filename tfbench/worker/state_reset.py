@@ -47,11 +47,11 @@ class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has n
             state.assign(zeros)
 
     def _states(self) -> list[Any]:
-        return backends.current().variables.carried_states(self.model)
+        return backends.current().carried_states(self.model)
 
 
 def _value_of(state: Any) -> npt.NDArray[Any]:
-    return backends.current().variables.to_numpy(state)
+    return backends.current().to_numpy(state)
 
 
 def build_state_reset(config: ModelConfig) -> StateReset:

@@ -59,8 +59,8 @@ def train(
     if not measurement.is_limited and not is_validated:
         journal.append("note", text=NO_VALIDATION)
     between = _BetweenEpochs(request, model, journal, ledger)
-    with ledger.entry("callbacks"), backend.placement.watch() as watch:
-        synchronize = backend.placement.synchronize
+    with ledger.entry("callbacks"), backend.watch() as watch:
+        synchronize = backend.synchronize
         clock = SpanClock(
             measurement,
             synchronize=synchronize,
@@ -75,7 +75,7 @@ def train(
             steps_per_epoch=steps_per_epoch,
             global_batch_size=training.global_batch_size,
             warmup_steps=measurement.warmup_steps,
-            batches_ahead=0 if is_resident else backend.feeding.count_ahead(splits, training.global_batch_size),
+            batches_ahead=0 if is_resident else backend.count_ahead(splits, training.global_batch_size),
             cuts_last_execution=is_resident,
             validation=_validation(training, splits, resolved) if is_validated else None,
             on_epoch=between.on_epoch,
@@ -93,11 +93,11 @@ def train(
         with ledger.entry("data"):
             first_step = request.resume.num_steps if request.resume else 0
             if is_resident:
-                batches = backend.resident.build_resident_training(
+                batches = backend.build_resident_training(
                     model, splits, training, resolved, steps_per_epoch=steps_per_epoch, first_step=first_step
                 )
             else:
-                batches = backend.feeding.build_training_dataset(
+                batches = backend.build_training_dataset(
                     splits,
                     global_batch_size=training.global_batch_size,
                     seed=training.seed,
@@ -120,7 +120,7 @@ def train(
 
 def _ask_first(figure: float) -> float:
     """Returns the figure that the first of several workers has; each has to ask at the same time."""
-    return backends.current().placement.gather_figures([figure])[0][0]
+    return backends.current().gather_figures([figure])[0][0]
 
 
 def check_input(request: RunRequest, splits: Splits) -> InputCheck:
@@ -134,14 +134,14 @@ def check_input(request: RunRequest, splits: Splits) -> InputCheck:
         splits: Its data.
     """
     training = request.recipe.training
-    feeding = backends.current().feeding
-    draw = feeding.compile_draws(
-        feeding.build_training_dataset(
+    backend = backends.current()
+    draw = backend.compile_draws(
+        backend.build_training_dataset(
             splits, global_batch_size=training.global_batch_size, seed=training.seed, part=request.part
         )
     )
     draw(1)  # compiles
-    draw(sum(feeding.most_ahead()))
+    draw(sum(backend.most_ahead()))
     num_batches, count, start = 0, 1, time.perf_counter()
     while True:
         draw(count)
@@ -154,7 +154,7 @@ def check_input(request: RunRequest, splits: Splits) -> InputCheck:
 
 def build_evaluation_dataset(request: RunRequest, splits: Splits, split: SplitName) -> Any:
     """Builds the batches of a split that a model is judged by."""
-    return backends.current().feeding.build_validation_dataset(
+    return backends.current().build_validation_dataset(
         splits, batch_size=_evaluation_batch_size(request.recipe.training), split=split, part=request.part
     )
 
@@ -198,7 +198,7 @@ class _BetweenEpochs:
 
     def _write_snapshot(self, epoch: int) -> None:
         folder = files_folder(self._journal.path) / FOLDER
-        variables = backends.current().variables.training_variables(self._model)
+        variables = backends.current().training_variables(self._model)
         try:
             self._journal.sync()  # so that a snapshot is never ahead of its journal
             snapshots.write_snapshot(folder, epoch=epoch, variables=variables, kept=self._output.snapshots_kept)

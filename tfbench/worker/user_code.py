@@ -260,7 +260,7 @@ def _process_wide_settings() -> dict[str, object]:
         "Keras's floatx": keras.config.floatx(),
         "Keras's epsilon": keras.config.epsilon(),
         "Keras's image data format": keras.config.image_data_format(),
-        **backends.current().settings.process_wide_settings(),
+        **backends.current().process_wide_settings(),
     }
 
 

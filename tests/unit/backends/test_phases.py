@@ -48,10 +48,10 @@ def build_model() -> Any:
 
 def take_apart(model: Any, num_features: int = device_naps.NUM_FEATURES) -> tuple[Any, Any]:
     """Returns a model's step, and the batches that it is of."""
-    profiling = backends.current().profiling
+    backend = backends.current()
     placed: Any = None  # neither asks for it
-    batches = profiling.build_batches(generate_batches(num_features), placed)
-    return profiling.build_step(model, batches, placed), batches
+    batches = backend.build_batches(generate_batches(num_features), placed)
+    return backend.build_step(model, batches, placed), batches
 
 
 def compute(step: Any, upto: str, batch: Any) -> Any:
@@ -177,14 +177,14 @@ def test_layers_are_not_told_apart_on_jax(compiler: str) -> None:
 def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> None:
     step, _ = take_apart(compiled(build_model()), 6)
     layers = {layer.index: layer.name for layer in step.describe_layers(BATCH)}
-    tracing = backends.tracing()
+    backend = backends.current()
     for upto in PHASES:
         call = step.call(upto)
         call()
-        traced = tracing.trace(lambda call=call: [call() for _ in range(2)] and None)
+        traced = backend.trace(lambda call=call: [call() for _ in range(2)] and None)
         found: dict[str, set[str]] = {}
         for operation in traced.operations:
-            found.setdefault(tracing.part_of(operation.name)[1], set()).add(operation.kind)
+            found.setdefault(backend.part_of(operation.name)[1], set()).add(operation.kind)
         assert "other" not in found
         assert ("update" in found) == (upto == "update")
         assert "forward/loss" in found

@@ -72,13 +72,13 @@ def train(training: TrainingConfig, splits: Splits, model: Any, *, epochs: range
     """Trains, with a validation after each epoch; returns what Keras tells of them."""
     backend, first_step = backends.current(), epochs.start * STEPS
     if training.data_on_device:
-        placed = backend.placement.resolve(DistributionConfig(devices=("cpu:0",)), training)
+        placed = backend.resolve(DistributionConfig(devices=("cpu:0",)), training)
         assert placed.placement.feed == "resident"
-        batches = backend.resident.build_resident_training(
+        batches = backend.build_resident_training(
             model, splits, training, placed, steps_per_epoch=STEPS, first_step=first_step
         )
     else:
-        batches = backend.feeding.build_training_dataset(
+        batches = backend.build_training_dataset(
             splits, global_batch_size=BATCH, seed=training.seed, first_step=first_step
         )
     history: dict[str, list[float]] = model.fit(
@@ -86,7 +86,7 @@ def train(training: TrainingConfig, splits: Splits, model: Any, *, epochs: range
         initial_epoch=epochs.start,
         epochs=epochs.stop,
         steps_per_epoch=STEPS,
-        validation_data=backend.feeding.build_validation_dataset(splits, batch_size=4),
+        validation_data=backend.build_validation_dataset(splits, batch_size=4),
         shuffle=False,
         verbose=0,
     ).history
@@ -94,8 +94,8 @@ def train(training: TrainingConfig, splits: Splits, model: Any, *, epochs: range
 
 
 def values_of(model: Any) -> list[npt.NDArray[Any]]:
-    variables = backends.current().variables
-    return [variables.to_numpy(variable) for variable in variables.training_variables(model)]
+    backend = backends.current()
+    return [backend.to_numpy(variable) for variable in backend.training_variables(model)]
 
 
 def require_alike(found: list[npt.NDArray[Any]], usual: list[npt.NDArray[Any]]) -> None:
@@ -142,8 +142,8 @@ def test_loops_have_lengths_that_are_known_as_they_are_compiled_before_the_first
     monkeypatch.setattr(jax.lax, "fori_loop", record)
     training = configure()
     model = build_model(training, is_small=True)
-    build = backends.current().resident.build_resident_training
-    placed = backends.current().placement.resolve(DistributionConfig(devices=("cpu:0",)), training)
+    build = backends.current().build_resident_training
+    placed = backends.current().resolve(DistributionConfig(devices=("cpu:0",)), training)
     batches = build(model, splits, training, placed, steps_per_epoch=STEPS, first_step=0)
     callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: events.append("done"))
     model.fit(batches, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0, callbacks=[callback])
@@ -166,11 +166,11 @@ def test_another_compiler_is_given_the_same_step(splits: Splits, monkeypatch: py
 
 
 def test_a_run_that_is_gone_on_with_is_the_one_that_never_stopped(splits: Splits, usual: Any) -> None:
-    training, variables = configure(), backends.current().variables
+    training, backend = configure(), backends.current()
     first, rest = build_model(training), build_model(training)
     train(training, splits, first, epochs=range(1))
     rest.optimizer.build(rest.trainable_variables)
-    for variable, value in zip(variables.training_variables(rest), values_of(first), strict=True):
+    for variable, value in zip(backend.training_variables(rest), values_of(first), strict=True):
         variable.assign(value)
     train(training, splits, rest, epochs=range(1, 2))
     require_alike(values_of(rest), usual[0])
@@ -189,9 +189,7 @@ def test_samples_come_in_the_order_of_batches_from_the_host(first_step: int, poo
     blocks = number_blocks(splits, configure(), most=3, steps_per_epoch=STEPS, first_step=first_step)
     taken = list(itertools.islice(blocks, 4))
     assert [rows.shape for rows in taken] == [(3, BATCH), (1, BATCH), (3, BATCH), (1, BATCH)]
-    stream = backends.current().feeding.build_training_dataset(
-        splits, global_batch_size=BATCH, seed=3, first_step=first_step
-    )
+    stream = backends.current().build_training_dataset(splits, global_batch_size=BATCH, seed=3, first_step=first_step)
     for rows, (inputs, targets) in zip(np.concatenate(taken), stream, strict=False):
         finished = finish(keras.ops.convert_to_tensor(split.inputs[rows]))
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(finished), inputs)
@@ -213,7 +211,7 @@ def test_what_a_step_of_ones_own_tells_besides_is_that_of_the_last_one(splits: S
 
     training = configure()
     history = train(training, splits, build_model(training, OwnStep))
-    batches = backends.current().feeding.build_training_dataset(splits, global_batch_size=BATCH, seed=3)
+    batches = backends.current().build_training_dataset(splits, global_batch_size=BATCH, seed=3)
     largest = [float(inputs.max()) for inputs, _ in itertools.islice(batches, 2 * STEPS)]
     assert history.pop("largest") == pytest.approx(largest[STEPS - 1 :: STEPS])
     assert history == {name: pytest.approx(values, rel=1e-5) for name, values in usual[1].items()}

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tfbench import backends
 from tfbench.backends import first_step
 from tfbench.backends.first_step import Array, Gradients, Reference
 from tfbench.backends.jax import mesh_distribution
-from tfbench.backends.jax.memory import explain_exhaustion
 from tfbench.backends.keras_variables import training_variables
 from tfbench.datasets.sources.splits import map_arrays
 from tfbench.records.placement import Placement, ReplicaCheck
@@ -54,7 +54,7 @@ def check_devices(model: Any, build_one: Callable[[], Any], batches: Any, placem
                 reference, after = _compute_reference(one, whole)
                 reason = reference.find_unfit(placement.num_replicas)
             except Exception as error:
-                if explain_exhaustion(error) is None:
+                if backends.current().explain_exhaustion(error) is None:
                     raise
                 reason = "one device has not enough memory for the whole batch and all weights"
     # What follows, all workers do together, or none.

@@ -90,10 +90,18 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
     )
 
 
+def list_gpus() -> tuple[str, ...]:
+    """Returns what hardware the GPUs are that JAX sees, without those of other workers."""
+    import jax
+
+    try:
+        return tuple(str(device.device_kind) for device in jax.local_devices(backend="gpu"))
+    except RuntimeError:  # there are none, or they cannot be started
+        return ()
+
+
 def _choose(asked: tuple[Device, ...], config: DistributionConfig) -> tuple[Device, ...]:
     """Returns the devices of this process: those asked for, or all GPUs, or the processor."""
-    from tfbench.backends.jax.placement import list_gpus
-
     gpus = list_gpus()
     if asked and asked[0].index >= 0:
         if asked[0].kind == "gpu" and len(gpus) < len(asked):

@@ -30,10 +30,6 @@ LIGHT_BYTES = 2**20
 _OF_THE_PIPELINE = "IteratorGetNext|MultiDeviceIterator|user-defined function passed to"  # in those about data
 
 
-def require_readable(splits: Splits) -> None:
-    """Does nothing: TensorFlow reads whatever samples there are."""
-
-
 def count_ahead(splits: Splits, global_batch_size: int) -> int:
     """Returns how many training batches the pipeline has ready, at most, where nothing took one for a while."""
     return PREFETCHED_BATCHES + (0 if _is_light(splits.train, splits.spec, global_batch_size) else PARALLEL_BATCHES)

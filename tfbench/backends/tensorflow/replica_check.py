@@ -34,7 +34,6 @@ from tfbench.backends.tensorflow.replica_step import (
     replicas_of,
     taken_back,
 )
-from tfbench.errors import MeasurementError
 from tfbench.models.structure.foreign_model import has_own_step
 from tfbench.records.placement import Placement, ReplicaCheck
 
@@ -70,16 +69,12 @@ def check_replicas(model: Any, build_one: Callable[[], Any], batches: Any, place
     return check
 
 
-def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
-    """Ends a run whose replicas do not train as one.
-
-    Raises:
-        MeasurementError: There are faults.
-    """
+def suggest_mend(check: ReplicaCheck, placement: Placement) -> str:
+    """Returns what to do where replicas do not train as one does."""
     import keras
 
-    if not check.faults:
-        return
+    if _UNDIVIDED in check.faults:
+        return ""
     safe = "reduction_to_one_device"
     mend = (
         f"Use another number of replicas, or another version of TensorFlow ({tf.__version__}) or Keras "
@@ -87,11 +82,7 @@ def require_as_one(check: ReplicaCheck, placement: Placement) -> None:
         if placement.cross_device_ops == safe or placement.num_workers > 1
         else f'Use distribution.cross_device_ops = "{safe}"'
     )
-    mend = "" if _UNDIVIDED in check.faults else f" {mend}; a model with code of its own may be the cause, too."
-    raise MeasurementError(
-        f"{placement.strategy} on {', '.join(placement.devices)} with cross_device_ops = {placement.cross_device_ops} "
-        f"does not train as one replica does: {'; '.join(check.faults)}. Nothing was measured.{mend}"
-    )
+    return f"{mend}; a model with code of its own may be the cause, too."
 
 
 def _compare_sums(

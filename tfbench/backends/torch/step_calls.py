@@ -7,7 +7,6 @@ from tfbench.backends.array_batches import ArrayBatches
 from tfbench.backends.keras_variables import training_variables
 from tfbench.backends.profiling import Call
 from tfbench.backends.torch.op_trace import name_layers
-from tfbench.backends.torch.placement import synchronize
 from tfbench.records.profile import ProfiledLayer
 
 
@@ -17,7 +16,7 @@ class StepCalls:
     Each waits until the GPU has done it; on a processor PyTorch returns when it is done.
     """
 
-    def __init__(self, model: Any, batches: ArrayBatches) -> None:
+    def __init__(self, model: Any, batches: ArrayBatches, synchronize: Call) -> None:
         from tfbench.models.structure.graph import walk
 
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
@@ -25,7 +24,7 @@ class StepCalls:
         model.train()  # for layers that are modules of PyTorch's own
         self.model = model
         self._calls = list(walk(model))
-        self._batches = batches
+        self._batches, self._synchronize = batches, synchronize
         self._variables = [*training_variables(model), *model.metrics_variables]
         self._kept = [variable.value.detach().clone() for variable in self._variables]
         if not self.why_not_apart:
@@ -71,7 +70,7 @@ class StepCalls:
 
         def call() -> None:
             function(*next(cycle))
-            synchronize()
+            self._synchronize()
 
         return call
 
@@ -86,7 +85,7 @@ class StepCalls:
         def call() -> None:
             self._train(iterator)
             if waits:
-                synchronize()
+                self._synchronize()
 
         return call, self.model.steps_per_execution
 
@@ -96,7 +95,7 @@ class StepCalls:
 
         def call() -> None:
             function(*next(iterator))
-            synchronize()
+            self._synchronize()
 
         return call
 

@@ -49,7 +49,7 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
     journal.append("started")
     meter = prepared.measure_usage(request)
     with (
-        backends.current().feeding.broken_samples_named(prepared.splits.source, prepared.splits.files),
+        backends.current().broken_samples_named(prepared.splits.source, prepared.splits.files),
         prepared.resolved.scope(),
     ):
         job(request, request.profile.seconds, prepared, journal, ledger)
@@ -61,20 +61,20 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
 
 def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journal: Journal, ledger: Ledger) -> None:
     backend, model = backends.current(), prepared.model
-    num_prefetched, num_in_the_making = backend.feeding.most_ahead()
+    num_prefetched, num_in_the_making = backend.most_ahead()
     # Calls after which batches come no faster than they are made: those that waited are used up.
     num_draining = 1 + num_prefetched + num_in_the_making
     training = request.recipe.training
     ledger.switch("first_step")
     batches = build_batches(prepared)
-    step = backends.current().profiling.build_step(model, batches, prepared.resolved)
+    step = backends.current().build_step(model, batches, prepared.resolved)
     problem = step.why_not_apart
     layers = step.describe_layers(training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
     journal.append("stage", name="compiling the step, phase by phase")
     functions = TimedTurns()
     is_long = step.num_layers > _MAX_LAYERS and training.compiler_used != "eager"
-    with backend.placement.watch() as watch:
+    with backend.watch() as watch:
         for name in CALLS[:-1] if is_long else CALLS:
             functions.add(name, step.call(name), is_traced=not problem and name != "dispatch")
         watch.verify(prepared.resolved, model)
@@ -108,9 +108,9 @@ def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journ
     journal.append("stage", name="measuring what the devices compute and move at most")
     own_sizes = sizes_of_a_step(prepared.summary, training.global_batch_size)
     names = prepared.resolved.device_names
-    peak = measure_peak(backend.kernels, names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
+    peak = measure_peak(backend, names, training.precision, seconds=_PEAK_SECONDS, own_sizes=own_sizes)
     journal.append("peak_check", **plain_fields(peak_check=peak))
-    bandwidth = measure_bandwidth(backend.kernels, names, seconds=_PEAK_SECONDS)
+    bandwidth = measure_bandwidth(backend, names, seconds=_PEAK_SECONDS)
     journal.append("profile_bandwidth", **plain_fields(bandwidth=bandwidth))
     ledger.switch(None)
 
@@ -120,10 +120,10 @@ def _trace_steps(_request: RunRequest, _seconds: float, prepared: Prepared, jour
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
     backend, batches = backends.current(), build_batches(prepared)
-    step = backends.current().profiling.build_step(prepared.model, batches, prepared.resolved)
+    step = backends.current().build_step(prepared.model, batches, prepared.resolved)
     call, num_steps = step.keras_call(batches.pipeline())
     call()
-    backend.placement.synchronize()
+    backend.synchronize()
     ledger.switch("warmup")
     seconds = time_calls(call, 3)
     num_calls = max(1, min(_TRACED_STEPS // num_steps, int(_TRACED_SECONDS / seconds)))
@@ -132,8 +132,7 @@ def _trace_steps(_request: RunRequest, _seconds: float, prepared: Prepared, jour
     took: list[float] = []
     folder = files_folder(journal.path) / TRACE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    tracing = backends.tracing()
-    found = tracing.trace(lambda: took.append(time_calls(tracing.mark_steps(call), num_calls)), folder)
+    found = backend.trace(lambda: took.append(time_calls(backend.mark_steps(call), num_calls)), folder)
     operations, waits = (sum_up(one, num_calls * num_steps) for one in (found.operations, found.waits))
     journal.append(
         "profile_operations",
