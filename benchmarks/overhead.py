@@ -56,7 +56,8 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     from tfbench import backends
     from tfbench.datasets.sources.splits import count_steps_per_epoch
     from tfbench.recipe import files
-    from tfbench.worker import benchmark
+    from tfbench.worker.compiled_model import build_compiled_model
+    from tfbench.worker.prepared import load_data
     from tfbench.worker.process_settings import set_process_wide
     from tfbench.worker.training import build_evaluation_dataset
 
@@ -67,8 +68,8 @@ def bare_fit(recipe_name: str, backend_name: str) -> None:
     set_process_wide(training)
     import keras
 
-    splits = benchmark.load_data(recipe.dataset, None, seed=training.seed)
-    model = benchmark.build_compiled_model(recipe.model, training, splits.spec)
+    splits = load_data(recipe.dataset, None, seed=training.seed)
+    model = build_compiled_model(recipe.model, training, splits.spec)
     batch = training.global_batch_size
 
     class EpochEnds(keras.callbacks.Callback):

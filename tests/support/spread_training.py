@@ -22,7 +22,7 @@ from tfbench.recipe.files import find_recipe, load_recipe
 from tfbench.recipe.sections import Recipe
 from tfbench.records.placement import Placement
 from tfbench.schema import to_plain
-from tfbench.worker import benchmark, snapshots
+from tfbench.worker import prepared, snapshots
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.name_counts import names_from, read_name_counts
 from tfbench.worker.process_settings import import_keras, set_process_wide
@@ -135,7 +135,7 @@ def main() -> None:
     import_keras(first)
     set_process_wide(first.training)
     backends.current().resolve(first.distribution, first.training)  # four devices, for all that follow
-    splits = benchmark.load_data(first.dataset, None, seed=0)
+    splits = prepared.load_data(first.dataset, None, seed=0)
     counts = read_name_counts()
 
     def train(spread: str, optimizer: str, **values: Any) -> Training:

@@ -6,19 +6,16 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from tfbench import backends
-from tfbench.datasets.sources.splits import Splits
-from tfbench.records.journal import Journal, plain_fields
-from tfbench.records.run import RunRequest
+from tfbench.records.journal import plain_fields
 from tfbench.records.spread import ExchangeCheck, StepParts
+from tfbench.worker.prepared import Prepared
 
 _SECONDS = 2.0  # that the traced steps take, about
 _FEWEST, _MOST = 5, 100  # steps
 _LONGEST_STEP = 3.0  # seconds, beyond which it would take too long
 
 
-def check_exchange(
-    request: RunRequest, splits: Splits, model: Any, steps_per_second: float | None, journal: Journal
-) -> None:
+def check_exchange(prepared: Prepared, steps_per_second: float | None) -> None:
     """Times a few steps of all workers together, and what of each was spent in collectives.
 
     Not where steps are very long. What goes wrong is noted: the run is done, and must not be lost for its checks.
@@ -26,13 +23,10 @@ def check_exchange(
     The weights go on from where the training left them, which is over.
 
     Args:
-        request: The run.
-        splits: Its data.
-        model: Trained, over several devices.
+        prepared: Its model is trained, over several devices.
         steps_per_second: Of the training; None: not known, and nothing is done.
-        journal: Receives "stage", "exchange_check" and "note" records.
     """
-    backend, training = backends.current(), request.recipe.training
+    backend, model, journal = backends.current(), prepared.model, prepared.journal
     # All workers must do as many: as many as the first one would.
     ((asked, *_), *_) = backend.gather_figures([_SECONDS * (steps_per_second or 0.0)])
     if asked < _SECONDS / _LONGEST_STEP:
@@ -41,9 +35,7 @@ def check_exchange(
     an_execution = int(model.steps_per_execution)
     num_steps = math.ceil(max(_FEWEST, min(_MOST, int(asked))) / an_execution) * an_execution
     waits = _Waits()
-    batches = backend.build_training_dataset(
-        splits, global_batch_size=training.global_batch_size, seed=training.seed, part=request.part
-    )
+    batches = prepared.build_batches()
     is_drawn_here = isinstance(batches, Iterator)  # TensorFlow's are drawn within the step
     if is_drawn_here:
         batches = waits.timed(batches)

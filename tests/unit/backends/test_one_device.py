@@ -32,10 +32,10 @@ from tfbench.records.journal import Journal
 from tfbench.records.machine import Gpu
 from tfbench.records.run import StepSpan
 from tfbench.worker import __main__ as worker
-from tfbench.worker import benchmark
+from tfbench.worker import prepared
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
-from tfbench.worker.recorder import build_callbacks
+from tfbench.worker.recorder import FitReadings, build_callbacks
 from tfbench.worker.span_clock import SpanClock
 
 NAME = os.environ.get("KERAS_BACKEND", "tensorflow")
@@ -86,8 +86,8 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident:
         on_span=spans.append,
         ledger=ledger,
     )
-    callbacks = build_callbacks(
-        clock,
+    readings = FitReadings(
+        clock=clock,
         ledger=ledger,
         model=model,
         steps_per_epoch=9,
@@ -97,6 +97,7 @@ def test_a_nap_in_the_step_is_in_the_span(steps_per_execution: int, is_resident:
         on_first_step=lambda: None,
         cuts_last_execution=is_resident,
     )
+    callbacks = build_callbacks(readings)
     data = lay_on_device(model, steps_per_epoch=9) if is_resident else batches()
     model.fit(data, epochs=1, steps_per_epoch=9, callbacks=callbacks, shuffle=False, verbose=0)
     assert sum(span.num_steps for span in spans) == 9
@@ -257,11 +258,11 @@ def test_variables_are_those_that_the_run_was_started_with_and_none_that_a_frame
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
     # As PyTorch does where it starts a GPU.
-    monkeypatch.setattr(benchmark, "import_keras", lambda _: monkeypatch.setenv("CUDA_MODULE_LOADING", "LAZY"))
+    monkeypatch.setattr(prepared, "import_keras", lambda _: monkeypatch.setenv("CUDA_MODULE_LOADING", "LAZY"))
     spec = dataclasses.replace(first_steps.describe(recipe), train_samples=200, validation_samples=8)
-    monkeypatch.setattr(benchmark, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
+    monkeypatch.setattr(prepared, "load_data", lambda *_, **__: generate_splits(spec, seed=0))
     journal = Journal(tmp_path / "run.jsonl")
-    benchmark.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), lambda: None)
+    prepared.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), lambda: None)
     journal.close()
     assert os.environ["CUDA_MODULE_LOADING"] == "LAZY"
     records = [json.loads(line) for line in journal.path.read_text(encoding="utf-8").splitlines()]
@@ -419,13 +420,13 @@ def test_data_that_tensorflow_alone_reads_is_refused_before_the_model_is_built(
     splits = Splits(spec=first_steps.describe(recipe), train=records, validation=records, source="prepared data")
     for variable in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
         monkeypatch.setenv(variable, "")
-    monkeypatch.setattr(benchmark, "load_data", lambda *_, **__: splits)
-    monkeypatch.setattr(benchmark, "build_compiled_model", go_on)
+    monkeypatch.setattr(prepared, "load_data", lambda *_, **__: splits)
+    monkeypatch.setattr(prepared, "build_compiled_model", go_on)
     journal = Journal(tmp_path / "run.jsonl")
     with pytest.raises(
         DatasetError, match=r"^training\.backend: prepared data are records that TensorFlow alone reads"
     ):
-        benchmark.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
+        prepared.prepare(build_request(recipe=recipe), journal, Ledger(time.perf_counter_ns()), go_on)
     journal.close()
 
 

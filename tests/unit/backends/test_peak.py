@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from builders import build_placement, build_recipe, build_request
+from builders import build_placement, build_request
+from prepared import build_prepared
 from tfbench.backends import peak
 from tfbench.backends.tensorflow import input_pipeline
 from tfbench.backends.tensorflow.backend import BACKEND
-from tfbench.records.journal import Journal, Replay, request_fields
+from tfbench.records.journal import Replay, request_fields
 from tfbench.records.lines import Follower
 from tfbench.records.machine import InputCheck, PeakCheck
 from tfbench.records.run import ModelSummary, RunResult
-from tfbench.worker import limit_checks, training
+from tfbench.worker import limit_checks
 
 
 class Device(peak.Kernels):
@@ -121,13 +122,12 @@ def check_limits(
 
     monkeypatch.setattr(limit_checks, "measure_peak", measure)
     monkeypatch.setattr(limit_checks, "check_input", lambda *_: InputCheck(num_batches=64, seconds=0.5))
-    journal = Journal(folder / "a.jsonl")
     model = ModelSummary(num_parameters=1, num_trainable_parameters=1, training_flops_per_sample=flops)
     resolved: Any = SimpleNamespace(device_names=("/device:CPU:0",), placement=build_placement())
-    unused: Any = None
-    limit_checks.check_limits(build_request(recipe=build_recipe()), unused, resolved, model, speed, journal)
-    journal.close()
-    return read_checks(folder / "a.jsonl")
+    prepared = build_prepared(folder, resolved=resolved, summary=model)
+    limit_checks.check_limits(prepared, speed)
+    prepared.journal.close()
+    return read_checks(prepared.journal.path)
 
 
 def read_checks(path: Path) -> RunResult:
@@ -173,14 +173,13 @@ class Pipeline:
 # 1 + 4 + 2 batches were ready, or in the making, before the drain began.
 @pytest.mark.parametrize(("batch_seconds", "least", "most"), [(0.001, 500, 501), (0.1, 5, 6), (3.0, 1, 1)])
 def test_batches_are_drawn_from_the_pipeline_alone_for_half_a_second_once_none_is_ready_any_more(
-    monkeypatch: pytest.MonkeyPatch, batch_seconds: float, least: int, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_seconds: float, least: int, most: int
 ) -> None:
     pipeline = Pipeline(batch_seconds)
     monkeypatch.setattr(BACKEND, "build_training_dataset", lambda *_, **__: pipeline)
     monkeypatch.setattr(BACKEND, "compile_draws", lambda batches: batches.draw)
-    monkeypatch.setattr(training.time, "perf_counter", pipeline.now)
-    unused: Any = None
-    check = training.check_input(build_request(recipe=build_recipe()), unused)
+    monkeypatch.setattr(limit_checks.time, "perf_counter", pipeline.now)
+    check = limit_checks.check_input(build_prepared(tmp_path))
     assert least <= check.num_batches <= most
     assert check.seconds == pytest.approx(check.num_batches * batch_seconds)
     assert pipeline.drawn == 7 + check.num_batches

@@ -1,4 +1,4 @@
-"""One replica's share in a check of several: the gradients of their batch, one part after another, and one update."""
+"""One replica's share in a check of several: the gradients of their batch, one part after another."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,10 +20,9 @@ class OneReplica:
 
     def __init__(self, model: Any, one: Any) -> None:
         self._model, self._one = model, one
-        self._optimizer = inner_optimizer(one)
         one.optimizer.build(one.trainable_variables)
         _copy(model.trainable_variables, one.trainable_variables)
-        _copy(inner_optimizer(model).variables, self._optimizer.variables)
+        _copy(inner_optimizer(model).variables, inner_optimizer(one).variables)
 
     def compute_gradients(self, parts: Sequence[Any], *, loss_scale: float) -> Reference:
         """Computes the gradients of the mean loss over a batch, one replica's part of it after another.
@@ -61,20 +60,6 @@ class OneReplica:
     def names(self) -> list[str]:
         """Names of the trainable weights."""
         return [weight.path for weight in self._one.trainable_variables]
-
-    @property
-    def all_names(self) -> list[str]:
-        """Names of what an update changes: the trainable weights, then the optimizer's variables."""
-        return [*self.names, *(slot.path for slot in self._optimizer.variables)]
-
-    def values(self) -> list[Array]:
-        """Returns the values of what an update changes."""
-        return updated_values(self._one, 0)
-
-    def update(self, gradients: Gradients) -> None:
-        """Updates the weights by gradients."""
-        weights = self._one.trainable_variables
-        self._optimizer.apply_gradients([(tf.constant(values), weights[i]) for i, values in gradients.items()])
 
     def _compile(self, loss_scale: float) -> Any:
         """Returns what computes the gradients of a part by Keras's own step, up to where the optimizer takes them."""
@@ -124,12 +109,6 @@ class OneReplica:
 def inner_optimizer(model: Any) -> Any:
     """Returns the optimizer that updates a model's weights: not the one around it that scales float16's loss."""
     return getattr(model.optimizer, "inner_optimizer", model.optimizer)
-
-
-def updated_values(model: Any, replica: int) -> list[Array]:
-    """Returns the values that the trainable weights, then the optimizer's variables, have in one of the replicas."""
-    changed = [*model.trainable_variables, *inner_optimizer(model).variables]
-    return [to_array(variable, replica) for variable in changed]
 
 
 def to_array(variable: Any, replica: int = 0) -> Array:

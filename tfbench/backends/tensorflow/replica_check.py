@@ -6,7 +6,7 @@ every run over several replicas does one step before its clock starts, and takes
 - Sums over the replicas must count each replica once, exactly.
 - The gradients that the optimizer is given must be those that one replica computes from the same batch: part after
   part, so that dropout and statistics of a batch are those of each replica, with float64 for the mean.
-- The update of each replica must be the one that an optimizer outside of the strategy makes of these gradients.
+- All replicas of a process must make the same weights of them.
 
 `first_step` says how far they may be apart. Each of several workers makes the whole check, of the batch that all are
 fed with together, and takes it that the others' replicas hold before the step what its own does.
@@ -34,6 +34,7 @@ from tfbench.backends.tensorflow.replica_step import (
     replicas_of,
     taken_back,
 )
+from tfbench.backends.tensorflow.variables import copies_of
 from tfbench.models.structure.foreign_model import has_own_step
 from tfbench.records.placement import Placement, ReplicaCheck
 
@@ -41,6 +42,7 @@ _UNDIVIDED = (
     "its own train_step must divide its loss by the replicas (tf.distribute.get_strategy().num_replicas_in_sync), as "
     "self.compute_loss does"
 )
+_OF_VALUE = 2.0**-12  # of a weight, added to its update's size: four roundings of it are within the tolerance
 _NO_MEMORY = "there was not enough memory for one more replica"
 
 
@@ -98,27 +100,35 @@ def _compare_sums(
 def _compare_step(
     check: ReplicaCheck, model: Any, build_one: Callable[[], Any], batch: Any, parts: Sequence[Any]
 ) -> ReplicaCheck:
-    """Compares gradients and update, if one replica can tell what they should be."""
+    """Compares gradients, if one replica can tell what they should be, and the weights that replicas make of them."""
     one, reference, reason = _compute_reference(model, build_one, parts)
     if not all_workers(model.distribute_strategy, not reason):  # or the others would wait for this one in their step
         reason = reason or "another worker could not compute what one replica would"
     if one is None or reference is None or reason:
         return dataclasses.replace(check, reason=reason)
-    step = do_step(model, batch)
-    if not step.gradients:
+    before = [to_array(weight) for weight in model.trainable_variables]
+    found = do_step(model, batch)
+    if not found:
         return dataclasses.replace(check, reason="the optimizer does not update the weights one by one, as Keras's do")
-    before = one.values()
-    one.update(step.gradients)
-    updates = list(first_step.compare_updates(one.all_names, before, one.values(), step.values))
-    gradients = list(first_step.compare_gradients(reference, step.gradients, one.names))
-    if has_own_step(model) and any(gradient.is_too_far for gradient in gradients):
+    farthest = first_step.find_farthest(reference, found, one.names)
+    if has_own_step(model) and farthest.is_too_far:
         # Its loss need not be a mean: a sum over the samples is that of the whole batch, not the mean of its parts'.
         whole = dataclasses.replace(reference, gradients=one.compute_whole(_join(parts)))
-        as_whole = list(first_step.compare_gradients(whole, step.gradients, one.names))
-        gradients = gradients if any(gradient.is_too_far for gradient in as_whole) else as_whole
-    check = first_step.conclude(check, reference, gradients, updates)
-    is_own = has_own_step(model) and any(gradient.is_too_far for gradient in gradients)
-    return dataclasses.replace(check, faults=(*check.faults, _UNDIVIDED)) if is_own else check
+        as_whole = first_step.find_farthest(whole, found, one.names)
+        farthest = farthest if as_whole.is_too_far else as_whole
+    check = first_step.conclude(check, reference, farthest)
+    undivided = [_UNDIVIDED] if has_own_step(model) and farthest.is_too_far else []
+    return dataclasses.replace(check, faults=(*check.faults, *undivided, *_compare_weights(model, before)))
+
+
+def _compare_weights(model: Any, before: Sequence[Any]) -> Iterator[str]:
+    """Yields a fault if replicas of this process made other weights of the same gradients."""
+    for weight, old in zip(model.trainable_variables, before, strict=True):
+        first, *others = (copy.numpy() for copy in copies_of(weight))
+        size = first_step.norm(first - old) + first_step.norm(first) * _OF_VALUE
+        if any(first_step.norm(other - first) > size * first_step.FLOOR for other in others):
+            yield f"its replicas hold other weights after the first update ({weight.path})"
+            return
 
 
 def _compute_reference(

@@ -1,7 +1,6 @@
 """A run's own training step over several replicas, done once and taken back, and sums over its replicas."""
 
 import contextlib
-import dataclasses
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,20 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbench.backends.first_step import Array, Gradients
-from tfbench.backends.tensorflow.one_replica import inner_optimizer, updated_values
+from tfbench.backends.first_step import Gradients
+from tfbench.backends.tensorflow.one_replica import inner_optimizer
 from tfbench.backends.tensorflow.variables import copies_of, to_numpy, training_variables
 
 _GRADIENT = "tfbench_gradient_"
 _SHARED_SEED = "global_seed_generator"  # as Keras names it
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """What a step of several replicas did."""
-
-    gradients: Gradients  # as the optimizer was given them: summed over the replicas
-    values: list[list[Array]]  # of each replica, as of `updated_values`
 
 
 @contextlib.contextmanager
@@ -71,16 +62,17 @@ def build(model: Any, batch: Any) -> None:
     model._maybe_symbolic_build(data_batch=batch)  # as `fit` does; nothing public does it without training
 
 
-def do_step(model: Any, batch: Any) -> Step:
+def do_step(model: Any, batch: Any) -> Gradients:
     """Does one step by the function that Keras makes for training, with this model's strategy, optimizer and settings.
 
-    The function is made for this step alone, so that training later traces its own, as it would have without. Sparse
-    gradients, as of an embedding, are recorded and applied as dense ones: of a row that is there twice, optimizers
-    square either part by itself, so that no update of the sum could be held against theirs.
+    The function is made for this step alone, so that training later traces its own, as it would have without.
 
     Args:
         model: Compiled and built; changed by the step.
         batch: Inputs and targets of all replicas in this process.
+
+    Returns:
+        The gradients that the optimizer was given, summed over the replicas.
     """
     strategy, optimizer = model.distribute_strategy, inner_optimizer(model)
     own_replicas = replicas_of(strategy)
@@ -96,7 +88,7 @@ def do_step(model: Any, batch: Any) -> Step:
         dense = tf.convert_to_tensor(gradient)
         if id(variable) in places:  # a step of the user's own may update more than the model's weights
             recorded[places[id(variable)]] = dense
-        return original_update(dense, variable, learning_rate)
+        return original_update(gradient, variable, learning_rate)
 
     def train_step(data: Any) -> dict[str, Any]:
         original_step(data)
@@ -118,10 +110,7 @@ def do_step(model: Any, batch: Any) -> Step:
         if model.optimizer is not optimizer:
             del model.optimizer.apply
         model.train_function, model.steps_per_execution = None, steps_per_execution
-    return Step(
-        {int(name.removeprefix(_GRADIENT)): value.numpy() for name, value in found.items()},
-        [updated_values(model, replica) for replica in range(len(own_replicas))],
-    )
+    return {int(name.removeprefix(_GRADIENT)): value.numpy() for name, value in found.items()}
 
 
 def replicas_of(strategy: Any) -> range:

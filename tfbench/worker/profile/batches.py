@@ -4,7 +4,7 @@ from typing import Any
 
 from tfbench import backends
 from tfbench.backends.profiling import ProfiledBatches
-from tfbench.worker.benchmark import Prepared
+from tfbench.worker.prepared import Prepared
 
 
 def build_batches(prepared: Prepared) -> ProfiledBatches:

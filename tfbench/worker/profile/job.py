@@ -17,9 +17,9 @@ from tfbench.records.journal import Journal, files_folder, plain_fields
 from tfbench.records.profile import CALLS, COPY_CALL, TRACE_FOLDER, EpochCheck
 from tfbench.records.run import RunRequest
 from tfbench.schema import to_plain
-from tfbench.worker.benchmark import Prepared, note_shared_machine, prepare
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.limit_checks import sizes_of_a_step
+from tfbench.worker.prepared import Prepared, prepare
 from tfbench.worker.profile.batches import build_batches, build_pipeline
 from tfbench.worker.profile.turns import TimedTurns, time_calls
 
@@ -47,14 +47,14 @@ def run_profile(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_
         raise MeasurementError("the run was not asked for a profile.")
     job = _profile_step if request.profile.kind == "step" else _trace_steps
     journal.append("started")
-    meter = prepared.measure_usage(request)
+    meter = prepared.measure_usage()
     with (
         backends.current().broken_samples_named(prepared.splits.source, prepared.splits.files),
         prepared.resolved.scope(),
     ):
         job(request, request.profile.seconds, prepared, journal, ledger)
     journal.append("trained", **plain_fields(usage=meter.finish()))
-    note_shared_machine(request, prepared, journal)
+    prepared.note_shared_machine()
     journal.append("ledger", **plain_fields(ledger=ledger.record()))
     journal.append("finished")
 
