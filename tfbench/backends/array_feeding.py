@@ -86,7 +86,7 @@ class ArrayFeeding:
                 for step, numbers in enumerate(numbered, first_step):
                     rows, *others = _gather(split, part.of(numbers), read)
                     crop = functools.partial(crop_at_random, spec=spec, seed=seed, step=step, part=part)
-                    yield _finish(rows, splits, crop), *others
+                    yield finish(rows, splits, crop), *others
 
         batches, mesh = ahead(make()), self.find_mesh()
         if mesh is None:
@@ -133,7 +133,7 @@ class ArrayFeeding:
                 # What is predicted, every worker is to see.
                 divides = self.with_targets and not (mesh and len(numbers) % mesh.num_parts)
                 rows, *others = _gather(chosen, part.of(numbers) if divides else numbers, self.read)
-                inputs = _finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
+                inputs = finish(rows, splits, functools.partial(crop_view, spec=splits.spec, view=view))
                 batch = (inputs, *others) if self.with_targets else (inputs,)
                 return map_arrays(lambda array: mesh.put(array, len(numbers)), batch) if mesh else batch
 
@@ -207,20 +207,37 @@ def _gather(split: Split, numbers: npt.NDArray[np.int64], read: Read) -> Batch:
     return read(inputs), *others
 
 
-def _finish(images: Any, splits: Splits, crop: Callable[..., Array]) -> Any:
-    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers."""
+def to_float32(images: Array) -> Array:
+    """Returns an array as float32, without a copy where it is."""
+    return images.astype(np.float32, copy=False)
+
+
+def finish(
+    images: Any,
+    splits: Splits,
+    crop: Callable[[Any], Any] = lambda images: images,
+    cast: Callable[[Any], Any] = to_float32,
+) -> Any:
+    """Turns stored samples into a model's input: float32, less their mean, cropped, scaled; integers stay integers.
+
+    Args:
+        images: Arrays of NumPy's or tensors of a framework, which may be written over.
+        splits: What they are of.
+        crop: Cuts them.
+        cast: Makes float32 of them.
+    """
     spec = splits.spec
     if spec.is_fed_as_stored:
         return images
     if spec.mean != "image":  # what is not subtracted by the pixel is cropped first: bytes are faster copied
         images = crop(images)
-    images = images.astype(np.float32, copy=False)
+    images = cast(images)
     if splits.mean is not None:
         images -= splits.mean
     if spec.mean == "image":
         images = crop(images)
     if spec.input_scale != 1.0:
-        images *= np.float32(spec.input_scale)
+        images *= float(np.float32(spec.input_scale))
     return images
 
 

@@ -1,8 +1,11 @@
-"""What the measuring process asks of a framework for the profile of a step."""
+"""A step taken apart for a profile: the batches that it is fed with, and what it is made of as functions."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
 
+from tfbench.backends.array_feeding import Batch, ahead
+from tfbench.datasets.sources.splits import list_arrays, map_arrays
 from tfbench.records.profile import ProfiledLayer
 
 Call = Callable[[], None]
@@ -15,8 +18,27 @@ def count_at_hand(batch_bytes: int) -> int:
     return max(2, min(_POOL_BATCHES, _POOL_BYTES // batch_bytes))
 
 
-class ProfiledBatches(Protocol):
-    """Some batches of a recipe's data, at hand on the device of the run, over and over."""
+class ProfiledBatches:
+    """Some batches of a recipe's data, at hand on the device of the run, over and over.
+
+    Args:
+        dataset: The recipe's own endless stream of batches, as NumPy makes them.
+        put: Brings an array of a batch to the device of the run.
+        iterate: From a stream of batches to the iterator that `fit` makes of it.
+    """
+
+    def __init__(
+        self, dataset: Generator[Batch, None, None], *, put: Callable[[Any], Any], iterate: Callable[[Any], Any]
+    ) -> None:
+        self._dataset, self._iterate = dataset, iterate
+        first = next(dataset)
+        num = count_at_hand(sum(array.nbytes for array in list_arrays(first)))
+        self.on_host: Sequence[Batch] = [first, *itertools.islice(dataset, num - 1)]
+        self._on_device = [map_arrays(put, batch) for batch in self.on_host]
+
+    def cycle(self) -> Iterator[Any]:
+        """Yields batches on the device, without end."""
+        return itertools.cycle(self._on_device)
 
     def iterator(self, *, num_ahead: int = 0) -> Any:
         """Returns an iterator as Keras's training function takes it: of batches on the host, without any work.
@@ -24,15 +46,24 @@ class ProfiledBatches(Protocol):
         Args:
             num_ahead: Batches that a thread has ready, as in an input pipeline; 0: there is no such thread.
         """
+        batches = _repeat(self.on_host)
+        return self._iterate(ahead(batches, num_ahead) if num_ahead else batches)
 
     def pipeline(self) -> Any:
         """Returns an iterator as Keras's training function takes it, of the recipe's own input pipeline."""
+        return self._iterate(self._dataset)
 
     def draw_call(self) -> Call:
         """Returns what waits for the input pipeline's next batch."""
 
+        def call() -> None:
+            next(self._dataset)
+
+        return call
+
     def copy_call(self) -> Call | None:
         """Returns what copies a batch from the host to the device, and waits for it; None: no step does that."""
+        return None  # Keras's iterators bring a batch to the device, so that taking one is all that a step does
 
 
 class StepCalls:
@@ -113,3 +144,9 @@ class StepCalls:
         from tfbench.models.structure.layer_costs import describe_calls
 
         return [] if self.why_not_apart else describe_calls(self.calls, self.model.trainable_variables, batch_size)
+
+
+def _repeat(batches: Sequence[Batch]) -> Generator[Batch, None, None]:
+    """Yields batches over and over; a generator, since Keras takes no other kind of iterator."""
+    while True:
+        yield from batches

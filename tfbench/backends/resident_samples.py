@@ -1,6 +1,7 @@
 """Training from samples that lie on the device: what is the same for every back end, and their order by NumPy."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -78,19 +79,9 @@ def build_finish(splits: Splits) -> Callable[[Any], Any]:
     """
     from keras import ops
 
-    mean = None if splits.mean is None else ops.convert_to_tensor(splits.mean)
-    scale = float(np.float32(splits.spec.input_scale))
-
-    if splits.spec.is_fed_as_stored:
-        return lambda rows: rows
-
-    def finish(rows: Any) -> Any:
-        inputs = ops.cast(rows, "float32")
-        if mean is not None:
-            inputs = inputs - mean
-        return inputs * scale if scale != 1.0 else inputs
-
-    return finish
+    if splits.mean is not None:
+        splits = dataclasses.replace(splits, mean=ops.convert_to_tensor(splits.mean))
+    return lambda rows: array_feeding.finish(rows, splits, cast=lambda rows: ops.cast(rows, "float32"))
 
 
 def number_blocks(

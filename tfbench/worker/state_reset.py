@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tfbench import backends
-from tfbench.recipe.sections import ModelConfig
 
 
 class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
@@ -52,8 +51,3 @@ class StateReset(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has n
 
 def _value_of(state: Any) -> npt.NDArray[Any]:
     return backends.current().to_numpy(state)
-
-
-def build_state_reset(config: ModelConfig) -> StateReset:
-    """Builds the callback for the training of a model, as its option `reset_state` says, if it has one."""
-    return StateReset(at_epochs=config.options.get("reset_state") == "epoch")

@@ -33,7 +33,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
     Returns:
         Steps per second after the warm-up; None if there were none.
     """
-    from tfbench.worker.state_reset import build_state_reset
+    from tfbench.worker.state_reset import StateReset
 
     backend, request, model, journal = backends.current(), prepared.request, prepared.model, prepared.journal
     training, measurement, splits = prepared.training, request.recipe.measurement, prepared.splits
@@ -47,6 +47,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
         is_whole = placement.num_replicas == 1 and training.steps_per_execution == 1
         validation = Validation(splits.validation.num_samples, prepared.evaluation_batch_size, is_whole=is_whole)
         evaluate_training = functools.partial(evaluate, prepared, "train") if training.evaluates_training else None
+    state_reset = StateReset(at_epochs=request.recipe.model.options.get("reset_state") == "epoch")
     with ledger.entry("callbacks"), backend.watch() as watch:
         clock = SpanClock(
             measurement,
@@ -85,7 +86,7 @@ def train(prepared: Prepared, read_energy: Callable[[], None] | None = None) -> 
             initial_epoch=len(done),
             epochs=UNLIMITED_EPOCHS if measurement.is_limited else training.epochs,
             steps_per_epoch=steps_per_epoch,
-            callbacks=build_callbacks(readings, build_state_reset(request.recipe.model)),
+            callbacks=build_callbacks(readings, state_reset),
             shuffle=False,
             verbose=0,
             validation_data=validation_data,

@@ -102,7 +102,9 @@ def test_a_trace_tells_each_layers_forward_and_backward_operations_apart() -> No
     model = compiled(build_image_model())
     x, y = batch_for(model)
     step = ProfiledStep(model, list(walk(model)), tf.distribute.get_strategy())
-    layers = {(layer.name, layer.index) for layer in step.describe_layers(BATCH)}
+    layers = {
+        (layer.name, layer.index) for layer in describe_calls(list(walk(model)), model.trainable_variables, BATCH)
+    }
     update = step.build("update")
     update(x, y)
     traced = op_trace.trace(lambda: update(x, y).numpy())

@@ -5,13 +5,13 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfbench.backends.array_batches import ArrayBatches
 from tfbench.backends.backend import Backend
 from tfbench.backends.jax import resident, several_devices
 from tfbench.backends.jax.step_calls import StepCalls
 from tfbench.backends.one_device import require_on
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.placed import Placed
+from tfbench.backends.profiling import ProfiledBatches
 from tfbench.errors import MeasurementError
 from tfbench.machine.environment import find_version
 from tfbench.recipe.devices import parse_devices
@@ -239,16 +239,16 @@ class Jax(Backend):
 
         return run
 
-    def build_batches(self, dataset: Any, placed: Placed) -> ArrayBatches:
+    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream."""
         import jax
         from keras.src.backend.jax.trainer import JAXEpochIterator  # what `fit` takes; Keras does not publish it
 
-        return ArrayBatches(
+        return ProfiledBatches(
             dataset, put=jax.device_put, iterate=lambda stream: iter(JAXEpochIterator(stream)._get_iterator())
         )
 
-    def build_step(self, model: Any, batches: ArrayBatches, placed: Placed) -> StepCalls:
+    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
         """Takes the step of a compiled model apart."""
         return StepCalls(model, batches)
 

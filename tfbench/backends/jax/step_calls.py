@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfbench.backends import profiling
-from tfbench.backends.array_batches import ArrayBatches
+from tfbench.backends.profiling import ProfiledBatches
 
 # The parts of the state that Keras's training function takes and returns, in its order and by its names.
 _PARTS = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
@@ -20,7 +20,7 @@ State = tuple[list[Any], list[Any], list[Any], list[Any]]
 class StepCalls(profiling.StepCalls):
     """A step of JAX's; all of its results are waited for."""
 
-    def __init__(self, model: Any, batches: ArrayBatches) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches) -> None:
         import jax.numpy as jnp
 
         super().__init__(model, batches)

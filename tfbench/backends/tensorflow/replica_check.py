@@ -22,12 +22,12 @@ import numpy as np
 import tensorflow as tf
 
 from tfbench.backends import first_step
-from tfbench.backends.tensorflow.one_replica import OneReplica, to_array
+from tfbench.backends.tensorflow.one_replica import compute_reference, to_array
 from tfbench.backends.tensorflow.replica_step import (
+    GradientStep,
     all_workers,
     build,
     count_in_sums,
-    do_step,
     feed,
     gather,
     random_numbers_kept,
@@ -101,23 +101,37 @@ def _compare_step(
     check: ReplicaCheck, model: Any, build_one: Callable[[], Any], batch: Any, parts: Sequence[Any]
 ) -> ReplicaCheck:
     """Compares gradients, if one replica can tell what they should be, and the weights that replicas make of them."""
-    one, reference, reason = _compute_reference(model, build_one, parts)
+    found: tuple[first_step.Reference, Callable[[Any], first_step.Gradients]] | None = None
+    try:
+        found = compute_reference(model, build_one(), parts)
+        reason = found[0].find_unfit(len(parts))
+    except tf.errors.ResourceExhaustedError:
+        reason = _NO_MEMORY
+    except Exception as error:  # whatever the user's own code raises: that it builds once is enough to train
+        reason = f"the model could not be built again for one replica: {type(error).__name__}: {error}"
     if not all_workers(model.distribute_strategy, not reason):  # or the others would wait for this one in their step
         reason = reason or "another worker could not compute what one replica would"
-    if one is None or reference is None or reason:
-        return dataclasses.replace(check, reason=reason)
-    before = [to_array(weight) for weight in model.trainable_variables]
-    found = do_step(model, batch)
-    if not found:
+    if found is None or reason:
+        return dataclasses.replace(check, reason=" ".join(reason.split()))
+    reference, compute = found
+    before, names = (
+        [to_array(weight) for weight in model.trainable_variables],
+        [w.path for w in model.trainable_variables],
+    )
+    step = GradientStep(model, applies=True)
+    try:
+        gradients = step(batch)
+    finally:
+        step.undo()
+    if not gradients:
         return dataclasses.replace(check, reason="the optimizer does not update the weights one by one, as Keras's do")
-    farthest = first_step.find_farthest(reference, found, one.names)
+    farthest, undivided = first_step.find_farthest(reference, gradients, names), list[str]()
     if has_own_step(model) and farthest.is_too_far:
         # Its loss need not be a mean: a sum over the samples is that of the whole batch, not the mean of its parts'.
-        whole = dataclasses.replace(reference, gradients=one.compute_whole(_join(parts)))
-        as_whole = first_step.find_farthest(whole, found, one.names)
-        farthest = farthest if as_whole.is_too_far else as_whole
+        whole = dataclasses.replace(reference, gradients=compute(_join(parts)))
+        as_whole = first_step.find_farthest(whole, gradients, names)
+        farthest, undivided = (farthest, [_UNDIVIDED]) if as_whole.is_too_far else (as_whole, [])
     check = first_step.conclude(check, reference, farthest)
-    undivided = [_UNDIVIDED] if has_own_step(model) and farthest.is_too_far else []
     return dataclasses.replace(check, faults=(*check.faults, *undivided, *_compare_weights(model, before)))
 
 
@@ -129,22 +143,6 @@ def _compare_weights(model: Any, before: Sequence[Any]) -> Iterator[str]:
         if any(first_step.norm(other - first) > size * first_step.FLOOR for other in others):
             yield f"its replicas hold other weights after the first update ({weight.path})"
             return
-
-
-def _compute_reference(
-    model: Any, build_one: Callable[[], Any], parts: Sequence[Any]
-) -> tuple[OneReplica | None, first_step.Reference | None, str]:
-    """Returns what one replica computes, or why nothing can be held against it."""
-    try:
-        one = OneReplica(model, build_one())
-        scale = getattr(model.optimizer, "dynamic_scale", None)
-        reference = one.compute_gradients(parts, loss_scale=1.0 if scale is None else float(to_array(scale)))
-    except tf.errors.ResourceExhaustedError:
-        return None, None, _NO_MEMORY
-    except Exception as error:  # whatever the user's own code raises: that it builds once is enough to train
-        reason = f"the model could not be built again for one replica: {type(error).__name__}: {error}"
-        return None, None, " ".join(reason.split())
-    return one, reference, reference.find_unfit(len(parts))
 
 
 def _split(batch: Any, num_parts: int) -> list[Any]:

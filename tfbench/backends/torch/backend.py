@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from tfbench.backends.array_batches import ArrayBatches
 from tfbench.backends.backend import Backend
 from tfbench.backends.one_device import require_on
 from tfbench.backends.peak import Run, Sizes
 from tfbench.backends.placed import Placed
+from tfbench.backends.profiling import ProfiledBatches
 from tfbench.backends.torch import op_trace, resident
 from tfbench.backends.torch.step_calls import StepCalls
 from tfbench.errors import MeasurementError
@@ -164,18 +164,18 @@ class PyTorch(Backend):
 
         return run
 
-    def build_batches(self, dataset: Any, placed: Placed) -> ArrayBatches:
+    def build_batches(self, dataset: Any, placed: Placed) -> ProfiledBatches:
         """Takes some batches of a recipe's endless stream."""
         import keras
         from keras.src.backend.torch.trainer import TorchEpochIterator  # what `fit` takes; Keras does not publish it
 
-        return ArrayBatches(
+        return ProfiledBatches(
             dataset,
             put=keras.ops.convert_to_tensor,
             iterate=lambda stream: iter(TorchEpochIterator(stream)._get_iterator()),
         )
 
-    def build_step(self, model: Any, batches: ArrayBatches, placed: Placed) -> StepCalls:
+    def build_step(self, model: Any, batches: ProfiledBatches, placed: Placed) -> StepCalls:
         """Takes the step of a compiled model apart."""
         return StepCalls(model, batches, self.synchronize)
 

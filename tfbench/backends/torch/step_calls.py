@@ -1,20 +1,18 @@
 """A compiled model's step on PyTorch as functions without arguments: Keras's own, and those of its phases."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from tfbench.backends import profiling
-from tfbench.backends.array_batches import ArrayBatches
 from tfbench.backends.keras_variables import training_variables
-from tfbench.backends.profiling import Call
+from tfbench.backends.profiling import Call, ProfiledBatches
 from tfbench.backends.torch.op_trace import name_layers
 
 
 class StepCalls(profiling.StepCalls):
     """A step of PyTorch's; the GPU is waited for, while on a processor PyTorch returns when it is done."""
 
-    def __init__(self, model: Any, batches: ArrayBatches, synchronize: Call) -> None:
+    def __init__(self, model: Any, batches: ProfiledBatches, synchronize: Call) -> None:
         super().__init__(model, batches)
         self._synchronize = synchronize
         model._symbolic_build(data_batch=batches.on_host[0])  # as `fit` begins
@@ -39,7 +37,9 @@ class StepCalls(profiling.StepCalls):
         """Returns the step up to a phase."""
         import torch
 
-        work = functools.partial(_run, self.model, upto)
+        def work(x: Any, y: Any) -> Any:
+            return _run(self.model, upto, x, y)
+
         return torch.compile(work) if self.model.jit_compile else work
 
     def train(self, iterator: Any) -> Any:
