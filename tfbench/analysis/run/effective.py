@@ -84,12 +84,9 @@ def _list_replica_check(check: ReplicaCheck | None) -> list[EffectiveValue]:
     if check is None:
         return []
     values: list[EffectiveValue] = [EffectiveValue(name="as_one_replica", effective=check.compared)]
-    for name, deviation, tolerance in (
-        ("gradient_deviation", check.deviation, check.tolerance),
-        ("update_deviation", check.update_deviation, check.update_tolerance),
-    ):
-        if deviation is not None:
-            values.append(EffectiveValue(name=name, effective=f"{deviation:.2g} (tolerance {tolerance:.2g})"))
+    if check.deviation is not None:
+        deviation = f"{check.deviation:.2g} (tolerance {check.tolerance:.2g})"
+        values.append(EffectiveValue(name="gradient_deviation", effective=deviation))
     if check.reason:
         values.append(EffectiveValue(name="not_compared_since", effective=check.reason))
     return values
