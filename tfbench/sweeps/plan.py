@@ -9,8 +9,8 @@ from tfbench.analysis.comparison.crossover import spread_values
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
 from tfbench.recipe.abilities import BackendName
+from tfbench.recipe.keys import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.sections import Recipe
-from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
 from tfbench.records.run import RunRequest
 from tfbench.records.sweep import (
