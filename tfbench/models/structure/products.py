@@ -109,17 +109,17 @@ def _count_unknown(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Produc
 
 def _count_dense(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """The kernel is used at each place of all axes but the last."""
-    return _use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
+    return use_kernels(kernels_of(layer), inputs[0][:-1], _all(inputs))
 
 
 def _count_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """All of the kernel is used at each place of the output, be it in groups, depthwise, separable or dilated."""
-    return _use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
+    return use_kernels(kernels_of(layer), _places(layer, output), _all(inputs))
 
 
 def _count_transposed_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
     """All of the kernel is used at each place of the input."""
-    return _use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
+    return use_kernels(kernels_of(layer), _places(layer, inputs[0]), _all(inputs))
 
 
 def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
@@ -134,8 +134,8 @@ def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Prod
     state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
     given = Factor((0,))
     for cell in cells:
-        found += _use_kernels([cell.kernel], inputs[0][:1], given)
-        found += _use_kernels([cell.recurrent_kernel], inputs[0][:1], state)
+        found += use_kernels([cell.kernel], inputs[0][:1], given)
+        found += use_kernels([cell.recurrent_kernel], inputs[0][:1], state)
         given = state  # of the next cell: the state of this one
     return found
 
@@ -155,8 +155,8 @@ def _count_recurrent_convolution(layer: Any, inputs: Sequence[Sizes], output: Si
     places = (inputs[0][0], *_places(layer.cell, of_a_step))
     state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
     return [
-        *_use_kernels([layer.cell.kernel], places, Factor((0,))),
-        *_use_kernels([layer.cell.recurrent_kernel], places, state),
+        *use_kernels([layer.cell.kernel], places, Factor((0,))),
+        *use_kernels([layer.cell.recurrent_kernel], places, state),
     ]
 
 
@@ -240,14 +240,14 @@ def _count_multi_head_attention(layer: Any, inputs: Sequence[Sizes], output: Siz
     found, projected = list[Product](), list[Factor]()
     given = ((0, num_queries), (_place_of_key(inputs), num_values), (1, num_values))
     for dense, (place, num) in zip((layer.query_dense, layer.key_dense, layer.value_dense), given, strict=True):
-        found += _use_kernels(kernels_of(dense), (num,), Factor((place,)))
+        found += use_kernels(kernels_of(dense), (num,), Factor((place,)))
         projected.append(Factor((place,), tuple(dense.weights)))
     queries, keys, values = projected
     pairs = _PER_PRODUCT * num_queries * num_values * layer.num_heads
     scores = _join(queries, keys)
     found.append(Product(pairs * layer.key_dim, queries, keys))
     found.append(Product(pairs * layer.value_dim, scores, values))
-    return found + _use_kernels(kernels_of(layer.output_dense), (num_queries,), _join(scores, values))
+    return found + use_kernels(kernels_of(layer.output_dense), (num_queries,), _join(scores, values))
 
 
 def _place_of_key(inputs: Sequence[Sizes]) -> int:
@@ -256,7 +256,7 @@ def _place_of_key(inputs: Sequence[Sizes]) -> int:
     return 2 if has_key else 1
 
 
-def _use_kernels(kernels: Sequence[Any], places: Sequence[int], given: Factor) -> Products:
+def use_kernels(kernels: Sequence[Any], places: Sequence[int], given: Factor) -> Products:
     """Returns what it is to use kernels once at each of so many places, each on what the one before gives out."""
     found: Products = []
     for kernel in kernels:
