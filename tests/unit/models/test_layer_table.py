@@ -122,9 +122,9 @@ def test_the_last_layer_of_a_regression_gets_the_targets_shape() -> None:
         ),
         (
             [{"type": "Dense", "units": 1, "inputs": ["b"]}, {"type": "Dense", "name": "b", "units": 1}],
-            "layer 'dense1': its input 'b' comes later. A layer takes those above it: put 'b' first.",
+            "layer 'dense1': its input 'b' is not above it, where a layer's inputs must be.",
         ),
-        ([{"type": "Flatten", "name": "a", "inputs": ["a"]}], "layer 'a': it cannot be its own input."),
+        ([{"type": "Flatten", "name": "a", "inputs": ["a"]}], "layer 'a': its input 'a' is not above it"),
         (
             [{"type": "Flatten", "name": "a"}, {"type": "Dense", "name": "a", "units": 1}],
             "layer 2 (Dense): the name 'a' is taken already.",

@@ -49,12 +49,13 @@ class LocallyConnected2D(keras.layers.Conv2D):  # type: ignore[misc]  # Keras ha
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates the weights."""
         _, *positions, _ = self.compute_output_shape(input_shape)  # refuses an image smaller than the kernel
-        if None in input_shape[1:]:
+        channels = input_shape[-1]
+        if channels is None or None in positions:
             raise ValueError(f"{self.name}: height, width and channels must be known. Received: {input_shape}.")
         self._kernel = self.add_weight(
             name="kernel",
-            shape=(*positions, math.prod(self.kernel_size) * input_shape[-1], self.filters),
-            initializer=self._initialize_each_position(num_positions=math.prod(positions), channels=input_shape[-1]),
+            shape=(*positions, math.prod(self.kernel_size) * channels, self.filters),
+            initializer=self._initialize_each_position(num_positions=math.prod(positions), channels=channels),
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
         )

@@ -127,8 +127,8 @@ def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Prod
 
     The state is made of all inputs and weights: where any of them is trained, it has a gradient at each step.
     """
-    cells = _known_cells(layer.cell)
-    if cells is None:
+    cells = _list_cells(layer.cell)
+    if any(type(cell) not in (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell) for cell in cells):
         return None
     found: Products = []
     state = Factor(tuple(range(len(inputs))), tuple(layer.weights))
@@ -140,13 +140,11 @@ def _count_recurrent(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Prod
     return found
 
 
-def _known_cells(cell: Any) -> list[Any] | None:
-    """Returns the cells that one is made of, from the first to the last; None where one is of a class not known."""
-    if type(cell) is layers.StackedRNNCells:
-        inner = [_known_cells(one) for one in cell.cells]
-        return None if None in inner else [one for cells in inner if cells is not None for one in cells]
-    known = (layers.SimpleRNNCell, layers.LSTMCell, layers.GRUCell)
-    return [cell] if type(cell) in known else None
+def _list_cells(cell: Any) -> list[Any]:
+    """Returns the cells that one is made of, from the first to the last."""
+    return (
+        [one for inner in cell.cells for one in _list_cells(inner)] if type(cell) is layers.StackedRNNCells else [cell]
+    )
 
 
 def _count_recurrent_convolution(layer: Any, inputs: Sequence[Sizes], output: Sizes) -> Products | None:
@@ -278,25 +276,24 @@ def _sample(shape: Shape) -> Sizes:
     return tuple(size for size in shape[1:] if size is not None)
 
 
-_COUNTERS: dict[type, Callable[[Any, Sequence[Sizes], Sizes], Products | None]] = {
-    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), _count_convolution),
-    **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), _count_convolution),
-    **dict.fromkeys((layers.SeparableConv1D, layers.SeparableConv2D), _count_convolution),
-    layers.Conv1DTranspose: _count_transposed_convolution,
-    layers.Conv2DTranspose: _count_transposed_convolution,
-    layers.Conv3DTranspose: _count_transposed_convolution,
-    **dict.fromkeys((layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU), _count_recurrent),
-    **dict.fromkeys((layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D), _count_recurrent_convolution),
-    layers.Dense: _count_dense,
-    layers.EinsumDense: _count_einsum,
-    layers.Bidirectional: _count_bidirectional,
-    layers.TimeDistributed: _count_time_distributed,
-    layers.Attention: _count_attention,
-    layers.MultiHeadAttention: _count_multi_head_attention,
-    layers.AdditiveAttention: _count_unknown,
-    layers.Dot: _count_unknown,
-    layers.Embedding: _count_nothing,  # looks its rows up
+_CLASSES: dict[Callable[[Any, Sequence[Sizes], Sizes], Products | None], tuple[type, ...]] = {
+    _count_convolution: (
+        *(layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D),
+        *(layers.SeparableConv1D, layers.SeparableConv2D),
+    ),
+    _count_transposed_convolution: (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+    _count_recurrent: (layers.RNN, layers.SimpleRNN, layers.LSTM, layers.GRU),
+    _count_recurrent_convolution: (layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D),
+    _count_dense: (layers.Dense,),
+    _count_einsum: (layers.EinsumDense,),
+    _count_bidirectional: (layers.Bidirectional,),
+    _count_time_distributed: (layers.TimeDistributed,),
+    _count_attention: (layers.Attention,),
+    _count_multi_head_attention: (layers.MultiHeadAttention,),
+    _count_unknown: (layers.AdditiveAttention, layers.Dot),
+    _count_nothing: (layers.Embedding,),  # looks its rows up
 }
+_COUNTERS = {cls: counter for counter, classes in _CLASSES.items() for cls in classes}
 
 
 def _find_counter(layer: Any) -> Callable[[Any, Sequence[Sizes], Sizes], Products | None]:
