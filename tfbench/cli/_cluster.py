@@ -173,17 +173,11 @@ def make_on_ray(
 def _track(run_ids: list[str], measuring: Measuring) -> None:
     from tfbench.cli._store import make_tracker
     from tfbench.runs.recovery import recover
-    from tfbench.tracking.mlflow_process import MlflowProcess
     from tfbench.wording import count
 
     store = measuring.store
-    with (
-        MlflowProcess(needs_pandas=measuring.tracking_uri is not None) as process,
-        waiting("bringing the runs into MLflow"),
-    ):
-        runs = recover(
-            store, lambda uri, name: make_tracker(uri, name, store, measuring.tracking_uri, process), of=run_ids
-        )
+    with waiting("bringing the runs into MLflow"):
+        runs = recover(store, lambda uri, name: make_tracker(uri, name, store, measuring.tracking_uri), of=run_ids)
     if failed := [run for run in runs if run.status == "failed"]:
         said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
         echo_lines([f"Warning: {said} `{store.command('recover')}` tries again."], err=True)

@@ -37,7 +37,7 @@ def require_address(tracking_uri: str) -> None:
         )
     if is_server(tracking_uri):
         _require_server(tracking_uri)
-    if (is_server(tracking_uri) or is_database_server(tracking_uri)) and not _FORM.fullmatch(tracking_uri):
+    if is_elsewhere(tracking_uri) and not _FORM.fullmatch(tracking_uri):
         raise _no_address(scheme)
 
 
@@ -49,6 +49,11 @@ def is_server(tracking_uri: str) -> bool:
 def is_database_server(tracking_uri: str) -> bool:
     """Says whether an address is one of a database that is no file, which MLflow can write to without a server."""
     return _scheme(tracking_uri) in ("postgresql", "mysql", "mssql")
+
+
+def is_elsewhere(tracking_uri: str) -> bool:
+    """Says whether an address is one of what may not answer."""
+    return is_server(tracking_uri) or is_database_server(tracking_uri)
 
 
 def database_of(tracking_uri: str) -> Path | None:

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from builders import build_placement, build_recipe, build_request, build_result, build_usage
+from fake_tracker import FakeTracker
 from journals import build_sized_result, write_journal
 from profile_runs import KILLED, build_profile_request, build_profile_run, write_profile_journal
 from screens import Screen
@@ -23,34 +24,18 @@ from tfbench.records.events import read_event
 from tfbench.records.journal import files_folder, read_records, replay
 from tfbench.records.profile import Profile, ProfileRequest
 from tfbench.records.profile_replay import ProfileReplay
-from tfbench.records.run import RunResult, Summary, TrackedRun
+from tfbench.records.run import RunResult, Summary
 from tfbench.report.profile import plot
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.runs.requests import profile_request
-from tfbench.runs.run_files import list_files, write_files
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.tracking import fields
+from tfbench.tracking.run_files import list_files, write_files
 
 TRAINED = build_sized_result(0)
-
-
-class FakeTracker:
-    """A tracking server in memory."""
-
-    def __init__(self) -> None:
-        self.finished: dict[str, RunResult] = {}
-
-    def prepare(self) -> None: ...
-
-    def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-        return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
-
-    def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
-        self.finished[result.request.run_id] = result
-        return self.update(result, summary)
 
 
 @pytest.fixture
@@ -154,7 +139,7 @@ def test_trace_and_profile_are_written_beside_the_run_and_the_plot_stays_in_the_
 def test_a_killed_profile_is_recovered_with_its_rounds(store: Store, plotless: None) -> None:
     result = build_profile_run(exit=None, stage="training")
     write_profile_journal(store, result)
-    tracker = FakeTracker()
+    tracker = FakeTracker(store)
     (run,) = recover(store, lambda uri, experiment: tracker)
     assert isinstance(run, RecoveredRun)
     assert (run.status, run.message.partition(":")[0]) == ("recovered", "KILLED")
