@@ -6,7 +6,7 @@ A store keeps them without their passwords (`wording.without_secrets`): who goes
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from tfbench.errors import TrackingError
 from tfbench.wording import without_secrets
@@ -81,22 +81,6 @@ def find_named(tracking_uri: str, named: Iterable[str | None]) -> str:
         "your MLflow password or token would go along. If you trust it, name it with --tracking-uri "
         f"{shown}, or in MLFLOW_TRACKING_URI{_with_password(shown)}."
     )
-
-
-def require_artifact_place(artifact_uri: str, tracking_uri: str) -> None:
-    """Refuses a place for a run's files that a database or a server names, and that is not of its own kind.
-
-    Raises:
-        TrackingError: It is another server, which would get the user's token, or a folder that MLflow does not make.
-    """
-    parts = urlsplit(artifact_uri)
-    if parts.scheme in ("http", "https", "mlflow-artifacts"):
-        if parts.netloc and _host(parts.netloc) != _host(urlsplit(tracking_uri).netloc):
-            raise TrackingError(f"{without_secrets(artifact_uri)}: files of a run would go to another server than it.")
-    elif parts.scheme in ("", "file"):
-        folder = Path(unquote(parts.path))
-        if not re.fullmatch(r".*/\w{32}/artifacts/?", str(folder)):
-            raise TrackingError(f"{folder}: is where MLflow has the files of a run, and is no folder of a run's files.")
 
 
 def _place(uri: str) -> tuple[str, ...] | Path:

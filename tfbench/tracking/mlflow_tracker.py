@@ -14,7 +14,7 @@ from tfbench.records.sweep import SweepPlan
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database, fields, mlflow_sweep, mlflow_view
-from tfbench.tracking.address import database_of, is_database_server, require_address, require_artifact_place
+from tfbench.tracking.address import database_of, is_database_server, require_address
 from tfbench.tracking.mlflow_calls import explained, require_database_server, set_up_mlflow
 from tfbench.tracking.mlflow_runs import RUN_TAG, create_run, search_run
 from tfbench.tracking.mlflow_view import OVERVIEW
@@ -111,7 +111,6 @@ class MlflowTracker:
             # Before the files: the status is true even if the files cannot be stored.
             ended = milliseconds(end_of(result))
             self._connected().set_terminated(progress.run.run_id, status=result.status, end_time=ended)
-            require_artifact_place(progress.info.artifact_uri, self._uri)
             log_files(self._connected(), progress.info, files)
 
     def log_report(
@@ -148,7 +147,6 @@ class MlflowTracker:
             note = mlflow_view.report_note(experiment_id, run_id, files)
             new = {key: value for key, value in (params or {}).items() if key not in run.data.params}
             log_whole(self._connected(), run_id, params=new, tags={**marked, "mlflow.note.content": note})
-            require_artifact_place(run.info.artifact_uri, self._uri)
             with tempfile.TemporaryDirectory(prefix="tfbench-") as folder:
                 for file_name, content in files.items():
                     (Path(folder) / file_name).write_bytes(content)
