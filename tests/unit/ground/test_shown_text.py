@@ -34,7 +34,7 @@ from tfbench.report.sweep.console import LiveSweepConsole
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 from tfbench.tracking import fields
-from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.tracker import Tracker
 from tfbench.wording import clean, markdown_text, one_line, without_secrets
 
 Cli = Callable[..., Any]
@@ -210,7 +210,7 @@ def test_no_command_shows_what_a_terminal_obeys(
     def refuse(*names: object, **options: object) -> None:
         raise TrackingError(f"{EVIL} http://u:p@h")
 
-    monkeypatch.setattr(MlflowTracker, "prepare", refuse)
+    monkeypatch.setattr(Tracker, "begin", refuse)
     done = tfbench(*arguments)
     assert len(done.stdout + done.stderr) > 10
     assert "Traceback" not in done.stderr

@@ -24,10 +24,10 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.requests import profile_request
-from tfbench.runs.run_files import list_files, write_files
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.tracking import fields
+from tfbench.tracking.run_files import list_files, write_files
 
 TRAINED = build_sized_result(0)
 
