@@ -92,7 +92,7 @@ def _page(folder: Path) -> Iterator[str]:
         if (folder / f"{name}.png").exists():
             yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
         cautions = merge_cautions([run.speed_cautions for run in sweep.comparison.runs])
-        yield from (f"- Caution {markdown_text(text)}" for text in cautions)
+        yield from (f"- {markdown_text(text)}" for text in cautions)
         yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")
 
 

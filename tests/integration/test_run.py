@@ -243,7 +243,7 @@ def test_two_logical_cpus_hold_two_replicas_and_a_caution_says_what_that_is_wort
     assert document["devices"] == ["cpu:0", "cpu:1"]
     assert (document["num_replicas"], document["global_batch_size"], document["per_replica_batch_size"]) == (2, 128, 64)
     assert document["num_parameters"] == 79_510
-    assert any("share the same physical cores" in caution for caution in document["cautions"])
+    assert any("share the same cores" in caution for caution in document["cautions"])
     assert document["summary"]["steady_steps"] == 20
 
 

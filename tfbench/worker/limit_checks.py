@@ -1,7 +1,7 @@
 """What a training is held against once it is over: its input pipeline alone, and what its devices compute at most."""
 
 from tfbench import backends
-from tfbench.analysis.run.work import MAX_OTHER_SHARE
+from tfbench.analysis.run.training_warnings import MAX_OTHER_SHARE
 from tfbench.backends.peak import Sizes, measure_peak
 from tfbench.backends.placed import Placed
 from tfbench.datasets.sources.splits import Splits

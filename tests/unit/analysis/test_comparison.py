@@ -280,7 +280,7 @@ def test_each_caution_of_the_runs_stands_once_below_the_verdict_with_their_numbe
     ]
     briefs.append(build_brief(arm=TWO_ARMS[0], round_number=3, cautions=["synthetic data"]))
     lines = result_lines(compare(briefs, keys=[BATCH]), 120)
-    assert lines[-3:] == ["", "Warnings", "- in 4 of 5 runs: others kept 1 cores busy."]
+    assert lines[-3:] == ["", "Warnings", "- 4 of 5 runs: others kept 1 cores busy."]
     assert "Verdict" in lines
 
 
@@ -289,7 +289,7 @@ def test_of_many_kinds_of_cautions_those_that_most_runs_have_are_told() -> None:
     briefs = [build_brief(round_number=number, speed_cautions=kinds[number:]) for number in range(5)]
     assert result_lines(compare(briefs, keys=[BATCH]), 120)[-6:] == [
         "Warnings",
-        *(f"- in {num} of 5 runs: {kinds[num - 1]}" for num in (5, 4, 3, 2)),
+        *(f"- {num} of 5 runs: {kinds[num - 1]}" for num in (5, 4, 3, 2)),
         "- and 1 more kind of warning, in fewer runs: see `tfbench report`",
     ]
 

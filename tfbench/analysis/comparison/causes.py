@@ -7,7 +7,7 @@ from typing import Any
 from tfbench.analysis.comparison.brief import RunBrief
 from tfbench.analysis.comparison.comparison import Entry
 from tfbench.analysis.comparison.intervals import geometric_mean
-from tfbench.analysis.run.work import MIN_HEADROOM
+from tfbench.analysis.run.training_warnings import MIN_HEADROOM
 from tfbench.recipe import files
 from tfbench.recipe.sections import CUTTING_STRATEGIES
 from tfbench.recipe.toml_text import describe_values
