@@ -13,14 +13,13 @@ from tfbench.analysis.comparison.energy import energy_parts, samples_per_joule
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_values
 from tfbench.analysis.comparison.hosts import host_of, machine_in, machine_of
 from tfbench.analysis.comparison.intervals import geometric_mean
+from tfbench.analysis.comparison.names import describe_where
 from tfbench.wording import count, describe_span, join_words
 
 _SECONDS_PER_HOUR = 3600.0
 _NUM_NAMED = 6  # settings that a sentence names
 
 _SPEED, _COST, _ENERGY = "the speed of the next", "the cost of the next", "the energy of the next"
-
-DescribeRows = Callable[[Sequence[Row]], str]
 
 
 class Price(NamedTuple):
@@ -92,7 +91,7 @@ def bare_arm(entry: Entry) -> str:
     return " ".join(words).removesuffix(f" on {entry.host}")
 
 
-def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iterator[str]:
+def machine_sentences(comparison: Comparison) -> Iterator[str]:
     """Yields a sentence a measure: which machine has the best figure, for which settings, beside the next machine's."""
     setups, target = list_setups(comparison), find_target(comparison)
     accuracy = f"to a validation accuracy of {target or 0:g}"
@@ -111,7 +110,7 @@ def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> It
                     (row, 1 / ratio if than == _SPEED else ratio)
                 )
         told = [
-            f"{machine} by {arm}{describe_rows([row for row, _ in own])}, "
+            f"{machine} by {arm}{describe_where([row for row, _ in own], comparison)}, "
             f"{describe_span([ratio for _, ratio in own], 'x')} {than}"
             for (machine, arm), own in found.items()
         ]
@@ -119,12 +118,12 @@ def machine_sentences(comparison: Comparison, describe_rows: DescribeRows) -> It
             yield f"{title}: {'; '.join(told)}."
 
 
-def place_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iterator[str]:
+def place_sentences(comparison: Comparison) -> Iterator[str]:
     """Yields which runs are left out since they are of another machine, and which settings are of which machine."""
     split = [(row, entry) for row in comparison.rows for entry in row.entries.values() if entry.elsewhere]
     if split:
         num = sum(len(entry.elsewhere) for _, entry in split)
-        told = [_tell_host(entry, describe_rows([row])) for row, entry in split[:_NUM_NAMED]]
+        told = [_tell_host(entry, describe_where([row], comparison)) for row, entry in split[:_NUM_NAMED]]
         more = f"; and {count(len(split) - _NUM_NAMED, 'more point')}" if len(split) > _NUM_NAMED else ""
         yield f"{count(num, 'run')} left out, from another machine: {'; '.join(told)}{more}."
     places: dict[str, list[Row]] = {}
@@ -133,7 +132,7 @@ def place_sentences(comparison: Comparison, describe_rows: DescribeRows) -> Iter
         if len(hosts) == 1:
             places.setdefault(hosts.pop(), []).append(row)
     if len(places) > 1:
-        where = "; ".join(f"{host}{describe_rows(rows)}" for host, rows in places.items())
+        where = "; ".join(f"{host}{describe_where(rows, comparison)}" for host, rows in places.items())
         yield f"Settings ran on several machines, which may explain differences between them: {where}."
 
 

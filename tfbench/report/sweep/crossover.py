@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from tfbench.analysis.comparison.back_ends import backend_in, name_arms
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.crossover import Crossing, Crossover, value_of
+from tfbench.analysis.comparison.names import name_setups
 from tfbench.analysis.comparison.spread import merge_cautions
 from tfbench.records.sweep import SweepPlan
 from tfbench.report.comparison.speeds import legend, speed_text, speedup_text
@@ -110,7 +110,7 @@ def _describe_values(start: int, end: int) -> str:
 
 def _name(arms: tuple[str, str]) -> tuple[str, str]:
     """Returns what sentences call two arms, of their labels."""
-    names = name_arms({arm: backend_in(arm) for arm in arms})
+    names = name_setups(arms)
     return names[arms[0]], names[arms[1]]
 
 
