@@ -144,7 +144,7 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(tfbench: Cli, made: Runs, gp
     gpus(0)
     done = scale(tfbench, "--replicas", "1,2,4", "--dry-run", "--time-budget", "2m", "--run-timeout", "1m")
     assert done.exit_code == 0
-    assert "arm       mirrored cpu:0,cpu:1,cpu:2,cpu:3\n" in done.stdout  # without a GPU, logical CPUs
+    assert "arm         mirrored cpu:0,cpu:1,cpu:2,cpu:3\n" in done.stdout  # without a GPU, logical CPUs
     assert "3 arms x 3 rounds = 9 runs" in done.stdout
     assert made == []
     assert list(Path().iterdir()) == []
@@ -173,7 +173,7 @@ def test_workers_are_an_arm_of_processes(tfbench: Cli, made: Runs) -> None:
     arguments = ("--replicas", "2", "--devices", "cpu", "--modes", "data,workers")
     done = scale(tfbench, *arguments, "--dry-run")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert "arm       mirrored cpu:0,cpu:1\n  arm       multi_worker cpu:0 num_workers=2\n" in done.stdout
+    assert "arm         mirrored cpu:0,cpu:1\n  arm         multi_worker cpu:0 num_workers=2\n" in done.stdout
 
 
 @pytest.mark.parametrize(
