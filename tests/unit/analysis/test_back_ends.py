@@ -17,19 +17,13 @@ from tfbench.sweeps.plan import parse_arm
 BATCH = "training.global_batch_size"
 LABELS = {"tensorflow": "default cpu:0", **{name: f"default cpu:0 backend={name}" for name in ("jax", "torch")}}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "tensorflow": {"settings": {"compiler": "graph", "precision": "float32"}, "environment": {"tensorflow": "2.21.0"}},
-    "jax": {
-        "settings": {"compiler": "xla", "precision": "float32", "backend": "jax"},
-        "environment": {"tensorflow": None, "jax": "0.10.2"},
-    },
-    "torch": {
-        "settings": {"compiler": "eager", "precision": "float32", "backend": "torch"},
-        "environment": {"tensorflow": None, "torch": "2.13.0"},
-    },
+    "tensorflow": {"compiler": "graph", "precision": "float32", "tensorflow": "2.21.0"},
+    "jax": {"compiler": "xla", "precision": "float32", "backend": "jax", "jax": "0.10.2"},
+    "torch": {"compiler": "eager", "precision": "float32", "backend": "torch", "torch": "2.13.0"},
 }
 
 
-def build(backend: str, speed: float, round_number: int | None, batch: int = 32, **equals: Any) -> RunBrief:
+def build(backend: str, speed: float, round_number: int | None, batch: int = 32, **settings: Any) -> RunBrief:
     return build_brief(
         speed,
         arm=parse_arm(LABELS[backend]),
@@ -39,9 +33,10 @@ def build(backend: str, speed: float, round_number: int | None, batch: int = 32,
         settings={
             BATCH: batch,
             "training.backend": backend,
-            "training.compiler": SETTINGS[backend]["settings"]["compiler"],
+            "training.compiler": SETTINGS[backend]["compiler"],
+            **SETTINGS[backend],
+            **settings,
         },
-        equals={"global_batch_size": batch, **SETTINGS[backend], **equals},
     )
 
 
@@ -77,18 +72,18 @@ def test_runs_that_no_sweep_named_have_their_back_end_in_the_arm() -> None:
 
 
 def test_runs_of_one_back_end_must_be_equal_whatever_stands_beside_them() -> None:
-    other = {"settings": {"compiler": "xla", "precision": "float32"}, "environment": {"tensorflow": "2.20.0"}}
+    other = {"compiler": "xla", "precision": "float32", "tensorflow": "2.20.0"}
     runs = [build("tensorflow", 100.0, None), build("jax", 160.0, None)]
-    unlike = build_brief(90.0, arm=parse_arm("one_device cpu:0"), equals={"global_batch_size": 32, **other})
+    unlike = build_brief(90.0, arm=parse_arm("one_device cpu:0"), settings=other)
     found = compare([*runs, unlike], keys=[])
     assert [one.name for one in found.rows[0].entries["one_device cpu:0"].unequal] == ["compiler", "tensorflow"]
     assert found.rows[0].entries["default cpu:0 backend=jax"].unequal == ()
 
 
 def test_what_back_ends_need_not_differ_in_must_be_equal() -> None:
-    other = build("jax", 160.0, 1, global_batch_size=64)
+    other = build("jax", 160.0, 1, **{"measurement.clock": "step"})
     entry = compare([build("tensorflow", 100.0, 1), other]).rows[0].entries["default cpu:0 backend=jax"]
-    assert [difference.name for difference in entry.unequal] == ["global_batch_size"]
+    assert [difference.name for difference in entry.unequal] == ["clock"]
     assert entry.speedup is None
 
 
@@ -174,8 +169,7 @@ def test_one_arm_has_its_range_of_speeds_as_its_verdict() -> None:
 def test_replicas_beside_another_back_end_are_no_scaling_and_no_cause() -> None:
     (two,) = replica_arms("cpu", [2])
     runs = [build("jax", 160.0, number) for number in (1, 2, 3)]
-    equals = {"global_batch_size": 32, **SETTINGS["tensorflow"]}
-    runs += [build_brief(80.0, arm=two, round_number=number, equals=equals) for number in (1, 2, 3)]
+    runs += [build_brief(80.0, arm=two, round_number=number, settings=SETTINGS["tensorflow"]) for number in (1, 2, 3)]
     found = compare(runs, keys=[])
     assert find_scaling(found) is None
     told = find_verdict(found)[0]

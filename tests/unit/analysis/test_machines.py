@@ -188,6 +188,6 @@ def test_versions_that_differ_are_cautions_that_name_the_machines_and_hardware_i
 def test_what_was_set_on_one_machine_alone_keeps_it_from_being_held_against_others() -> None:
     small = runs_of("small", 1000.0)
     for run in small:
-        run.equals["environment"]["thread_variables"] = "OMP_NUM_THREADS=1"
+        run.settings["thread_variables"] = "OMP_NUM_THREADS=1"
     found = compared(runs_of("big", 2000.0), small)
     assert (sentences(found), len(list_setups(found))) == ([], 2)

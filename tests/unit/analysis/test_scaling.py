@@ -187,7 +187,7 @@ def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() 
     assert find_scaling(with_runs(hardware=["Example CPU 3000"] * 2)) is not None
     assert find_scaling(with_runs(hardware=["Example CPU 3000", "A faster one"])) is None
     runs = [run for entry in (one, two) for run in entry.runs]
-    other = [dataclasses.replace(run, equals=run.equals | {"settings": {"compiler": "xla"}}) for run in two.runs]
+    other = [dataclasses.replace(run, settings=run.settings | {"compiler": "xla"}) for run in two.runs]
     assert find_scaling(compare([*one.runs, *other], keys=[], settings=[{}], allows_unequal=True)) is None
     assert find_scaling(compare(runs, keys=[], settings=[{}], allows_unequal=True)) is not None
 

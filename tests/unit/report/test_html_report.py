@@ -187,7 +187,7 @@ def test_published_figures_say_whether_they_compare() -> None:
     listed = [REFERENCE | {"verified": False}, REFERENCE | {"hardware": "Old CPU", "figures": figures}]
     found = compared(references=listed)
     for run in found.runs:
-        run.equals["dataset.train_samples"] = 60_000
+        run.settings["dataset.train_samples"] = 60_000
     page = Page(render_report(contents_of(found)))
     assert "Old <GPU>, 1 gpu (unverified)" in page.texts["td"]
     assert "not comparable: no speed was published" in page.texts["td"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
 from tfbench.analysis.comparison.energy import energy_parts, samples_per_joule
-from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_values
+from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
 from tfbench.analysis.comparison.hosts import host_of, machine_in, machine_of
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.names import describe_where
@@ -168,9 +168,9 @@ def _find_best(
     others = [one for one in known if one.machine != known[0].machine]
     if not others:
         return None
-    top, equals = known[0], known[0].entry.runs[0].equals
+    top, settings = known[0], known[0].entry.runs[0].settings
     compared = (*comparison.compared, *BETWEEN_MACHINES)
-    if any(find_unequal_values(equals, one.entry.runs[0].equals, compared=compared) for one in others):
+    if any(find_unequal_settings(settings, one.entry.runs[0].settings, compared=compared) for one in others):
         return None
     if len({unit(one) for one in known}) > 1:
         return None
@@ -187,7 +187,7 @@ def _parts_beside_gpus(setup: MachineSetup) -> frozenset[str]:
 
 
 def _measure(name: str, row: Row, entry: Entry, price: Price | None, target: float | None) -> MachineSetup:
-    samples = entry.runs[0].equals.get("dataset.train_samples")
+    samples = entry.runs[0].train_samples
     reached = [run.seconds_to_accuracy for run in entry.runs if run.seconds_to_accuracy] if target is not None else []
     per_joule = samples_per_joule(entry)
     return MachineSetup(

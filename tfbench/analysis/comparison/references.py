@@ -180,7 +180,7 @@ def _describe_lack(figures: Mapping[str, float]) -> str:
 
 def _find_pairs(figures: Mapping[str, float], row: Row, entry: Entry) -> Iterator[FigurePair]:
     runs, speed = entry.runs, entry.speed
-    samples = runs[0].equals.get("dataset.train_samples")
+    samples = runs[0].train_samples
     theirs, published_speed = published_epoch_seconds(figures), figures.get("samples_per_second")
     hardware = tuple(dict.fromkeys(name for run in runs for name in run.hardware))
     fields: dict[str, Any] = {"setting": row.setting, "arm": entry.arm, "hardware": hardware}

@@ -266,7 +266,7 @@ def _backends(comparison: Comparison) -> Iterator[str]:
     """Says how steps and batches are made on each back end; nothing where there is but one."""
     steps: dict[str, None] = {}
     for run in comparison.runs:
-        compiler = str((run.equals.get("settings") or {}).get("compiler", ""))
+        compiler = str(run.settings.get("compiler", ""))
         steps[f"{title_of(run.backend)}: {_MADE_BY.get(compiler, compiler)}"] = None
     if len({run.backend for run in comparison.runs}) > 1:
         yield (

@@ -139,7 +139,7 @@ def outcome_of(entry: Entry) -> tuple[str, str]:
 
 
 def _published_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    samples = {run.equals.get("dataset.train_samples") for run in comparison.runs}
+    samples = {run.train_samples for run in comparison.runs}
     num_samples = samples.pop() if len(samples) == 1 else None
     for match in match_references(comparison):
         figures = match.reference["figures"]
