@@ -101,7 +101,7 @@ def write_plan(
 def make_task(path: Path, number: int, measuring: Measuring, *, has_own_data: bool) -> "ExitCode":
     """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
     from tfbench.errors import RecipeError
-    from tfbench.report.sweep.console import open_sweep_console
+    from tfbench.report.sweep.console import SweepConsole
     from tfbench.sweeps import making
     from tfbench.sweeps.tasks import find_task, read_plan_file
 
@@ -114,7 +114,7 @@ def make_task(path: Path, number: int, measuring: Measuring, *, has_own_data: bo
         plan,
         task,
         open_maker(measuring._replace(no_mlflow=True)),
-        open_sweep_console(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.cells)),
+        SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.cells)),
         str(data_dir.absolute()) if data_dir else None,
     )
     if measuring.as_json:

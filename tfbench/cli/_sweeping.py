@@ -117,7 +117,7 @@ def make_sweep(
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import estimate_seconds, list_cells
     from tfbench.report.formats import format_time
-    from tfbench.report.sweep.console import open_sweep_console
+    from tfbench.report.sweep.console import SweepConsole
     from tfbench.report.sweep.sweep import plan_lines
     from tfbench.store.briefs import typical_start_seconds
     from tfbench.sweeps import making
@@ -128,7 +128,7 @@ def make_sweep(
         return ExitCode.DONE
     maker = open_maker(measuring, before)
     is_tracked = maker.tracker is not None
-    console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
+    console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
     made = making.make_sweep(plan, opened, maker, console)
     has_made_none = made.end.num_cells - made.end.num_left == num_made and made.end.num_left > 0
     if not made.end.results and not made.end.was_interrupted and not measuring.as_json:

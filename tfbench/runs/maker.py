@@ -2,14 +2,13 @@
 
 import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
 from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
-from tfbench.store.briefs import read_briefs
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import find_named, is_database_server, is_server, require_address
@@ -51,10 +50,6 @@ class RunMaker:
             return session.execute_run(request, self.state, self.store, self.tracker, observer, limits, self._place)
         finally:
             observer.close()
-
-    def read_speeds(self, run_ids: Iterable[str]) -> dict[str, float | None]:
-        """Returns the speeds of runs that were made before, in samples per second."""
-        return {brief.run_id: brief.speed for brief in read_briefs(self.store, run_ids).found}
 
 
 def server_of(state: TrackingState | None, store: Store) -> str | None:

@@ -185,10 +185,6 @@ def _make_runs(
     refine: Callable[[SweepLog], bool] = lambda log: False,
 ) -> SweepEnd:
     known = find_standing(log.plan, log.results, maker.store)
-    speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
-    for cell in cells:
-        if result := known.get(cell.number):
-            observer.recall(cell, result, speeds.get(result.run_id or ""))
     try:
         start_seconds = typical_start_seconds(maker.store)
         return run_sweep(

@@ -89,6 +89,7 @@ class RunConsole:
         self._console = console or open_console(stderr=quiet_stdout)
         self._server = server
         self._detail = detail
+        self._bar_label = ""
         self._is_mute = quiet_stdout and detail == "quiet"
         self._rows = EpochRows(is_whole=detail == "full")
         # FORCE_COLOR makes rich call a pipe a terminal; colours may be forced on a pipe, a moving bar may not.
@@ -245,8 +246,9 @@ class RunConsole:
 
     def _start_progress(self, step: int, total_steps: int | None, whole: str, details: str) -> None:
         progress = Progress(
+            TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[whole]}", markup=False),
-            BarColumn(bar_width=max(10, min(40, self._console.width - 62))),
+            BarColumn(bar_width=max(10, min(40, self._console.width - 62 - len(self._bar_label)))),
             TextColumn("{task.fields[details]}", markup=False),
             console=self._console,
             auto_refresh=False,
@@ -255,7 +257,9 @@ class RunConsole:
         )
         self._progress = (
             progress,
-            progress.add_task("", completed=step, total=total_steps, whole=whole, details=details),
+            progress.add_task(
+                shown(self._bar_label).plain, completed=step, total=total_steps, whole=whole, details=details
+            ),
         )
         progress.start()
 
