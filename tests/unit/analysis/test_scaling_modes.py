@@ -9,7 +9,7 @@ import pytest
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.fastest import find_standings
-from tfbench.analysis.comparison.published_scaling import find_published_speedups
+from tfbench.analysis.comparison.references import find_published_speedups
 from tfbench.analysis.comparison.scaling import Place, find_scaling
 from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import Mode, find_scaling_arms, replica_arms

@@ -1,19 +1,22 @@
 """What each setup costs on each of several machines: time, money and energy side by side.
 
+Of energy only what was measured counts, and only of the same parts of a machine.
+
 Machines are not judged against each other: rounds of two of them do not pair, since what slows the one says nothing of
 the other. The lowest figure is named as it was measured.
 """
 
 import dataclasses
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfbench.analysis.comparison.comparison import Comparison, Entry, Row
-from tfbench.analysis.comparison.energy import energy_parts, samples_per_joule
 from tfbench.analysis.comparison.equality import BETWEEN_MACHINES, VERSIONS, find_unequal_settings
 from tfbench.analysis.comparison.hosts import host_of, machine_in, machine_of
 from tfbench.analysis.comparison.intervals import geometric_mean
 from tfbench.analysis.comparison.names import describe_where
+from tfbench.records.energy import Part
 from tfbench.wording import count, describe_span, join_words
 
 _SECONDS_PER_HOUR = 3600.0
@@ -226,3 +229,34 @@ def _find_prices(comparison: Comparison) -> dict[str, Price | None]:
         ]
         prices[name] = known[0] if known else None
     return prices
+
+
+def samples_per_joule(entry: Entry) -> float | None:
+    """Returns the geometric mean over an entry's runs; None unless all of them have it, of the same parts."""
+    known = _values(entry, "samples_per_joule")
+    return statistics.geometric_mean(known) if known else None
+
+
+def energy_per_epoch(entry: Entry) -> float | None:
+    """Returns the mean joules of an epoch over an entry's runs; None unless all of them have it, of the same parts."""
+    known = _values(entry, "energy_joules_per_epoch")
+    return statistics.fmean(known) if known else None
+
+
+def energy_parts(entry: Entry) -> tuple[Part, ...]:
+    """Returns what of the machine the energy of an entry is of; nothing if it has none, or its runs are of several."""
+    found = {tuple(run.energy_parts) for run in entry.runs}
+    return found.pop() if len(found) == 1 else ()
+
+
+def has_energy(comparison: Comparison) -> bool:
+    """Says whether every entry with a speed has a measured figure of energy, and there is one."""
+    measured = [entry for row in comparison.rows for entry in row.entries.values() if entry.runs]
+    return bool(measured) and all(samples_per_joule(entry) is not None for entry in measured)
+
+
+def _values(entry: Entry, name: str) -> list[float]:
+    """Returns a figure of all runs of an entry; nothing if one lacks it, or they are of different parts."""
+    values = [run.metrics.get(name) for run in entry.runs]
+    known = [value for value in values if value]
+    return known if len(known) == len(values) and energy_parts(entry) else []

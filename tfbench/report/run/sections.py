@@ -14,9 +14,8 @@ from tfbench.records.fast import read_fast
 from tfbench.records.run import RunResult, Summary, TrackedRun
 from tfbench.report.comparison.references import DISCLAIMER, describe_match, describe_ratio, format_ratio, match_remarks
 from tfbench.report.formats import format_bytes, format_number, format_speed, format_time
-from tfbench.report.replicas import describe_replicas
-from tfbench.report.run.energy import energy_pairs
-from tfbench.report.run.prices import cost_section, describe_cost
+from tfbench.report.run.costs import cost_section, describe_cost, energy_pairs
+from tfbench.report.run.header import describe_replicas
 from tfbench.report.table import Column, Section, Table, facts, format_metric, warnings
 from tfbench.wording import command_line, count, store_of, without_secrets
 
