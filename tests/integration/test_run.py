@@ -250,7 +250,7 @@ def test_two_logical_cpus_hold_two_replicas_and_a_caution_says_what_that_is_wort
 def test_synthetic_data_is_marked_wherever_an_accuracy_is_shown(mirrored: Done) -> None:
     assert mirrored.document["dataset"]["synthetic"] is True
     assert mirrored.document["dataset"]["source"].startswith("synthetic")
-    assert any(caution.startswith("synthetic data") for caution in mirrored.document["cautions"])
+    assert any(caution.startswith("Synthetic data") for caution in mirrored.document["cautions"])
     assert mirrored.finished.stdout.lower().count("synthetic") >= 3  # header, accuracy, note
     tags = mirrored.tracked.data.tags
     assert "synthetic" in tags["mlflow.note.content"]
@@ -311,7 +311,7 @@ def test_a_loss_that_is_no_number_is_null_with_a_caution(compiled_and_diverging:
     assert document["settings"]["deterministic"] is True
     assert document["epochs"][-1]["loss"] is None
     assert document["summary"]["loss"] is None
-    assert any("loss was not finite" in caution for caution in document["cautions"])
+    assert any("Loss was not finite" in caution for caution in document["cautions"])
 
 
 def test_folders_and_files_may_have_any_name(tmp_path: Path) -> None:

@@ -422,7 +422,7 @@ def test_what_speaks_against_the_speed_comes_first_and_what_was_asked_for_last()
     assert names(result) == ["swapping", "shared_cores", "loss_not_finite", "synthetic_data", "limited", "left_out"]
     assert (cautions[1], cautions[4]) == ("another run was measuring", "no GPU found")
     assert find_speed_cautions(result) == cautions[:2]
-    assert find_requested_cautions(result) == cautions[-3:]
+    assert find_requested_cautions(result) == cautions[-4:]
 
 
 def test_a_device_that_is_not_used_or_not_meant_is_known_before_training() -> None:

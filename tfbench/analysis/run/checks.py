@@ -17,12 +17,10 @@ def find_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tupl
         result: A run, finished or not.
         warmup_steps: Number of leading steps left out of the summary; None: what the recipe says.
     """
-    run, notes = _evidence(result, warmup_steps), result.placement.notes if result.placement else ()
+    run = _evidence(result, warmup_steps)
     found = [*find_speed_cautions(result, warmup_steps=warmup_steps)]
-    if result.request.profile:
-        return tuple(dict.fromkeys((*EARLY.texts(run), *found, *notes)))
-    found += [*LIMITS.texts(run), *notes, *EARLY.texts(run), *NOTES.texts(run)]
-    return tuple(dict.fromkeys(found))
+    found += [*(() if result.request.profile else LIMITS.texts(run)), *EARLY.texts(run)]
+    return tuple(dict.fromkeys((*found, *find_requested_cautions(result))))
 
 
 def find_speed_cautions(result: RunResult, *, warmup_steps: int | None = None) -> tuple[str, ...]:
@@ -41,8 +39,9 @@ def find_early_cautions(result: RunResult) -> tuple[str, ...]:
 
 
 def find_requested_cautions(result: RunResult) -> tuple[str, ...]:
-    """Returns what is to be known of what the user asked for himself: synthetic data, a limited run."""
-    return tuple(NOTES.texts(_evidence(result)))
+    """Returns notes, which are no warnings: how devices were chosen, and what the user asked for himself."""
+    of_training = () if result.request.profile else NOTES.texts(_evidence(result))
+    return (*(result.placement.notes if result.placement else ()), *of_training)
 
 
 def _evidence(result: RunResult, warmup_steps: int | None = None) -> Evidence:
