@@ -105,7 +105,7 @@ def make_sweep(
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import estimate_seconds
     from tfbench.report.formats import format_time
-    from tfbench.report.sweep.console import open_sweep_console
+    from tfbench.report.sweep.console import SweepConsole
     from tfbench.store.briefs import typical_start_seconds
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
@@ -121,7 +121,7 @@ def make_sweep(
         made = _make_on_ray(planned, ray, maker, measuring)
     else:
         is_tracked = maker.tracker is not None
-        console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
+        console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
         made = sweep.make_sweep(plan, log, maker, console)
     end = made.end
     if not end.results and not end.was_interrupted and not ray and not measuring.as_json:

@@ -1,13 +1,12 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
-from tfbench.store.briefs import read_briefs
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking.address import find_named, require_address
@@ -45,10 +44,6 @@ class RunMaker:
             return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
         finally:
             observer.close()
-
-    def read_speeds(self, run_ids: Iterable[str]) -> dict[str, float | None]:
-        """Returns the speeds of runs that were made before, in samples per second."""
-        return {brief.run_id: brief.speed for brief in read_briefs(self.store, run_ids).found}
 
 
 def server_of(state: TrackingState | None, store: Store) -> str | None:

@@ -8,7 +8,7 @@ from builders import build_placement, build_request, build_result
 from tfbench.records.journal import Replay, plain_fields, request_fields
 from tfbench.records.placement import ReplicaCheck
 from tfbench.records.run import Summary
-from tfbench.report.replicas import describe_replicas
+from tfbench.report.run.header import describe_replicas
 from tfbench.report.run.run_document import run_document
 
 CHECK = ReplicaCheck(

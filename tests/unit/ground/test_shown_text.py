@@ -30,7 +30,7 @@ from tfbench.records.sweep import Variation, list_cells
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.report.run.brief_console import BriefConsole
 from tfbench.report.run.console import RunConsole
-from tfbench.report.sweep.console import LiveSweepConsole
+from tfbench.report.sweep.console import SweepConsole
 from tfbench.store.store import Store
 from tfbench.sweeps import report_contents
 from tfbench.tracking import fields
@@ -240,7 +240,7 @@ def test_no_console_shows_what_a_terminal_obeys() -> None:
         return Console(file=file, width=120, force_terminal=True, color_system=None)
 
     plan = build_plan(variations=(Variation(key="model.name", values=(f"mlp{EVIL}", "other")),))
-    live = LiveSweepConsole(plan, console=console())
+    live = SweepConsole(plan, console=console())
     live.begin(list_cells(plan)[0], 0, 10.0)
     consoles = [
         RunConsole(quiet_stdout=False, console=console()),

@@ -72,9 +72,9 @@ def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     )
     cautions = summary_of(busy).cautions
     assert len(cautions) == 4
-    assert cautions[0].startswith("other processes kept 5.0 of 8 processor cores busy")
-    assert cautions[1].startswith("the hypervisor gave ")
-    assert cautions[2:] == ("no GPU found", "data was scarce")
+    assert cautions[0].startswith("Other processes used 5.0 of 8 CPU cores")
+    assert cautions[1].startswith("The hypervisor gave ")
+    assert cautions[2:] == ("data was scarce", "no GPU found")
 
 
 def test_a_profile_that_ended_before_its_first_round_has_no_times() -> None:
