@@ -73,9 +73,6 @@ class Observer:
     def close(self) -> None:
         """Nothing more is told of this run, which may have been refused. May be called twice."""
 
-    def recall(self, cell: Cell, result: CellResult, speed: float | None) -> None:
-        """Of a sweep: a run was made before it went on; `speed` in samples per second, None: it has none."""
-
     def extend(self, plan: SweepPlan) -> None:
         """Of a sweep: it goes on by a plan with more runs."""
 

@@ -11,10 +11,10 @@ from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import describe, replay
 from tfbench.records.run import RunResult
 from tfbench.records.whole_files import replacing
-from tfbench.runs.projection import MakeTracker
 from tfbench.runs.recovery import RecoveredRun, locked, recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
+from tfbench.tracking.tracker import MakeTracker
 
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
