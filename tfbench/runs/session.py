@@ -88,7 +88,7 @@ def _opened_journal(request: RunRequest, state: TrackingState, store: Store) -> 
             journal = Journal(path)
             journal.reserve()
             journal.append("request", **request_fields(request))
-            if path.parent == store.journals:
+            if path.parent == store.journals:  # not that of another worker than the first
                 store.write_state(request.run_id, state)
         except OSError as error:
             store.discard(request.run_id)
