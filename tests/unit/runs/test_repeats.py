@@ -89,16 +89,20 @@ def test_repeats_are_added_until_the_interval_is_narrow() -> None:
     assert done.summary.reached is True
 
 
-def test_three_repeats_are_made_even_if_two_agree() -> None:
-    runs = FakeRuns(100.0, 100.1, 99.9)
-    done = repeat_run(build_request(), UNTIL_2_PERCENT, runs)
-    assert runs.labels == ["repeat 1 of 3 to 6", "repeat 2 of 3 to 6", "repeat 3 of 3 to 6"]
-    assert done.summary.reached is True
-
-
-def test_repeats_end_at_their_limit_and_say_so() -> None:
-    done = repeat(UNTIL_2_PERCENT, 100.0, 150.0, 80.0, 120.0, 90.0, 110.0, 1e9)
-    assert (done.summary.num, done.summary.reached) == (6, False)
+@pytest.mark.parametrize(
+    ("fates", "num", "num_failed", "reached"),
+    [
+        ((100.0, 100.1, 99.9), 3, 0, True),  # three are made even if two agree
+        ((100.0, 150.0, 80.0, 120.0, 90.0, 110.0, 1e9), 6, 0, False),  # the limit
+        (("FAILED", 100.0, 100.1, 99.9), 4, 1, True),  # one that failed does not count towards precision
+        (("FAILED",), 3, 3, False),  # where none has a speed, no more are added
+    ],
+)
+def test_repeats_are_added_until_they_are_precise_or_too_many(
+    fates: tuple[Fate, ...], num: int, num_failed: int, reached: bool
+) -> None:
+    done = repeat(UNTIL_2_PERCENT, *fates).summary
+    assert (done.num, done.num_failed, done.reached) == (num, num_failed, reached)
 
 
 def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
@@ -106,19 +110,6 @@ def test_a_repeat_that_fails_is_kept_and_left_out_of_the_figures() -> None:
     assert values_of(done, "samples_per_second") == (100.0, 104.0)
     assert (done.summary.num, done.summary.num_failed) == (3, 1)
     assert len(done.series.outcomes) == 3
-
-
-def test_one_that_failed_does_not_count_towards_precision() -> None:
-    done = repeat(UNTIL_2_PERCENT, "FAILED", 100.0, 100.1, 99.9)
-    assert (done.summary.num, done.summary.num_failed, done.summary.reached) == (4, 1, True)
-
-
-@pytest.mark.parametrize(
-    ("fates", "metrics"), [(("FAILED",), {}), ((100.0,), {"samples_per_second": lambda number: None})]
-)
-def test_where_none_has_a_speed_no_more_are_added(fates: tuple[Fate, ...], metrics: dict[str, Any]) -> None:
-    done = repeat(UNTIL_2_PERCENT, *fates, **metrics)
-    assert (done.summary.num, done.summary.reached) == (3, False)
 
 
 def test_a_refusal_of_the_first_repeat_is_an_error_and_of_a_later_one_a_failure() -> None:
@@ -231,21 +222,6 @@ def test_json_is_one_document_that_states_method_and_number(
     assert [run["tags"]["tfbench.repeat"] for run in document["runs"]] == ["1", "2", "3"]
     assert {run["tags"]["tfbench.group"] for run in document["runs"]} == {document["group"]}
     assert "repeat 2 of 3" in done.stderr and "Repeats: 3 of 3 runs finished" in done.stderr
-
-
-@pytest.mark.parametrize(("precision", "num", "share", "reached"), [("0.5%", 4, 0.005, False), ("10%", 3, 0.1, True)])
-def test_json_says_whether_the_precision_was_reached(
-    tfbench: Callable[..., Any],
-    fake: Callable[..., FakeRuns],
-    precision: str,
-    num: int,
-    share: float,
-    reached: bool,
-) -> None:
-    fake(100.0, 102.0, 98.0, 101.0)
-    arguments = ("--until-precise", precision, "--max-repeats", "4", "--format", "json")
-    repeats = json.loads(tfbench("run", "sine_lstm", *arguments).stdout)["repeats"]
-    assert (repeats["num"], repeats["reached"], repeats["precision"]) == (num, reached, pytest.approx(share))
 
 
 @pytest.mark.parametrize(
