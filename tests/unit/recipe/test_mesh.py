@@ -122,11 +122,7 @@ def test_what_does_not_go_together_is_refused(values: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("backend", "strategy", "message"),
     [
-        (
-            "tensorflow",
-            "hybrid",
-            "not on backend tensorflow: Keras splits no weights.* Backends with hybrid: jax",
-        ),
+        ("tensorflow", "hybrid", "not on backend tensorflow: Keras splits no weights.* Backends with hybrid: jax"),
         ("torch", "multi_worker", "not on backend torch: no released version of Keras .*: tensorflow, jax"),
         ("jax", "one_device", "not on backend jax: it places on one device by itself: use strategy default"),
     ],
