@@ -114,37 +114,6 @@ def build(cls: type[T], values: object, where: str) -> T:
     return instance
 
 
-def build_fields(types: Mapping[str, Any], values: object, where: str, *, strict: bool = False) -> dict[str, Any]:
-    """Builds some values of a table, each from its type.
-
-    Args:
-        types: Of each field; others of the table are passed over, and one that is missing is None.
-        values: As read from JSON.
-        where: Prefix of every message.
-        strict: Whether nothing is converted: the text "5" is no number.
-
-    Raises:
-        RecipeError: Naming every problem.
-    """
-    if not isinstance(values, Mapping):
-        raise RecipeError(f"{where}: must be a table. Received: {_show(values)}.")
-    fields: dict[str, Any] = {}
-    problems: list[str] = []
-    for name, kind in types.items():
-        value, adapter = values.get(name), _adapter(kind)
-        try:
-            if strict:  # in Python, a list would be no tuple
-                fields[name] = adapter.validate_json(pydantic_core.to_json(value), strict=True)
-            else:
-                fields[name] = adapter.validate_python(value)
-        except pydantic.ValidationError as error:
-            path = f"{where}.{name}"
-            problems += _explain_all(kind, error, path) if name in values else [f"{path}: missing."]
-    if problems:
-        raise RecipeError("\n".join(problems))
-    return fields
-
-
 def read_as(cls: type[T], data: bytes) -> T:
     """Returns the instance of a dataclass that a JSON document stands for; nothing is converted.
 
