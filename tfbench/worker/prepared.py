@@ -21,8 +21,10 @@ from tfbench.recipe import conflicts, registry
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.placement import JOINING
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.worker import network_data, snapshots, user_code
+from tfbench.worker.alike import require_alike
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.model_summary import require_apart, summarize_model
@@ -111,11 +113,11 @@ class Prepared:
         gpu_memory = backends.current().watch_gpus(self.resolved.gpu_names)
         if self.request.member is None:
             return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
-        return UsageMeter(gpu_memory, fellows=find_fellows(self.request.run_id))
+        return UsageMeter(gpu_memory, fellows=find_fellows(self.request.member.addresses[0]))
 
     def note_shared_machine(self) -> None:
         """Says so in the journal if another run measured on the machine, before this one began or at its end."""
-        if self.shares_machine or count_other_workers(self.request.run_id):
+        if self.shares_machine or _shares_machine(self.request):
             self.journal.append("note", text=SHARED_MACHINE)
 
 
@@ -140,7 +142,10 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
     set_process_wide(training, finds_tensorflow=finds_tensorflow(recipe))
+    if request.member:
+        journal.append("stage", name=JOINING)
     resolved = backend.resolve(recipe.distribution, training, request.member)
+    num_machines = require_alike(request) if request.member else 1
     if request.profile and resolved.placement.num_devices > 1:
         raise DeviceError(
             f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
@@ -192,7 +197,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         model=model,
         resolved=resolved,
         summary=summarize_model(model, user_code.find_digest(recipe.model)),
-        shares_machine=count_other_workers(request.run_id) > 0,
+        shares_machine=_shares_machine(request),
         memory_before_model=memory_before_model,
         name_counts=name_counts,
         gpu_addresses=settings.gpu_addresses,
@@ -203,7 +208,9 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
-            placement=with_unused_gpu(resolved.placement, recipe, gpu_facts, environment),
+            placement=dataclasses.replace(
+                with_unused_gpu(resolved.placement, recipe, gpu_facts, environment), num_machines=num_machines
+            ),
             settings=settings,
             environment=environment,
             dataset=_summarize_data(recipe.dataset, splits),
@@ -214,6 +221,10 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     wait_for_start()
     ledger.switch(None)
     return prepared
+
+
+def _shares_machine(request: RunRequest) -> bool:
+    return count_other_workers(request.member.addresses[0] if request.member else request.run_id) > 0
 
 
 def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:

@@ -3,6 +3,7 @@
 import collections
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.backend import Backend
@@ -140,6 +141,10 @@ class Jax(Backend):
         from tfbench.backends.jax import mesh_distribution
 
         return mesh_distribution.gather_figures(figures)
+
+    def lost_workers_named(self) -> AbstractContextManager[None]:
+        """Returns a context that turns JAX's error about a worker that has ended into one that says so."""
+        return several_devices.lost_workers_named()
 
     def leave(self) -> None:
         """Waits for the other workers, and leaves them."""
