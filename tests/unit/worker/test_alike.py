@@ -21,7 +21,7 @@ def require(monkeypatch: pytest.MonkeyPatch, *requests: RunRequest) -> int:
         return [*rows, *[figures] * (len(requests) - len(rows))]
 
     placing: Any = SimpleNamespace(gather_figures=gather, leave=lambda: None)
-    monkeypatch.setattr(backends, "current", lambda: SimpleNamespace(placement=placing))
+    monkeypatch.setattr(backends, "current", lambda: placing)
     return [alike.require_alike(request) for request in requests][-1]
 
 
