@@ -173,4 +173,4 @@ def test_two_workers_train_as_one_and_the_slow_one_is_named(tmp_path: Path) -> N
         )
     assert (two["num_workers"], two["num_replicas"], two["replica_check"]["faults"]) == (2, 2, [])
     assert two["summary"]["collective_bytes_per_step"] >= 4 * two["num_trainable_parameters"]
-    assert any(text.startswith("the other workers wait for worker 1 of 2: ") for text in two["cautions"])
+    assert any("for worker 1 of 2" in text for text in two["cautions"])

@@ -2,7 +2,7 @@
 
 from builders import build_placement
 from tfbench.records.placement import ReplicaCheck
-from tfbench.report.replicas import describe_replicas
+from tfbench.report.run.header import describe_replicas
 
 CHECK = ReplicaCheck(
     num_replicas=3,

@@ -3,7 +3,6 @@
 import collections
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from tfbench.backends.backend import Backend
@@ -32,6 +31,7 @@ class Jax(Backend):
     """JAX on one device, or on a mesh of them."""
 
     name = "jax"
+    lost_workers_named = staticmethod(several_devices.lost_workers_named)
     build_resident_training = staticmethod(resident.build_resident_training)
 
     def list_gpus(self) -> tuple[str, ...]:
@@ -141,10 +141,6 @@ class Jax(Backend):
         from tfbench.backends.jax import mesh_distribution
 
         return mesh_distribution.gather_figures(figures)
-
-    def lost_workers_named(self) -> AbstractContextManager[None]:
-        """Returns a context that turns JAX's error about a worker that has ended into one that says so."""
-        return several_devices.lost_workers_named()
 
     def leave(self) -> None:
         """Waits for the other workers, and leaves them."""

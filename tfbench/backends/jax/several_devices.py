@@ -16,8 +16,8 @@ from tfbench.records.placement import Member, Placement
 from tfbench.wording import shorten
 
 _JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there
-_LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")  # in what JAX says when it cannot reach others
 _HEARTBEAT_SECONDS = 10  # without a sign of life of another worker: JAX ends this one
+_LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")  # in what JAX says when it cannot reach others
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,26 +128,6 @@ def _choose(asked: tuple[Device, ...], config: DistributionConfig) -> tuple[Devi
     return (Device("cpu", 0),)
 
 
-@contextlib.contextmanager
-def lost_workers_named() -> Iterator[None]:
-    """Turns JAX's error about a worker that has ended into one that says so.
-
-    Raises:
-        MeasurementError: A worker was lost.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        import jax
-
-        if not (isinstance(error, jax.errors.JaxRuntimeError) and jax.process_count() > 1 and _LOST.search(str(error))):
-            raise
-        raise MeasurementError(
-            f"another worker ended, or answers no more: {shorten(str(error).rpartition(': ')[2])}. What it says of "
-            "itself is in its own journal."
-        ) from error
-
-
 def lay_model_out(placed: SeveralDevices, config: DistributionConfig, model: Any) -> SeveralDevices:
     """Lays the variables of a compiled model on the devices, each whole or in parts as the recipe says.
 
@@ -205,3 +185,23 @@ def _notes(shapes: list[VariableShape], cut: dict[str, Any], config: Distributio
     if config.layout or not whole:
         return ()
     return (f"whole on every device, since its outputs do not divide: {', '.join(whole)}",)
+
+
+@contextlib.contextmanager
+def lost_workers_named() -> Iterator[None]:
+    """Turns JAX's error about a worker that has ended into one that says so.
+
+    Raises:
+        MeasurementError: A worker was lost.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        import jax
+
+        if not (isinstance(error, jax.errors.JaxRuntimeError) and jax.process_count() > 1 and _LOST.search(str(error))):
+            raise
+        raise MeasurementError(
+            f"another worker ended, or answers no more: {shorten(str(error).rpartition(': ')[2])}. What it says of "
+            "itself is in its own journal."
+        ) from error
