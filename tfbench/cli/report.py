@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import Selection, read_comparison, selection_options
+from tfbench.cli._comparison import read_comparison, selection_options
+from tfbench.cli._options import named_uri_option
 from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
-from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
+from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
+from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
     from tfbench.report.html.report import ReportContents
@@ -25,24 +27,15 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path(DEFAULT_OUTPUT),
-    show_default=True,
     metavar="FILE",
-    help="Where to, - for stdout; an older report is overwritten, any other file is not.",
+    help="- is stdout. An older report is overwritten, no other file.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 @click.option(
-    "--plots",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write the plots as PNG files, too.",
-)
-@click.option(
-    "--mlflow/--no-mlflow",
-    "to_mlflow",
-    default=None,
-    help="Keep the report in MLflow, where the runs are. [default: if that is the store's own database]",
+    "--mlflow/--no-mlflow", "to_mlflow", default=None, help="Keep the report in MLflow. [default: in the store's own]"
 )
 @named_uri_option
 def command(
@@ -77,7 +70,7 @@ def command(
         from tfbench.sweeps.report_contents import gather_contents
         from tfbench.wording import count
 
-        compared = read_comparison(store, Selection(**selection))
+        compared = read_comparison(store, **selection)
         comparison = compared.comparison
         with waiting("drawing the report"):
             contents = gather_contents(store, comparison, compared.plan, created=time.time())
