@@ -89,8 +89,10 @@ def plant_sweep(generator: np.random.Generator, spreads: np.ndarray, effect: flo
 
 def says_anything(comparison: Comparison) -> bool:
     """Whether a verdict holds that one arm is faster or slower, or where one overtakes."""
-    text = " ".join(find_verdict(comparison))
-    return any(word in text for word in (" is faster than ", " is slower than ", "Use "))
+    return any(
+        sentence.startswith(("Use ", "With ")) or " is faster than " in sentence or " is slower than " in sentence
+        for sentence in find_verdict(comparison)
+    )
 
 
 def simulate_sweeps(generator: np.random.Generator, num: int, spread: float) -> Iterator[Figure]:

@@ -40,7 +40,7 @@ def test_phases_add_up_to_the_step_and_none_is_negative(document: Any) -> None:
     # Phases are calls that wait for the device each; steps of a training do not, so that they may be shorter.
     assert step["sum_seconds"] >= 0.99 * step["full_seconds"] - 2 * half_width
     if REHEARSAL:
-        assert abs(step["relative_difference"]) <= 0.5
+        assert abs(step["difference_seconds"]) <= max(0.5 * step["full_seconds"], 2 * half_width)
     negative = [one["name"] for one in step["phases"] if one["high"] < 0]
     assert negative == []
 
@@ -56,7 +56,6 @@ def test_a_gpu_s_kernels_are_taken_at_their_own_length_not_scaled_by_the_host_s_
     show(
         f"layers {1e3 * in_layers:.3f} ms, loss and optimizer {1e3 * others:.3f} ms",
         f"all of them in a traced step: {1e3 * min(kernels):.3f} to {1e3 * max(kernels):.3f} ms of kernels",
-        f"a traced step takes {step['tracing_slowdown']:.3f} times as long on the host",
         *(f"{layer['name']}: {layer['forward']} {layer['backward']}" for layer in step["layers"]),
     )
     assert in_layers > 0

@@ -1,4 +1,4 @@
-"""What the shell completes: recipes, their keys, runs, sweeps, back ends, strategies and devices."""
+"""What the shell completes beside choices: recipes, their keys, runs, sweeps, modes and devices."""
 
 import os
 import warnings
@@ -9,14 +9,6 @@ import click
 from click.shell_completion import CompletionItem, split_arg_string
 
 _NEWEST = "@last"
-_STRATEGIES = {
-    "default": "plain Keras, one device",
-    "one_device": "OneDeviceStrategy, on tensorflow",
-    "mirrored": "a copy of the network a device",
-    "multi_worker": "a copy a device of each of several processes",
-    "model": "weights cut, a part a device, on jax",
-    "hybrid": "batches and weights cut, on jax",
-}
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -61,18 +53,6 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
         for key, value in values.items()
         if key.startswith(incomplete)
     ]
-
-
-def complete_backend(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the back ends."""
-    from tfbench.recipe.abilities import BACKEND_TITLES
-
-    return [CompletionItem(name, help=title) for name, title in BACKEND_TITLES.items() if name.startswith(incomplete)]
-
-
-def complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Returns the strategies, each with what it does."""
-    return [CompletionItem(name, help=text) for name, text in _STRATEGIES.items() if name.startswith(incomplete)]
 
 
 def complete_modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

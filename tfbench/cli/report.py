@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfbench.cli._comparison import Selection, read_comparison, selection_options
+from tfbench.cli._comparison import read_comparison, selection_options
+from tfbench.cli._options import named_uri_option
 from tfbench.cli._output import echo_lines, is_stdout, waiting, write_to
-from tfbench.cli._store import end_with_unreadable, make_tracker, named_uri_option, open_store
+from tfbench.cli._store import end_with_unreadable, make_tracker, open_store
+from tfbench.cli._units import FILE
 
 if TYPE_CHECKING:
-    from tfbench.report.html.contents import ReportContents
+    from tfbench.report.html.report import ReportContents
     from tfbench.store.store import Store
     from tfbench.tracking.mlflow_process import MlflowProcess
 
@@ -25,24 +27,15 @@ _HEAD_BYTES = 4096  # of a file, within which a report says that it is one
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path(DEFAULT_OUTPUT),
-    show_default=True,
     metavar="FILE",
-    help="Where to, - for stdout; an older report is overwritten, any other file is not.",
+    help="- is stdout. An older report is overwritten, no other file.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file, whatever it is.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write PNG files, too.")
 @click.option(
-    "--plots",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write the plots as PNG files, too.",
-)
-@click.option(
-    "--mlflow/--no-mlflow",
-    "to_mlflow",
-    default=None,
-    help="Keep the report in MLflow, where the runs are. [default: if that is the store's own database]",
+    "--mlflow/--no-mlflow", "to_mlflow", default=None, help="Keep the report in MLflow. [default: in the store's own]"
 )
 @named_uri_option
 def command(
@@ -72,12 +65,12 @@ def command(
     store = open_store(store_root)
     _require_replaceable(output, force=force)
     with _begin_tracking(store, to_mlflow=to_mlflow) as process:
-        from tfbench.report.figures import write_images
+        from tfbench.report.figures import write_plots
         from tfbench.report.html.report import render_report
         from tfbench.sweeps.report_contents import gather_contents
         from tfbench.wording import count
 
-        compared = read_comparison(store, Selection(**selection))
+        compared = read_comparison(store, **selection)
         comparison = compared.comparison
         with waiting("drawing the report"):
             contents = gather_contents(store, comparison, compared.plan, created=time.time())
@@ -87,13 +80,12 @@ def command(
         echo_lines([f"{output}: report on {count(len(comparison.runs), 'run')}, {len(data) / 1e6:.1f} MB."], err=quiet)
         if plots:
             try:
-                written = write_images({image.name: image.png for image in contents.images}, plots)
+                written = write_plots(contents.plots, plots)
             except OSError as error:
                 raise OutputError(f"{error.filename or plots}: cannot be written: {error.strerror}.") from error
             echo_lines([f"{plots}: {', '.join(path.name for path in written) or 'no plots'}."], err=quiet)
         if process:
-            even_elsewhere = to_mlflow is True
-            echo_lines(_log(store, contents, page, named_uri, process, even_elsewhere=even_elsewhere), err=quiet)
+            echo_lines(_log(store, contents, page, named_uri, process, even_elsewhere=to_mlflow is True), err=quiet)
         end_with_unreadable(contents.comparison.unreadable)
 
 
@@ -136,6 +128,7 @@ def _log(
 ) -> Iterator[str]:
     """Keeps the report in the MLflow experiment of its newest run, and says so; what goes wrong there is a warning."""
     from tfbench.errors import TrackingError
+    from tfbench.report.figures import png
     from tfbench.store.store import DEFAULT_EXPERIMENT
 
     runs = sorted(contents.comparison.runs, key=lambda run: run.created)
@@ -147,7 +140,7 @@ def _log(
     if not even_elsewhere and not (is_own and store.database.is_file()):
         return
     name, tags, params = _describe(contents)
-    files = {"report.html": page.encode(), **{image.name: image.png for image in contents.images}}
+    files = {"report.html": page.encode(), **{plot.name: png(plot) for plot in contents.plots}}
     try:
         with waiting("keeping the report in MLflow"):
             tracker = make_tracker(uri, experiment, store, named, process)

@@ -8,6 +8,7 @@ gradients so small that a processor handles them many times as slowly as those o
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 from tfbench import backends
 from tfbench.backends.peak import measure_bandwidth, measure_peak
@@ -20,7 +21,6 @@ from tfbench.schema import to_plain
 from tfbench.worker.benchmark import Prepared, note_shared_machine, prepare
 from tfbench.worker.ledger import Ledger
 from tfbench.worker.limit_checks import sizes_of_a_step
-from tfbench.worker.profile.batches import build_batches, build_pipeline
 from tfbench.worker.profile.turns import TimedTurns, time_calls
 
 _MAX_LAYERS = 250  # above, a whole step is not compiled a second time: 500 layers take 50 s on two cores
@@ -66,8 +66,8 @@ def _profile_step(request: RunRequest, seconds: float, prepared: Prepared, journ
     num_draining = 1 + num_prefetched + num_in_the_making
     training = request.recipe.training
     ledger.switch("first_step")
-    batches = build_batches(prepared)
-    step = backends.current().profiling.build_step(model, batches, prepared.resolved)
+    batches = backend.profiling.build_batches(_build_pipeline(prepared), prepared.resolved)
+    step = backend.profiling.build_step(model, batches, prepared.resolved)
     problem = step.why_not_apart
     layers = step.describe_layers(training.global_batch_size)
     journal.append("profile_layers", layers=[to_plain(layer) for layer in layers], problem=problem)
@@ -119,8 +119,9 @@ def _trace_steps(_request: RunRequest, _seconds: float, prepared: Prepared, jour
     """Traces Keras's own steps, from a pipeline that runs, once they are steady."""
     ledger.switch("first_step")
     journal.append("stage", name="compiling the step")
-    backend, batches = backends.current(), build_batches(prepared)
-    step = backends.current().profiling.build_step(prepared.model, batches, prepared.resolved)
+    backend = backends.current()
+    batches = backend.profiling.build_batches(_build_pipeline(prepared), prepared.resolved)
+    step = backend.profiling.build_step(prepared.model, batches, prepared.resolved)
     call, num_steps = step.keras_call(batches.pipeline())
     call()
     backend.placement.synchronize()
@@ -152,24 +153,22 @@ def _train_epoch(prepared: Prepared, step_seconds: float, seconds: float) -> Epo
     model, steps_per_epoch = prepared.model, prepared.steps_per_epoch
     execution = model.steps_per_execution
     num_steps = min(steps_per_epoch, max(execution, int(seconds / step_seconds) // execution * execution))
-    clock = _EpochClock()
-    callback = keras.callbacks.LambdaCallback(
-        on_epoch_begin=lambda *_: clock.begin(), on_epoch_end=lambda *_: clock.end()
-    )
+    times: list[float] = []  # at its begin, and at its end, when Keras has waited for the device
+
+    def note_time(*_: object) -> None:
+        times.append(time.perf_counter())
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_begin=note_time, on_epoch_end=note_time)
     model.fit(
-        build_pipeline(prepared), epochs=1, steps_per_epoch=num_steps, shuffle=False, verbose=0, callbacks=[callback]
+        _build_pipeline(prepared), epochs=1, steps_per_epoch=num_steps, shuffle=False, verbose=0, callbacks=[callback]
     )
     num_steps = math.ceil(num_steps / execution) * execution  # Keras always does whole executions
-    return EpochCheck(num_steps=num_steps, seconds=clock.seconds, steps_per_epoch=steps_per_epoch)
+    return EpochCheck(num_steps=num_steps, seconds=times[1] - times[0], steps_per_epoch=steps_per_epoch)
 
 
-class _EpochClock:
-    """Times an epoch from its begin to its end, when Keras has waited for the device."""
-
-    seconds = 0.0
-
-    def begin(self) -> None:
-        self._start = time.perf_counter()
-
-    def end(self) -> None:
-        self.seconds = time.perf_counter() - self._start
+def _build_pipeline(prepared: Prepared) -> Any:
+    """Builds the recipe's own endless stream of batches."""
+    training = prepared.training
+    return backends.current().feeding.build_training_dataset(
+        prepared.splits, global_batch_size=training.global_batch_size, seed=training.seed
+    )
