@@ -1,28 +1,28 @@
-"""Journals from elsewhere: each field is held against its type, and all is made of them, before one is copied."""
+"""Journals from elsewhere: all are read, and what is made of runs is made of them, before one is copied."""
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tfbench.analysis.comparison.brief import make_brief
 from tfbench.analysis.run.summary import summarize_run
-from tfbench.errors import RecipeError, TrackingError
+from tfbench.errors import TrackingError
 from tfbench.records import lines
 from tfbench.records.events import Requested, class_of
 from tfbench.records.journal import describe, replay
-from tfbench.records.journal_format import check
-from tfbench.records.lines import Record
 from tfbench.records.run import RunResult
 from tfbench.records.whole_files import replacing
 from tfbench.report.run.run_document import run_document
 from tfbench.runs.projection import MakeTracker
 from tfbench.runs.recovery import RecoveredRun, Trackers, locked, project_one
-from tfbench.schema import read_json
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import fields
 
+_MAX_INTEGER = 2**63 - 1  # that MLflow's database can hold
+_MAX_FLOAT = 1e150  # whose square is finite
+_MAX_TEXT = 1_000_000  # characters; a traceback has thousands
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 
 
@@ -45,10 +45,6 @@ def import_journals(
         TrackingError: A file is no whole journal, MLflow cannot be reached, or the store cannot be written to.
     """
     found = [_read_run(path) for path in paths]
-    for path, result in zip(paths, found, strict=True):
-        store.journal_path(result.request.run_id)  # refuses an id that would lead out of the store
-        if result.exit:
-            _rehearse(result, path)
     known = set(store.run_ids())
     trackers = Trackers(store, make_tracker) if make_tracker else None
     if trackers and any(result.exit and result.request.run_id not in known for result in found):
@@ -88,56 +84,43 @@ def _import_run(
     return dataclasses.replace(entry, status="imported") if entry.status == "recovered" else entry
 
 
-def _rehearse(result: RunResult, path: Path) -> None:
-    """Makes what will be made of a run that is imported, but for pictures, and keeps nothing of it."""
+def _read_run(path: Path) -> RunResult:
+    """Reads a journal that anybody may have written, and makes, for a trial, what will be made of it but for pictures.
+
+    Raises:
+        TrackingError: It cannot be read, is no journal of a run, or nothing can be made of what it holds.
+    """
     try:
+        records = lines.read_file(path)
+        if not records or class_of(records[0]) is not Requested:
+            raise TrackingError("is no tfbench journal: it does not begin with a request")
+        _require_bounded(records)
+        result = replay(records)
+        if result.request.member and result.request.member.index:
+            raise TrackingError("is another worker's than the first, whose journal is the run's: import that")
         summary = summarize_run(result)
         make_brief(result, summary, journal_bytes=0)
         json.dumps(run_document(result, summary, None), allow_nan=False)
         fields.params(result)
         fields.tags(result, summary)
-    except Exception as error:  # anything may be in a file
-        raise TrackingError(f"{path}: its figures cannot be made: {describe(error)}. It was not imported.") from error
-
-
-def _read_run(path: Path) -> RunResult:
-    """Reads a journal, which anybody may have written.
-
-    A line that is no JSON costs itself, as in any journal; one that is, and no record, is refused.
-
-    Raises:
-        TrackingError: It cannot be read, is no journal of a run, or a field is not what tfbench writes; naming the
-            line and the field.
-    """
-    try:
-        records = list(_check_lines(path, path.read_bytes()))
     except OSError as error:
         raise TrackingError(f"{path}: cannot be read: {error.strerror}") from error
-    if not records or class_of(records[0]) is not Requested:
-        raise TrackingError(f"{path}: is no tfbench journal: it does not begin with a request.")
-    try:
-        result = replay(records)
     except TrackingError as error:
-        raise TrackingError(f"{path}: {error}") from error
+        raise TrackingError(f"{path}: {error}. It was not imported.") from error
     except Exception as error:  # anything may be in a file
-        raise TrackingError(f"{path}: is damaged: {describe(error)}") from error
-    if result.request.member and result.request.member.index:
-        raise TrackingError(f"{path}: is another worker's than the first, whose journal is the run's: import that.")
+        raise TrackingError(f"{path}: is damaged: {describe(error)} It was not imported.") from error
     return result
 
 
-def _check_lines(path: Path, data: bytes) -> Iterator[Record]:
-    for number, line in enumerate(lines.whole_lines(data).split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            read_json(line)
-        except ValueError:
-            yield lines.unreadable()
-            continue
-        try:
-            record = lines.parse(line)
-            check(record)
-        except (RecipeError, ValueError) as error:
-            raise TrackingError(f"{path}: line {number}: {describe(error)}") from error
-        yield record
+def _require_bounded(value: object) -> None:
+    """Raises ValueError if a number or a text is beyond all that a run has."""
+    match value:
+        case dict() | list():
+            for inner in value.values() if isinstance(value, dict) else value:
+                _require_bounded(inner)
+        case str() if len(value) > _MAX_TEXT:
+            raise ValueError(f"a text has {len(value):,} characters, more than {_MAX_TEXT:,}.")
+        case int() | float() if not -_MAX_FLOAT <= value <= _MAX_FLOAT or (
+            isinstance(value, int) and abs(value) > _MAX_INTEGER
+        ):
+            raise ValueError("a number is larger than any of a run.")
