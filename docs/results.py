@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from tfbench import api
 from tfbench.analysis.comparison.comparison import Comparison
 from tfbench.analysis.comparison.spread import merge_cautions
+from tfbench.analysis.comparison.verdict import find_caveats
 from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.toml_text import describe_values, format_compact
 from tfbench.records.machine import Environment
@@ -93,7 +94,7 @@ def _page(folder: Path) -> Iterator[str]:
         if (folder / f"{name}.png").exists():
             yield from (f"![{name}: samples per second over batch size, a line an arm]({folder.name}/{name}.png)", "")
         cautions = merge_cautions([run.speed_cautions for run in sweep.comparison.runs])
-        yield from (f"- Caution {markdown_text(text)}" for text in cautions)
+        yield from (f"- {markdown_text(text)}" for text in cautions)
         yield from ("", f"[Journals of these runs]({folder.name}/{name}.tar.gz)")
 
 
@@ -114,7 +115,8 @@ def _read_sweep(archive: Path) -> _Sweep:
         runs = [api.read_run(run.run_id, store=root).result for run in compared.comparison.runs]
         plan, _ = read_sweep(Store(root), find_sweep(Store(root), "@last"))
     environments = [run.environment for run in runs if run.environment]
-    return _Sweep(plan, compared.comparison, compared.verdict, environments)
+    verdict = (*compared.verdict, *find_caveats(compared.comparison))
+    return _Sweep(plan, compared.comparison, verdict, environments)
 
 
 def _name(environment: Environment) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from fake_tracker import FakeTracker
 from journals import begin_elsewhere, build_sized_result, hold, make_database, write_journal
 from tfbench import cli
 from tfbench.errors import TfbenchError, TrackingError
@@ -25,43 +26,18 @@ from tfbench.runs.recovery import RecoveredRun, recover
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
-from tfbench.tracking.mlflow_tracker import MlflowTracker
-
-
-class FakeTracker:
-    """A tracking server in memory."""
-
-    def __init__(self) -> None:
-        self.finished: dict[str, RunResult] = {}
-        self.refused: set[str] = set()
-        self.is_down = False
-        self.connections = 0
-
-    def prepare(self) -> None:
-        self.connections += 1
-        if self.is_down:
-            raise TrackingError("server is down")
-
-    def update(self, result: RunResult, summary: Summary | None) -> TrackedRun:
-        if result.request.run_id in self.refused:
-            raise TrackingError("server refuses this run")
-        return TrackedRun(tracking_uri="fake", experiment_id="1", run_id=f"m-{result.request.run_id}")
-
-    def finish(self, result: RunResult, summary: Summary, files: Path) -> TrackedRun:
-        assert (files / "journal.jsonl").is_file()
-        self.finished[result.request.run_id] = result
-        return self.update(result, summary)
-
-
-@pytest.fixture
-def tracker(monkeypatch: pytest.MonkeyPatch) -> FakeTracker:
-    monkeypatch.setattr(plots, "write_plots", lambda result, summary, folder: [])  # they take a second
-    return FakeTracker()
+from tfbench.tracking.tracker import Tracker
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "mlruns")
+
+
+@pytest.fixture
+def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> FakeTracker:
+    monkeypatch.setattr(plots, "write_plots", lambda result, summary, folder: [])  # they take a second
+    return FakeTracker(store)
 
 
 def run_id_of(index: int) -> str:
@@ -410,7 +386,7 @@ def test_a_database_that_is_made_anew_takes_nothing_over_from_one_that_was_delet
     template = store.root / "template.db"
     template.write_bytes(store.database.read_bytes())
     leave_writes_beside(store.database)
-    database.publish(template, store.database)
+    database.create(store.database, store.artifacts, lambda part: part.write_bytes(template.read_bytes()))
     database.require_whole(store.database)
     with contextlib.closing(sqlite3.connect(store.database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -425,7 +401,7 @@ def test_a_process_that_has_a_deleted_database_open_does_not_spoil_the_new_one(s
     old.execute("CREATE TABLE old (text)")
     old.commit()
     store.database.unlink()
-    database.publish(template, store.database)
+    database.create(store.database, store.artifacts, lambda part: part.write_bytes(template.read_bytes()))
     with contextlib.closing(sqlite3.connect(store.database)) as new:
         new.execute("CREATE TABLE new (text)")
         new.commit()
@@ -476,7 +452,7 @@ def test_a_database_that_another_process_holds_is_not_called_damaged(
 def test_recovering_twice_into_mlflow_changes_nothing(store: Store) -> None:
     make_database(store)
     write_journal(store, build_sized_result(0), without={"exit", "finished"})
-    make: Callable[[str, str], MlflowTracker] = lambda uri, name: MlflowTracker(uri, name, store)  # noqa: E731
+    make: Callable[[str, str], Tracker] = lambda uri, name: Tracker(uri, name, store)  # noqa: E731
 
     def dump() -> list[str]:
         with contextlib.closing(sqlite3.connect(store.database)) as connection:

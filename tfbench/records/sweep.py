@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from tfbench.recipe import named_tables, registry
 from tfbench.recipe import tables as recipe_tables
+from tfbench.recipe.keys import THREADS
 from tfbench.recipe.sections import CUTTING_STRATEGIES, BatchSize, Recipe
-from tfbench.recipe.tables import THREADS
 from tfbench.recipe.toml_text import format_compact, is_word
 from tfbench.schema import (
     ByteCount,

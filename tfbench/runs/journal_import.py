@@ -14,11 +14,11 @@ from tfbench.records.journal import describe, replay
 from tfbench.records.run import RunResult
 from tfbench.records.whole_files import replacing
 from tfbench.report.run.run_document import run_document
-from tfbench.runs.projection import MakeTracker
 from tfbench.runs.recovery import RecoveredRun, Trackers, locked, project_one
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import fields
+from tfbench.tracking.tracker import MakeTracker
 
 _MAX_INTEGER = 2**63 - 1  # that MLflow's database can hold
 _MAX_FLOAT = 1e150  # whose square is finite

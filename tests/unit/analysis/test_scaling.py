@@ -9,7 +9,7 @@ import pytest
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.scaling import Estimate, Scaling, find_scaling
-from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import find_scaling_arms, replica_arms
 from tfbench.records.sweep import resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document, comparison_records
@@ -99,7 +99,7 @@ def test_of_replicas_that_share_cores_nothing_is_called_ideal_lost_or_efficient(
     assert found is not None
     lines = scaling_table(found).text(120)
     assert lines[0].split() == ["replicas", "batch", "samples/s", "speed-up", "step", "exchanged", "input"]
-    assert "The devices of mirrored cpu:0,cpu:1 share cores: " in " ".join(find_verdict(comparison))
+    assert "The devices of mirrored cpu:0,cpu:1 share cores: " in " ".join(find_caveats(comparison))
     (plot,) = comparison_plots(comparison)
     said = " ".join([*lines, *find_verdict(comparison), plot.alt]).lower()
     for word in ("ideal", "lost", "efficien", "expected:", "at best"):
@@ -185,7 +185,7 @@ def test_runs_that_differ_in_more_than_their_replicas_tell_nothing_of_scaling() 
     assert find_scaling(with_runs(hardware=["Example CPU 3000"] * 2)) is not None
     assert find_scaling(with_runs(hardware=["Example CPU 3000", "A faster one"])) is None
     runs = [run for entry in (one, two) for run in entry.runs]
-    other = [dataclasses.replace(run, equals=run.equals | {"settings": {"compiler": "xla"}}) for run in two.runs]
+    other = [dataclasses.replace(run, settings=run.settings | {"compiler": "xla"}) for run in two.runs]
     assert find_scaling(compare([*one.runs, *other], keys=[], settings=[{}], allows_unequal=True)) is None
     assert find_scaling(compare(runs, keys=[], settings=[{}], allows_unequal=True)) is not None
 
@@ -199,18 +199,19 @@ def test_the_verdict_says_what_replicas_give() -> None:
 
 
 def test_the_verdict_of_weak_scaling_says_that_batches_differ_on_purpose() -> None:
-    assert find_verdict(scaled({1: 480.0, 2: 384.0}, is_weak=True)) == (
-        "2 replicas are slower than 1 replica: 0.80x [0.80, 0.80] (40 % efficiency). To see where the time goes: "
-        "`tfbench profile test.toml --strategy one_device --devices gpu:0 --global-batch-size 48`",
+    found = scaled({1: 480.0, 2: 384.0}, is_weak=True)
+    assert find_verdict(found) == ("2 replicas are slower than 1 replica: 0.80x [0.80, 0.80] (40 % efficiency).",)
+    assert find_caveats(found) == (
         "Weak scaling: the global batch grows with the devices. Compare speed, not accuracy.",
     )
 
 
 def test_the_verdict_claims_only_what_the_intervals_show() -> None:
-    (same,) = find_verdict(scaled({1: (100.0, 100.0), 2: (50.0, 400.0)}))
+    same, _ = find_verdict(scaled({1: (100.0, 100.0), 2: (50.0, 400.0)}))
     assert same.startswith("Inconclusive: 2 replicas may be ")
     assert find_verdict(scaled({1: (100.0,), 2: (150.0,)})) == (
-        "2 replicas are not judged (one run): 1.50x (75 % efficiency). Use --repeats 3.",
+        "2 replicas are not judged (one run): 1.50x (75 % efficiency).",
+        "Try --repeats 3.",
     )
 
 

@@ -9,9 +9,9 @@ import pytest
 from sweeps import build_brief, build_plan
 from tfbench.analysis.comparison.comparison import Comparison, Failure, compare
 from tfbench.analysis.comparison.fastest import find_standings
-from tfbench.analysis.comparison.published_scaling import find_published_speedups
+from tfbench.analysis.comparison.references import find_published_speedups
 from tfbench.analysis.comparison.scaling import Place, find_scaling
-from tfbench.analysis.comparison.verdict import find_verdict
+from tfbench.analysis.comparison.verdict import find_caveats, find_verdict
 from tfbench.records.scaling import Mode, find_scaling_arms, replica_arms
 from tfbench.records.sweep import Arm, resolve_recipe
 from tfbench.report.comparison.comparison import comparison_document
@@ -114,7 +114,7 @@ def test_modes_that_share_cores_are_no_statement_about_hardware() -> None:
         "collectives",
         "input",
     ]
-    said = " ".join([*scaling_table(found).text(160), *find_verdict(comparison)])
+    said = " ".join([*scaling_table(found).text(160), *find_verdict(comparison), *find_caveats(comparison)])
     assert "The devices of mirrored cpu:0,cpu:1 backend=jax, model cpu:0,cpu:1" in said
     assert "efficien" not in said
 

@@ -1,6 +1,5 @@
 """`tfbench report`: what it takes, what it writes and what it refuses to."""
 
-import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from tfbench.store.tracking_state import TrackingState
 from tfbench.sweeps import report_contents
 from tfbench.sweeps.comparison import compare_stored, compare_sweep
 from tfbench.sweeps.report_contents import find_differing, gather_contents
-from tfbench.tracking import mlflow_process
 
 Cli = Callable[..., Any]
 PLOTS = ["samples_per_second.png", "speedup.png", "ledger.png", "processed_samples.png"]
@@ -35,6 +33,9 @@ class Tracker:
         self.logged: list[tuple[str, str, dict[str, str]]] = []
         self.addresses: list[tuple[str, str]] = []
         self.error: TrackingError | None = None
+
+    def begin(self, method: str) -> None:
+        assert method == "prepare"
 
     def log_report(
         self,
@@ -72,13 +73,11 @@ def tracker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Tracker:
     tracker = Tracker()
     store.database.touch()
 
-    def make_tracker(uri: str, experiment: str, store: Store, named: str | None, process: str) -> Tracker:
-        assert process == "MLflow's"
+    def make_tracker(uri: str, experiment: str, store: Store, named: str | None) -> Tracker:
         tracker.addresses.append((uri, experiment))
         return tracker
 
     monkeypatch.setattr(report, "make_tracker", make_tracker)
-    monkeypatch.setattr(mlflow_process, "MlflowProcess", lambda **_: contextlib.nullcontext("MLflow's"))
     return tracker
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfbench.backends import array_feeding
+from tfbench.backends.array_feeding import ArrayFeeding
 from tfbench.backends.tensorflow.input_pipeline import (
     broken_samples_named,
     build_training_dataset,
@@ -85,8 +85,8 @@ def test_files_are_gone_on_with_exactly(folder: Path) -> None:
 
 def test_files_make_the_same_batches_without_tensorflow(folder: Path) -> None:
     splits = imagenet.load_splits(SMALL, str(folder))
-    stream = array_feeding.build_training_dataset(splits, global_batch_size=3, seed=2)
-    others = [*itertools.islice(stream, 6), array_feeding.build_validation_dataset(splits, batch_size=2)[0]]
+    stream = ArrayFeeding().build_training_dataset(splits, global_batch_size=3, seed=2)
+    others = [*itertools.islice(stream, 6), ArrayFeeding().build_validation_dataset(splits, batch_size=2)[0]]
     stream.close()
     training = build_training_dataset(splits, global_batch_size=3, seed=2).take(6)
     for batch, other in zip([*training, *build_validation_dataset(splits, batch_size=2)], others, strict=True):
@@ -123,7 +123,7 @@ def test_an_image_of_any_mode_is_as_bright_as_it_is_for_every_backend(folder: Pa
         image.save(path, "TIFF" if mode == "CMYK" else "PNG")
     splits = imagenet.load_splits(dataclasses.replace(SMALL, image_size=8), str(folder))
     ((images, _),) = build_validation_dataset(splits, batch_size=2)
-    (others, _), *_ = array_feeding.build_validation_dataset(splits, batch_size=2)
+    (others, _), *_ = ArrayFeeding().build_validation_dataset(splits, batch_size=2)
     assert np.array_equal(images, others)
     columns = np.round(others[0, 0, :, 0] + 123.68)
     assert columns[:2].tolist() == [0, 255]

@@ -201,7 +201,7 @@ def test_a_line_that_a_killed_writer_left_half_written_is_ended_before_the_next_
 
 def test_a_run_says_that_a_line_of_its_journal_could_not_be_read() -> None:
     (caution,) = [text for text in find_cautions(build_result(num_unreadable_lines=1)) if "journal" in text]
-    assert caution.startswith("1 line of the run's journal could not be read, and what it held, an epoch or times")
+    assert caution.startswith("1 line of the journal could not be read")
     assert not [text for text in find_cautions(build_result()) if "journal" in text]
 
 

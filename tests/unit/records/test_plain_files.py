@@ -15,7 +15,7 @@ from tfbench.records.journal import files_folder, read_records
 from tfbench.store.store import Store
 from tfbench.store.sweep_log import find_tracking, read_sweep
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking.address import find_named, require_artifact_place
+from tfbench.tracking.address import find_named
 
 Cli = Callable[..., Any]
 RUN = f"{0:032x}"
@@ -139,24 +139,3 @@ def test_a_password_of_a_refused_address_is_not_shown() -> None:
         find_named("https://u:s3/cret@h?token=abc", ())
     assert "s3/cret" not in str(caught.value)
     assert "abc" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("artifact_uri", "reason"),
-    [
-        ("https://evil.example/x", "would go to another server"),
-        ("mlflow-artifacts://evil.example/x", "would go to another server"),
-        ("file:///home/me/.config", "is no folder of a run's files"),
-        ("/home/me/.ssh", "is no folder of a run's files"),
-    ],
-)
-def test_files_of_a_run_go_nowhere_else_because_a_database_says_so(artifact_uri: str, reason: str) -> None:
-    with pytest.raises(TrackingError, match=reason):
-        require_artifact_place(artifact_uri, "sqlite:////mlruns/mlflow.db")
-
-
-def test_files_of_a_run_go_where_mlflow_keeps_them(tmp_path: Path) -> None:
-    folder = tmp_path / "a b" / ("f" * 32) / "artifacts"
-    for uri in (folder.as_uri(), str(folder), "mlflow-artifacts:/0/x/artifacts", "s3://bucket/x"):
-        require_artifact_place(uri, "http://h:5000")
-    require_artifact_place("mlflow-artifacts://h:5000/x", "http://u:p@h:5000")

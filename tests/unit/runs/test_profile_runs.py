@@ -24,10 +24,10 @@ from tfbench.records.run import RunResult, Summary
 from tfbench.report.profile.console import ProfileConsole
 from tfbench.runs.progress import RunProgress
 from tfbench.runs.requests import profile_request
-from tfbench.runs.run_files import list_files, write_files
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_stored
 from tfbench.tracking import fields
+from tfbench.tracking.run_files import list_files, write_files
 
 TRAINED = build_sized_result(0)
 
@@ -72,9 +72,9 @@ def test_a_profile_is_cautioned_of_the_machine_and_not_of_a_training() -> None:
     )
     cautions = summary_of(busy).cautions
     assert len(cautions) == 4
-    assert cautions[0].startswith("other processes kept 5.0 of 8 processor cores busy")
-    assert cautions[1].startswith("the hypervisor gave ")
-    assert cautions[2:] == ("no GPU found", "data was scarce")
+    assert cautions[0].startswith("Other processes used 5.0 of 8 CPU cores")
+    assert cautions[1].startswith("The hypervisor gave ")
+    assert cautions[2:] == ("data was scarce", "no GPU found")
 
 
 def test_a_profile_that_ended_before_its_first_round_has_no_times() -> None:

@@ -5,7 +5,7 @@ import statistics
 from tfbench.analysis.profile.layer_times import Peaks, check_phases, time_layer, typical_parts
 from tfbench.analysis.profile.phases import KeptRounds, find_phases
 from tfbench.analysis.profile.step_profile import DIRECTIONS, LOSS, StepProfile
-from tfbench.analysis.run.work import find_peak
+from tfbench.analysis.run.training_warnings import find_peak
 from tfbench.records.run import RunResult
 
 
