@@ -35,7 +35,7 @@ from tfbench.store.store import Store
 from tfbench.store.sweep_log import SweepLog
 from tfbench.sweeps.comparison import SweepEnd, Swept, compare_sweep
 from tfbench.sweeps.plan import require_back_ends, require_machine_found
-from tfbench.sweeps.tasks import Task, find_results, find_standing
+from tfbench.sweeps.tasks import Task, find_results, find_standing, keep_refused
 from tfbench.sweeps.view import try_to_show
 
 _DATA_KEYS = frozenset({"dataset.data", "dataset.name"})  # whose values may be there or not
@@ -161,6 +161,8 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: Observer, of: Sequence[C
     def tell(run: SeriesRun) -> None:
         result = CellResult(cell=cell.number, outcome="REFUSED", reason=run.refusal, seconds=run.seconds)
         if run.outcome is None:
+            if of is not None:
+                keep_refused(maker.store, run.request, run.refusal)
             end(result)
         elif not run.outcome.was_interrupted or run.is_finished:  # half a run is made again when the sweep goes on
             found = run.outcome.result.exit
