@@ -50,7 +50,7 @@ def split(count):
                  num_samples=count)
 
 splits = Splits(spec=spec, train=split(100), validation=split(NUM_VALIDATION), source="test")
-member = None if index is None else Member(index=index, addresses=tuple(addresses))
+member = None if index is None else Member(index=index, num_workers=len(addresses), addresses=tuple(addresses))
 part = Part(index, len(addresses)) if member else WHOLE
 config = DistributionConfig(strategy="multi_worker" if member else "default", devices=("cpu:0",))
 

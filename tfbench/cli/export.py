@@ -20,7 +20,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     """Write a run to a file that `tfbench import` reads, here or on another machine.
 
     RUN is the beginning of an id (tfbench's or MLflow's), a run name, or @last. The file is the run's journal:
-    everything that was measured, as lines of JSON; behind it, those of its other workers, if it has any.
+    everything that was measured, as lines of JSON.
 
     \b
     tfbench export @last
@@ -28,7 +28,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     tfbench export @last -o - | ssh other 'cat > run.jsonl'
     """
     from tfbench.errors import TrackingError
-    from tfbench.records import members
+    from tfbench.records import lines
     from tfbench.records.events import Exited, class_of
     from tfbench.records.journal import read_records
     from tfbench.records.whole_files import is_stream
@@ -38,10 +38,7 @@ def command(run: str, output: Path | None, force: bool, store_root: Path) -> Non
     records = read_records(store.journal_path(run_id))
     if not any(class_of(record) is Exited for record in records):
         click.echo(f"Warning: run {run_id} has not ended, or not been recovered: the file is not complete.", err=True)
-    if missing := members.list_missing(store.journal_path(run_id), records[0]):
-        numbers = ", ".join(str(index) for index in missing)
-        click.echo(f"Warning: run {run_id}: the journals of workers {numbers} are not in this store.", err=True)
-    data = members.join(store.journal_path(run_id))
+    data = lines.whole_lines(store.journal_path(run_id).read_bytes())
     target = output or Path(f"{run_id}.jsonl")
     if target.exists() and not (force or is_stream(target)):
         raise TrackingError(f"{target}: is there already. Use --force to overwrite it, or -o for another file.")

@@ -17,7 +17,7 @@ from tfbench.cli._options import (
 from tfbench.cli._output import echo_json, exit_code
 from tfbench.cli._runs import ShownRuns
 from tfbench.cli._units import SHARE, Number
-from tfbench.cli._workers import Workers, echo_followed, find_place, worker_options
+from tfbench.cli._workers import Workers, echo_other_worker, with_workers, worker_options
 
 if TYPE_CHECKING:
     from tfbench.errors import ExitCode
@@ -107,13 +107,13 @@ def command(
         require_absent("--verbose shows all there is", "quiet")
     plan = _read_repeats(repeats, until_precise, max_repeats, varies_seed=vary_seed)
     request = _make_request(recipe, resume, direct, measuring, name=name)
-    request, place = find_place(request, workers)
-    if place and place.coordinator:
+    request = with_workers(request, workers)
+    if request.member:
         require_absent("over several machines a command makes one run", "repeats", "until_precise", "fast")
-        if place.index:
-            return echo_followed(request, place, measuring)
+        if request.member.index:
+            return echo_other_worker(request, measuring)
     before = measuring.store.read_state(request.resume.run_id) if request.resume else None
-    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short", place=place)
+    runs = ShownRuns(measuring, before, detail="full" if verbose else "quiet" if quiet else "short")
     if fast:
         request = find_fastest(request, functools.partial(_try_out, runs, request), name=name)
     if plan:

@@ -45,6 +45,7 @@ class Placement:
     threads: ThreadPools | None = None  # of a run on the processor
     feed: Feed | None = None  # None: not recorded
     num_workers: int = 1  # processes, each with its own `devices`; replicas and batches count those of all
+    num_machines: int = 1  # that these are on
     mesh: dict[str, int] = dataclasses.field(default_factory=dict)  # of the devices of all workers; {}: no mesh
     # Of each variable that is cut, which axis of the mesh each of its axes lies along.
     layout: dict[str, tuple[MeshAxis | None, ...]] = dataclasses.field(default_factory=dict)
@@ -77,14 +78,13 @@ class ReplicaCheck:
     faults: tuple[str, ...] = ()  # for which the run failed
 
 
+JOINING = "waiting for the other workers"  # the stage in which workers that train together meet
+
+
 @schema
 class Member:
     """One of the processes that train together."""
 
     index: NaturalNumber  # 0: the first, whose journal is the run's
-    addresses: tuple[str, ...]  # HOST:PORT of each, for the framework; the first one's is where they meet
-
-    @property
-    def num_workers(self) -> int:
-        """Processes that train together."""
-        return len(self.addresses)
+    num_workers: NaturalNumber
+    addresses: tuple[str, ...]  # HOST:PORT where the framework meets: the first worker's, or on TensorFlow each one's

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
-from tfbench.runs.launchers.clusters import Place
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
 from tfbench.store.briefs import read_briefs
@@ -27,12 +26,10 @@ class RunMaker:
         store: Keeps them.
         state: Where they are tracked, or will be once `tfbench recover` is run.
         tracker: Of that place; None: they are kept in the store alone.
-        place: Which of several workers are started here; None: all.
     """
 
-    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None, place: Place | None = None) -> None:
+    def __init__(self, store: Store, state: TrackingState, tracker: Tracker | None) -> None:
         self.store = store
-        self._place = place
         self.state = state
         self.tracker = tracker
 
@@ -48,7 +45,7 @@ class RunMaker:
             TfbenchError: The run was refused, or stopped before it was ready: nothing is in the store.
         """
         try:
-            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits, self._place)
+            return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
         finally:
             observer.close()
 

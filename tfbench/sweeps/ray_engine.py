@@ -20,7 +20,6 @@ import psutil
 
 from tfbench.errors import DeviceError
 from tfbench.machine import children
-from tfbench.records.members import join
 from tfbench.records.sweep import CellResult, SweepPlan, list_cells
 from tfbench.runs.journal_import import import_journals
 from tfbench.runs.stop_signals import StopSignals
@@ -199,7 +198,7 @@ def measure_task(plan: bytes, task: int, allows_code: bool) -> Made:
         exit_code = command.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
-    journals = {path.stem: join(path) for path in (folder / "mlruns" / "journals").glob("*.jsonl")}
+    journals = {path.stem: path.read_bytes() for path in (folder / "mlruns" / "journals").glob("*.jsonl")}
     shutil.rmtree(folder, ignore_errors=True)
     return Made(platform.node(), exit_code, lines[-1] if lines else "", journals)
 

@@ -24,8 +24,10 @@ from tfbench.recipe.abilities import BACKEND_TITLES
 from tfbench.recipe.sections import DatasetConfig, TrainingConfig
 from tfbench.records.energy import Moment
 from tfbench.records.journal import Journal, plain_fields
+from tfbench.records.placement import JOINING
 from tfbench.records.run import DatasetSummary, ModelSummary, RunRequest
 from tfbench.worker import network_data, snapshots, user_code
+from tfbench.worker.alike import require_alike
 from tfbench.worker.compiled_model import build_compiled_model
 from tfbench.worker.evaluation import evaluate_trained, write_model_files
 from tfbench.worker.exchange_check import check_exchange
@@ -62,7 +64,7 @@ class Prepared:
         gpu_memory = backends.current().memory.watch_gpus(self.resolved.gpu_names)
         if request.member is None:
             return UsageMeter(gpu_memory, memory_before_model=self.memory_before_model)
-        return UsageMeter(gpu_memory, fellows=find_fellows(request.run_id))
+        return UsageMeter(gpu_memory, fellows=find_fellows(request.member.addresses[0]))
 
 
 def run_benchmark(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_start: Callable[[], None]) -> None:
@@ -143,7 +145,10 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
     journal.append("stage", name=f"starting {BACKEND_TITLES[training.backend]}")
     import_keras(recipe)
     set_process_wide(training, finds_tensorflow=finds_tensorflow(recipe))
+    if request.member:
+        journal.append("stage", name=JOINING)
     resolved = backend.placement.resolve(recipe.distribution, training, request.member)
+    num_machines = require_alike(request) if request.member else 1
     if request.profile and resolved.placement.num_devices > 1:
         raise DeviceError(
             f"a profile is of the step of one replica. Received: {', '.join(resolved.placement.devices)}. Name one of "
@@ -194,7 +199,7 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         resolved=resolved,
         summary=summarize_model(model, user_code.find_digest(recipe.model)),
         steps_per_epoch=count_steps_per_epoch(splits.train.num_samples, training.global_batch_size),
-        shares_machine=count_other_workers(request.run_id) > 0,
+        shares_machine=_shares_machine(request),
         memory_before_model=memory_before_model,
         name_counts=name_counts,
         gpu_addresses=settings.gpu_addresses,
@@ -205,7 +210,9 @@ def prepare(request: RunRequest, journal: Journal, ledger: Ledger, wait_for_star
         "ready",
         steps_per_epoch=prepared.steps_per_epoch,
         **plain_fields(
-            placement=with_unused_gpu(resolved.placement, recipe, gpu_facts, environment),
+            placement=dataclasses.replace(
+                with_unused_gpu(resolved.placement, recipe, gpu_facts, environment), num_machines=num_machines
+            ),
             settings=settings,
             environment=environment,
             dataset=_summarize_data(recipe.dataset, splits),
@@ -261,8 +268,12 @@ def _check_devices(request: RunRequest, prepared: Prepared, journal: Journal) ->
 
 def note_shared_machine(request: RunRequest, prepared: Prepared, journal: Journal) -> None:
     """Says so in the journal if another run measured on the machine, before this one began or at its end."""
-    if prepared.shares_machine or count_other_workers(request.run_id):
+    if prepared.shares_machine or _shares_machine(request):
         journal.append("note", text=SHARED_MACHINE)
+
+
+def _shares_machine(request: RunRequest) -> bool:
+    return count_other_workers(request.member.addresses[0] if request.member else request.run_id) > 0
 
 
 def load_data(config: DatasetConfig, data_dir: str | None, *, seed: int, allows_code: bool = False) -> Splits:

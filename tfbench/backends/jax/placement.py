@@ -1,11 +1,12 @@
 """JAX's devices: what was asked for, what there is, what was really used."""
 
+import contextlib
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfbench.backends import one_device
 from tfbench.backends.jax import several_devices
 from tfbench.backends.jax.several_devices import SeveralDevices
 from tfbench.backends.one_device import OneDevice, hide_others, require_on
@@ -15,8 +16,29 @@ from tfbench.recipe.devices import parse_devices
 from tfbench.recipe.sections import DistributionConfig, TrainingConfig
 from tfbench.records.placement import Member, Placement, ReplicaCheck
 from tfbench.records.spread import Spread
+from tfbench.wording import shorten
 
-lost_workers_named = one_device.lost_workers_named
+_LOST = re.compile(r"[Gg]loo|[Pp]eer|heartbeat|[Cc]oordination")  # in what JAX says when it cannot reach others
+
+
+@contextlib.contextmanager
+def lost_workers_named() -> Iterator[None]:
+    """Turns JAX's error about a worker that has ended into one that says so.
+
+    Raises:
+        MeasurementError: A worker was lost.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        import jax
+
+        if not (isinstance(error, jax.errors.JaxRuntimeError) and jax.process_count() > 1 and _LOST.search(str(error))):
+            raise
+        raise MeasurementError(
+            f"another worker ended, or answers no more: {shorten(str(error).rpartition(': ')[2])}. What it says of "
+            "itself is in its own journal."
+        ) from error
 
 
 def require_possible(config: DistributionConfig, training: TrainingConfig) -> None:

@@ -11,7 +11,8 @@ from tfbench.recipe.mesh import Mesh, VariableShape, lay_out
 from tfbench.recipe.sections import CUTTING_STRATEGIES, DistributionConfig, TrainingConfig
 from tfbench.records.placement import Member, Placement
 
-_MEETING_SECONDS = 300  # for all workers to be there
+_JOIN_SECONDS = 3600  # longer than the parent waits for all workers to be there
+_HEARTBEAT_SECONDS = 10  # without a sign of life of another worker: JAX ends this one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ def resolve(config: DistributionConfig, training: TrainingConfig, member: Member
             member.addresses[0],
             member.num_workers,
             member.index,
-            initialization_timeout=_MEETING_SECONDS,
+            initialization_timeout=_JOIN_SECONDS,
+            heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
             coordinator_bind_address=member.addresses[0],  # of no other network
         )
     chosen = _choose(asked, config)
