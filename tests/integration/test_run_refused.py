@@ -66,7 +66,7 @@ def is_refused(outcome: Any, *words: str) -> bool:
         (("mine.toml", "--devices", ","), ["distribution.devices"]),
         (("mine.toml", "--set", "nonsense"), ["--set nonsense", "SECTION.KEY=VALUE"]),
         (("mine.toml", "--set", "training.epochs=["), ["--set training.epochs=[", "not valid TOML"]),
-        (("mine.toml", "--set", "a.b=3"), ["a: unknown table"]),
+        (("mine.toml", "--set", "a.b=3"), ["a: unknown key"]),
         (("mine.toml", "--set", "training.epoch=3"), ["training.epoch: unknown key", "Did you mean 'epochs'?"]),
         (("mine.toml", "--set", "training.optimizer=adam"), ["training.optimizer: must be a table"]),
         (("mine.toml", "--set", "model.name=mpl"), ["unknown model 'mpl'", "Did you mean 'mlp'?"]),

@@ -39,15 +39,15 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     """Returns the keys that --set takes, each with its value in the recipe; without one, those of all recipes."""
     from tfbench.errors import TfbenchError
     from tfbench.recipe import files
-    from tfbench.recipe.tables import SECTIONS, list_values, to_tables
+    from tfbench.recipe.tables import list_values, to_tables
 
     recipe = ctx.params.get("recipe") or _typed_recipe()
     try:
         tables = to_tables(files.load_recipe(files.find_recipe(recipe or "mnist_mlp")))
     except TfbenchError:  # a recipe that is not valid says so when it is run
         return []
-    sections = ["model", "dataset", *SECTIONS] if recipe else [*SECTIONS]
-    values = list_values({name: tables[name] for name in sections if name != "recipe"})
+    left_out = {"recipe", "sweep", "reference", *(() if recipe else ("model", "dataset"))}
+    values = list_values({name: table for name, table in tables.items() if name not in left_out})
     return [
         CompletionItem(f"{key}=", help=f"now {'unset' if value is None else value}")
         for key, value in values.items()

@@ -42,7 +42,7 @@ def waiting(text: str) -> Iterator[None]:
     if not (sys.stderr and sys.stderr.isatty()):
         yield
         return
-    from tfbench.report.waiting_console import make_spinner
+    from tfbench.report.run.console import make_spinner
 
     with make_spinner(text) as spinner:
         _spinners.append(spinner)

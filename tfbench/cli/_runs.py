@@ -87,7 +87,7 @@ class ShownRuns:
 
 def show_run(run: "Run", console: "RunConsole") -> None:
     """Shows a run that is over as one that is made is shown."""
-    from tfbench.runs.run_files import list_files
+    from tfbench.tracking.run_files import list_files
 
     console.ready(run.result)
     for epoch in run.result.epochs:

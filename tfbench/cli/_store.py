@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from tfbench.records.run import RunResult
     from tfbench.runs.recovery import RecoveredRun
     from tfbench.store.store import Store
-    from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
-    from tfbench.tracking.mlflow_tracker import MlflowTracker
+    from tfbench.tracking.tracker import Tracker
 
 
 def open_store(root: Path) -> "Store":
@@ -62,13 +61,7 @@ def load_run(store: "Store", token: str) -> "RunResult":
     return read_run(store.journal_path(store.find(token)))
 
 
-def make_tracker(
-    tracking_uri: str,
-    experiment: str,
-    store: "Store",
-    named: str | None = None,
-    process: "MlflowProcess | None" = None,
-) -> "MlflowTracker | RemoteTracker":
+def make_tracker(tracking_uri: str, experiment: str, store: "Store", named: str | None = None) -> "Tracker":
     """Returns a tracker of an MLflow experiment, which says on stderr when a server keeps it waiting.
 
     TFBENCH_SERVER_TIMEOUT is for how long a server may.
@@ -78,7 +71,6 @@ def make_tracker(
         experiment: Its name.
         store: Where the runs are.
         named: An address that the user gave for this call.
-        process: Where MLflow is; None: in this one.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named; or the
@@ -103,7 +95,6 @@ def make_tracker(
         named,
         patience_seconds=patience,
         tell=lambda text: echo_lines([text], err=True),
-        process=process,
     )
 
 

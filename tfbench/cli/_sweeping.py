@@ -87,7 +87,7 @@ def make_sweep(
     from tfbench.errors import ExitCode
     from tfbench.records.sweep import estimate_seconds
     from tfbench.report.formats import format_time
-    from tfbench.report.sweep.console import open_sweep_console
+    from tfbench.report.sweep.console import SweepConsole
     from tfbench.store.briefs import typical_start_seconds
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_standing
@@ -103,7 +103,7 @@ def make_sweep(
         made = _make_on_ray(planned, ray, maker, measuring)
     else:
         is_tracked = maker.tracker is not None
-        console = open_sweep_console(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
+        console = SweepConsole(plan, quiet_stdout=measuring.as_json, server=maker.server, is_tracked=is_tracked)
         made = sweep.make_sweep(plan, log, maker, console)
     end = made.end
     if not end.results and not end.was_interrupted and not ray and not measuring.as_json:
@@ -139,7 +139,6 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
     from tfbench.runs.recovery import recover
     from tfbench.sweeps import ray_engine
     from tfbench.sweeps.sweep import look_at
-    from tfbench.tracking.mlflow_process import MlflowProcess
     from tfbench.wording import count
 
     store, uri = measuring.store, measuring.tracking_uri
@@ -149,8 +148,8 @@ def _make_on_ray(planned: "Planned", address: str, maker: "RunMaker", measuring:
     )
     if maker.tracker is not None:
         of = [result.run_id for result in end.results.values() if result.run_id]
-        with MlflowProcess(needs_pandas=uri is not None) as process, waiting("bringing the runs into MLflow"):
-            runs = recover(store, lambda at, name: make_tracker(at, name, store, uri, process), of=of)
+        with waiting("bringing the runs into MLflow"):
+            runs = recover(store, lambda at, name: make_tracker(at, name, store, uri), of=of)
         if failed := [run for run in runs if run.status == "failed"]:
             said = f"{count(len(failed), 'run')} could not be brought into MLflow: {failed[0].message}"
             echo_lines([f"Warning: {said} `{bring_it_there(store.root, uri)}` tries again."], err=True)

@@ -27,21 +27,14 @@ def command(files: tuple[Path, ...], tracking_uri: str | None, experiment: str, 
     tfbench import --store all-machines results/*.jsonl
     tfbench import nodes/journals/*.jsonl && tfbench compare --sweep @last
     """
+    from tfbench.runs.journal_import import import_journals
     from tfbench.store.tracking_state import TrackingState
     from tfbench.sweeps.tasks import note_imported
-    from tfbench.tracking.mlflow_process import MlflowProcess
 
     store = open_store(store_root)
     state = TrackingState(tracking_uri=tracking_uri or store.tracking_uri, experiment=experiment)
-    with (
-        MlflowProcess(needs_pandas=tracking_uri is not None) as process,
-        waiting("importing, and bringing the runs into MLflow"),
-    ):
-        from tfbench.runs.journal_import import import_journals
-
-        runs = import_journals(
-            store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri, process), state
-        )
+    with waiting("importing, and bringing the runs into MLflow"):
+        runs = import_journals(store, files, lambda uri, name: make_tracker(uri, name, store, tracking_uri), state)
     show_runs(runs)
     for sweep_id in note_imported(store, [run.id for run in runs if run.status != "left"]):
         click.echo(f"of sweep {sweep_id}: `{store.command('compare', '--sweep', sweep_id)}` shows it.")

@@ -88,8 +88,8 @@ def command(
 def _show_effective(run: str, store_root: Path, output_format: str) -> None:
     from tfbench.analysis.run.effective import list_effective
     from tfbench.report.document import to_plain
+    from tfbench.report.run.costs import energy_document, source_section
     from tfbench.report.run.effective import effective_section
-    from tfbench.report.run.energy import energy_document, source_section
     from tfbench.report.table import text
 
     result = load_run(open_store(store_root), run)

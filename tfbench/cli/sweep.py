@@ -173,7 +173,7 @@ def _write_plan(planned: "Planned", path: Path, measuring: Measuring, *, replace
 
 def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
     """Makes a task of a plan's file on this machine, with data of its own or where the plan has it."""
-    from tfbench.report.sweep.console import open_sweep_console
+    from tfbench.report.sweep.console import SweepConsole
     from tfbench.sweeps import sweep
     from tfbench.sweeps.tasks import find_task, read_plan_file
 
@@ -188,7 +188,7 @@ def _make_task(path: Path, number: int, measuring: Measuring) -> "ExitCode":
         plan,
         task,
         open_maker(measuring._replace(no_mlflow=True)),
-        open_sweep_console(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.cells)),
+        SweepConsole(plan, quiet_stdout=measuring.as_json, is_tracked=False, num_runs=len(task.cells)),
         str(data_dir.absolute()) if data_dir else None,
     )
     if measuring.as_json:

@@ -115,15 +115,16 @@ def _serve(store: "Store", place: Place, view: "View", experiment_id: str, opens
     from tfbench.errors import TrackingError
     from tfbench.tracking import server
 
-    host, port = server.normal_host(place[0]), place[1]
+    host = place[0]
     try:
+        port = server.choose_port(place[1], host)
         click.echo(f"Starting MLflow on {store.database} ...", err=True)
         with contextlib.ExitStack() as stack:
             with waiting("waiting for MLflow"):
-                process, chosen = stack.enter_context(server.serve_on(store, port, host))
-            url = view.url(f"http://{server.public_name(host)}:{chosen}", experiment_id)
+                process = stack.enter_context(server.serve(store, port, host))
+            url = view.url(f"http://{server.public_name(host)}:{port}", experiment_id)
             click.echo(url)
-            echo_lines(_describe_way(host, chosen), err=True)
+            echo_lines(_describe_way(host, port), err=True)
             click.echo("Ctrl-C ends it.", err=True)
             if opens_browser:
                 click.launch(url)

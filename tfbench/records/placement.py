@@ -60,20 +60,17 @@ class Placement:
 class ReplicaCheck:
     """A first step of several replicas beside that of one, done before the clock started and taken back.
 
-    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. "update": what
-    it made of them, in every replica. Deviations are of the weight that came closest to its tolerance, relative to its
-    gradient, or update; None: not compared, for the `reason`, or not finite.
+    "sums": each replica counts once in sums over all. "gradients": those that the optimizer was given. The
+    deviation is of the weight that came closest to its tolerance, relative to its gradient; None: not compared, for the
+    `reason`, or not finite.
     """
 
     num_replicas: int
-    compared: tuple[Literal["sums", "gradients", "update"], ...]
+    compared: tuple[Literal["sums", "gradients"], ...]
     rounding: float | None = None  # what two computations of the gradient by one replica differ by
     weight: str = ""
     deviation: float | None = None
     tolerance: float | None = None
-    updated_weight: str = ""
-    update_deviation: float | None = None
-    update_tolerance: float | None = None
     reason: str = ""  # why only sums were compared, or nothing
     faults: tuple[str, ...] = ()  # for which the run failed
 

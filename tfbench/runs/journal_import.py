@@ -16,12 +16,12 @@ from tfbench.records.lines import Record
 from tfbench.records.run import RunResult
 from tfbench.records.whole_files import replacing
 from tfbench.report.run.run_document import run_document
-from tfbench.runs.projection import MakeTracker
 from tfbench.runs.recovery import RecoveredRun, Trackers, locked, project_one
 from tfbench.schema import read_json
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import fields
+from tfbench.tracking.tracker import MakeTracker
 
 _NO_END = "it has no end yet; if it is over, `tfbench recover` where it was measured writes one"
 

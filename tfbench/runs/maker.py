@@ -1,19 +1,15 @@
 """What makes runs: one store that keeps them, one place that tracks them."""
 
 import os
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tfbench.records.run import RunRequest
 from tfbench.runs import session
 from tfbench.runs.limits import NO_LIMITS, RunLimits, RunOutcome
 from tfbench.runs.observer import RunObserver
-from tfbench.store.briefs import read_briefs
 from tfbench.store.store import DEFAULT_EXPERIMENT, Store
 from tfbench.store.tracking_state import TrackingState
-from tfbench.tracking.address import find_named, is_database_server, is_server, require_address
-from tfbench.tracking.mlflow_process import MlflowProcess, RemoteTracker
-from tfbench.tracking.mlflow_tracker import MlflowTracker
+from tfbench.tracking.address import find_named, require_address
 from tfbench.tracking.tracker import Tracker
 
 TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own
@@ -48,10 +44,6 @@ class RunMaker:
             return session.execute_run(request, self.state, self.store, self.tracker, observer, limits)
         finally:
             observer.close()
-
-    def read_speeds(self, run_ids: Iterable[str]) -> dict[str, float | None]:
-        """Returns the speeds of runs that were made before, in samples per second."""
-        return {brief.run_id: brief.speed for brief in read_briefs(self.store, run_ids).found}
 
 
 def server_of(state: TrackingState | None, store: Store) -> str | None:
@@ -88,26 +80,18 @@ def open_tracker(
     *,
     patience_seconds: float | None = None,
     tell: Callable[[str], None] | None = None,
-    process: MlflowProcess | None = None,
-) -> MlflowTracker | RemoteTracker:
+) -> Tracker:
     """Returns a tracker of an MLflow experiment; nothing is asked of it yet.
 
     Args:
         state: Its address, which may stand in the store, and its experiment.
         store: Where the runs are.
         named: An address that the user gave for this call.
-        patience_seconds: For a server that does not answer; None: as of `MlflowTracker`.
-        tell: Called, from another thread, with what is waited for.
-        process: Where MLflow is; None: for a server one of its own, else this one.
+        patience_seconds: For a server that does not answer; None: as of `Tracker`.
+        tell: Called with what is waited for.
 
     Raises:
         TrackingError: The address can be none, or is neither the store's own nor one that the user has named.
     """
     uri = find_named(state.tracking_uri, (store.tracking_uri, named, os.environ.get(TRACKING_VARIABLE)))
-    if process is None and not is_server(uri) and not is_database_server(uri):
-        return MlflowTracker(uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)
-    own = process or MlflowProcess(needs_pandas=True)  # nothing else ends every call of a server
-    tracker = RemoteTracker(own, uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)
-    if process is None:
-        weakref.finalize(tracker, own.__exit__, None, None, None)
-    return tracker
+    return Tracker(uri, state.experiment, store, patience_seconds=patience_seconds, tell=tell)

@@ -13,14 +13,14 @@ from tfbench.records.journal import Journal, files_folder, read_records, read_ru
 from tfbench.records.lines import Record, last_time
 from tfbench.records.run import RunResult, TrackedRun
 from tfbench.runs.endings import deduce_exit
-from tfbench.runs.projection import MakeTracker, default_state, project
 from tfbench.store import sweep_log
 from tfbench.store.briefs import write_brief
 from tfbench.store.liveness import is_running, may_be_running
 from tfbench.store.store import Store
 from tfbench.store.tracking_state import TrackingState
 from tfbench.tracking import database
-from tfbench.tracking.tracker import SilentServerError, Tracker
+from tfbench.tracking.projection import default_state
+from tfbench.tracking.tracker import MakeTracker, SilentServerError, Tracker
 from tfbench.wording import without_secrets
 
 # Each of which is a result, or tells of one.
@@ -93,14 +93,13 @@ class Trackers:
         """Brings MLflow up to a run; a server that does not answer is asked once, for whatever experiment."""
         run_id = result.request.run_id
         state = self._store.read_state(run_id) or default_state(self._store)
-        summary = summarize_run(result)
         try:
-            tracked = project(result, summary, self._store, self.get(state))
+            tracked = self.get(state).project(run_id)
         except SilentServerError as error:
             self._silent[state.tracking_uri] = error
             raise
         with contextlib.suppress(OSError):  # otherwise whoever compares runs writes it
-            write_brief(result, summary, self._store.journal_path(run_id))
+            write_brief(result, summarize_run(result), self._store.journal_path(run_id))
         return tracked
 
     def get(self, state: TrackingState) -> Tracker:

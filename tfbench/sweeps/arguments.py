@@ -7,8 +7,8 @@ from typing import Any
 from tfbench.analysis.comparison.crossover import spread_values
 from tfbench.errors import RecipeError
 from tfbench.recipe import tables
+from tfbench.recipe.keys import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.sections import Recipe
-from tfbench.recipe.tables import THREADS, VARIABLE_SECTIONS
 from tfbench.recipe.toml_text import parse_value
 from tfbench.records.scaling import MODE_STRATEGIES, Mode
 from tfbench.records.sweep import BACKEND_KEY, BATCH_KEY, THREAD_KEYS, WORKERS_KEY, Arm, Variation

@@ -13,8 +13,9 @@ from tfbench.machine.frameworks import describe_lack, is_installed
 from tfbench.recipe import tables
 from tfbench.recipe.abilities import BACKEND_TITLES, BackendName
 from tfbench.recipe.devices import MAX_LOGICAL_CPUS, require_strategy, require_usable
+from tfbench.recipe.keys import THREADS
 from tfbench.recipe.sections import DistributionConfig, Recipe, StrategyName
-from tfbench.recipe.tables import THREADS, require_code_allowed
+from tfbench.recipe.tables import require_code_allowed
 from tfbench.records.run import RunRequest
 from tfbench.records.scaling import MODE_STRATEGIES, Mode, replica_arms
 from tfbench.records.sweep import (

@@ -22,11 +22,9 @@ from tfbench.records.machine import Environment
 from tfbench.records.sweep import SweepPlan, describe_setting
 from tfbench.report.commands import find_overrides, run_command, sweep_command
 from tfbench.report.comparison.layout import corner_rows
-from tfbench.report.comparison.plots import plot_comparison
-from tfbench.report.figures import to_png
-from tfbench.report.html.contents import ReportContents
-from tfbench.report.run.curve_plots import plot_curves
-from tfbench.report.table import Image
+from tfbench.report.comparison.plots import comparison_plots
+from tfbench.report.html.report import ReportContents
+from tfbench.report.run.curve_plots import curve_plots
 from tfbench.schema import to_plain
 from tfbench.store.store import Store
 
@@ -36,7 +34,7 @@ _OF_FRAMEWORKS = ("tensorflow", "jax", "torch")  # which a run of another back e
 
 
 def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None, *, created: float) -> ReportContents:
-    """Gathers what a report says beyond the comparison, and draws its plots.
+    """Gathers what a report says beyond the comparison.
 
     Of every run only the beginning of the journal is read; whole ones of the runs whose course is drawn.
 
@@ -54,15 +52,15 @@ def gather_contents(store: Store, comparison: Comparison, plan: SweepPlan | None
     newest = next(reversed(starts.values()), None)
     name = runs[-1].recipe if runs else comparison.recipes[0] if comparison.recipes else ""
     tables = plan.tables if plan else newest.tables if newest else {}
-    plots = plot_comparison(comparison)
-    curves = list(_find_curves(store, comparison))
-    plots |= plot_curves(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
+    verdict = find_verdict(comparison)
+    plots, curves = [*comparison_plots(comparison, next(iter(verdict), ""))], list(_find_curves(store, comparison))
+    plots += curve_plots(curves, ", ".join(comparison.recipes), bytes_per_sample=_find_sample_size(comparison, tables))
     return ReportContents(
         created=created,
         comparison=comparison,
-        verdict=find_verdict(comparison),
+        verdict=verdict,
         plan=plan,
-        images=tuple(Image(name, to_png(plot.figure), plot.alt) for name, plot in plots.items()),
+        plots=tuple(plots),
         environment=newest.environment if newest else None,
         differing=find_differing([to_plain(one.environment) for one in starts.values() if one.environment]),
         commands=_list_commands(comparison, plan, starts),

@@ -174,10 +174,6 @@ def run_sweep(log: SweepLog, maker: RunMaker, observer: SweepObserver, of: Seque
     varies_data = any(_DATA_KEYS & setting.keys() for setting in list_settings(plan))
     cells, cell = (list_cells(plan) if of is None else of), Cell(0, 0, 0, 0)  # the latter is under way
     known, start_seconds = find_standing(plan, log.results, maker.store), typical_start_seconds(maker.store)
-    speeds = maker.read_speeds(result.run_id for result in known.values() if result.run_id)
-    for one in cells:
-        if result := known.get(one.number):
-            observer.recall(one, result, speeds.get(result.run_id or ""))
 
     def find_left() -> list[Cell]:
         return [one for one in cells if one.number not in known]

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable
 
 from tfbench.analysis.comparison.verdict import find_verdict
 from tfbench.errors import TrackingError
@@ -11,9 +10,7 @@ from tfbench.report.run.sections import bring_it_there
 from tfbench.store.store import Store
 from tfbench.sweeps.comparison import compare_sweep
 from tfbench.sweeps.curves import find_curves
-from tfbench.tracking.tracker import SweepFigures, TrackedSweep, Tracker
-
-MakeTracker = Callable[[str, str], Tracker]  # tracking URI, experiment
+from tfbench.tracking.tracker import MakeTracker, SweepFigures, TrackedSweep, Tracker
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

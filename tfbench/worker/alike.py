@@ -22,7 +22,7 @@ def require_alike(request: RunRequest) -> int:
     Raises:
         WorkersError: One was asked for something else, or has other versions.
     """
-    placing, own = backends.current().placement, _list_parts(request)
+    placing, own = backends.current(), _list_parts(request)
     rows = placing.gather_figures([_digest(part) for part in (*own.values(), platform.node())])
     for index, row in enumerate(rows):
         differing = [name for name, first, other in zip(own, rows[0], row, strict=False) if first != other]

@@ -145,7 +145,7 @@ def test_a_dry_run_tells_the_plan_and_makes_nothing(tfbench: Cli, made: Runs, gp
     gpus(0)
     done = scale(tfbench, "--replicas", "1,2", "--modes", "data,workers", "--dry-run", "--time-budget", "2m")
     assert (done.exit_code, done.stderr) == (0, "")  # without a GPU, logical CPUs; a worker is a process
-    assert "arm       mirrored cpu:0,cpu:1\n  arm       multi_worker cpu:0 num_workers=2\n" in done.stdout
+    assert "arm         mirrored cpu:0,cpu:1\n  arm         multi_worker cpu:0 num_workers=2\n" in done.stdout
     assert "3 arms x 3 rounds = 9 runs" in done.stdout
     assert (made, list(Path().iterdir())) == ([], [])
 

@@ -221,11 +221,14 @@ def test_a_recipe_may_say_what_to_vary() -> None:
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        ({"epochs": [1]}, 'sweep."epochs": must be a key of model, dataset, training, measurement'),
-        ({"training.epochs": 3}, r'sweep."training.epochs": must be a list of values. Received: 3'),
-        ({"training.epochs": []}, "must be a list of values"),
-        ({"training.epochs": [datetime.date(2024, 5, 1)]}, r'sweep."training.epochs": must be a string, finite number'),
-        ({"training.epochs": [math.nan]}, r'sweep."training.epochs": must be a string, finite number'),
+        ({"epochs": [1]}, "sweep.epochs: must be a key of model, dataset, training, measurement"),
+        ({"training.epochs": 3}, r"sweep\.training\.epochs: must be a list. Received: 3"),
+        ({"training.epochs": []}, r"sweep\.training\.epochs: must have at least 1 item"),
+        (
+            {"training.epochs": [datetime.date(2024, 5, 1)]},
+            r"sweep\.training\.epochs\.0: must be a string, number",
+        ),
+        ({"training.epochs": [math.nan]}, r"sweep\.training\.epochs\.0: must be a finite number"),
         ([1], "sweep: must be a table"),
     ],
 )
