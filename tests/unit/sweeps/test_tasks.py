@@ -83,7 +83,7 @@ def test_a_plan_is_written_with_what_its_tasks_are_of_and_read_back(tmp_path: Pa
         (lambda document: document["plan"].update(sweep_id="../x"), "plan.sweep_id: must be letters and digits"),
         (lambda document: document["plan"]["arms"][0].update(machine="a b"), "machine"),
         (lambda document: document["plan"]["tables"]["training"].update(epochs=-1), "training.epochs"),
-        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size.0: must be"),
+        (lambda document: document["plan"]["variations"][0].update(values=[0]), "global_batch_size.values.0: must be"),
     ],
 )
 def test_a_plan_that_is_none_is_refused(tmp_path: Path, change: Any, message: str) -> None:
